@@ -1,16 +1,19 @@
-"""The errors and warnings of gridsim: one root, one line each, naming field, value and expectation."""
+"""The errors and warnings of gridsim.
+
+Errors have one root.  Each message is one line that names the field, its value and what is allowed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-#: Characters of a message; what is longer is cut in the middle.
+#: Most characters of a message; a longer one is cut in the middle.
 LONGEST = 2000
 
 
 def printable(text: str) -> str:
-    """`text` as a terminal only shows it: what else it holds is spelt out, as in ``\\x1b``; lines stay."""
+    """Return `text` with unprintable characters spelt out, as in ``\\x1b``; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -19,26 +22,26 @@ def printable(text: str) -> str:
 
 
 def in_line(text: str) -> str:
-    """`text` as a part of one printable line."""
+    """Return `text` as a part of one line: `printable`, with blanks for line breaks."""
     return printable(text).replace("\n", " ")
 
 
 def one_line(text: str) -> str:
-    """`text` as one printable line, not too long."""
+    """Return `text` as one printable line of about `LONGEST` characters at most."""
     text = in_line(text.strip())
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
 def text_of(error: BaseException) -> str:
-    """The text of an error; of one of somebody else's that cannot tell its own, why not."""
+    """Return the text of an error, or, if ``str()`` of a foreign error raises, the reason why it has none."""
     try:
         return str(error)
-    except (Exception, SystemExit) as failure:  # whatever its `__str__` does
+    except (Exception, SystemExit) as failure:  # its `__str__` may do anything
         return f"it has no text, str() of it raises {type(failure).__name__}"
 
 
 class _OneLine:
-    """Messages may quote files of others."""
+    """Makes texts of an error one printable line each, as they may quote files of other people."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(one_line(each) if isinstance(each, str) else each for each in args))
@@ -50,7 +53,10 @@ class GridSimError(_OneLine, Exception):
 
 @contextmanager
 def naming(files: Collection[str]) -> Iterator[None]:
-    """Around what is done with files that were read: a GridSimError names them, as of a scenario in them."""
+    """Put the names of `files` before a GridSimError raised inside, unless it names one of them already.
+
+    For work with what was read from the files, such as a scenario in them.
+    """
     try:
         yield
     except GridSimError as error:
@@ -68,15 +74,15 @@ class ScenarioError(GridSimError, ValueError):
 
 
 class FileChanged(ScenarioError):
-    """A trace file is another one than what was read of it, or than when its run or study began."""
+    """A trace file differs from what was read of it, or from what it was when its run or study began."""
 
 
 class TraceFormatError(GridSimError, ValueError):
-    """A trace file cannot be read; the message starts with ``file:line``, ``file`` if it does not open."""
+    """A trace file cannot be read; the message starts with ``file:line``, or ``file`` if it does not open."""
 
 
 class OutOfMemory(GridSimError, MemoryError):
-    """A run that would take more memory than there is; the message says what takes how much."""
+    """A run would take more memory than there is; the message says what takes how much."""
 
 
 class SchedulerError(GridSimError, RuntimeError):
@@ -84,7 +90,7 @@ class SchedulerError(GridSimError, RuntimeError):
 
 
 class InvariantViolation(GridSimError, AssertionError):
-    """An invariant of the simulation does not hold (a task lost, done twice, or run on a dead machine)."""
+    """An invariant of the simulation does not hold (a task lost, done twice, or run on a failed machine)."""
 
 
 class TraceWarning(_OneLine, UserWarning):
@@ -92,8 +98,8 @@ class TraceWarning(_OneLine, UserWarning):
 
 
 class CheckpointWarning(_OneLine, UserWarning):
-    """A checkpoint could not be written; the run goes on, and the one before stays."""
+    """A checkpoint could not be written; the run goes on, and the previous checkpoint stays."""
 
 
 class ModelWarning(_OneLine, UserWarning):
-    """A paper is ambiguous here and the library chose; the message says what."""
+    """A paper is ambiguous and gridsim chose one reading; the message says which."""

@@ -1,6 +1,6 @@
 """The event engine: a clock, a queue of cohorts, and the transport of messages.
 
-A scheduler of one's own needs no more of it than the names below.
+A user's own scheduler needs only the names below.
 """
 
 from gridsim.engine.engine import ACT, DELIVERY, TIMER, Engine, Source

@@ -1,10 +1,10 @@
-"""What is pending, in order of time: a calendar whose pages are sorted only when their time comes.
+"""A calendar queue of pending entries, ordered by time; its pages are sorted only when their time comes.
 
-A heap of 100,000 entries spends its time waiting for memory: each push and pop walks through a dozen
-tuples that lie anywhere.  Here an entry that is due later than the *horizon* is appended to the page of
-its time, unsorted, and is not looked at again until that page is next.  Then the page is sorted at C
-speed and becomes the short list `Calendar.near`, which is read from the front.  While little is pending
-there are no pages at all: everything is near.
+A heap of 100,000 entries spends its time waiting for memory: each push and pop visits a dozen tuples that
+are scattered in memory.  Here an entry that is not due before the *horizon* is appended, unsorted, to the
+page of its time, and is not looked at again until that page is next.  Then the page is sorted at C speed
+and becomes the short list `Calendar.near`, which is read from the front.  While few entries are pending
+there are no pages, and all entries are in `near`.
 """
 
 from __future__ import annotations
@@ -17,30 +17,32 @@ from typing import Any
 #: (time, rank, ...): entries with equal times and ranks must be comparable by what follows.
 Entry = tuple[Any, ...]
 
-# A list of this size is sorted, searched and cut from the front in the time that a few cache misses take.
+# Size that `near` should have: sorting, searching and cutting such a list takes a few cache misses' time.
 _NEAR = 256
-# What a page should hold, and below what it is not worth its own overhead.
+# How many entries a page should hold, and below how many a page is not worth its overhead.
 _PAGE, _THIN = 64, 4
-# Everything is near.
+# The horizon while there are no pages: every entry is due before it.
 _NO_HORIZON = 1 << 64
 
 
 class Calendar:
-    """Entries (time, rank, ...) with integer times, in order.
+    """A queue of entries (time, rank, ...) with integer times, in order.
 
-    `near` is a sorted list of everything due before `horizon`; all entries of one instant are on the
-    same side.  Its owner may take entries off its front, and calls `turn` when it is empty.
+    `near` is the sorted list of all entries due before `horizon`, so that all entries of one instant are on
+    the same side.  The owner of the calendar may take entries off the front of `near`, and calls `turn` when
+    it is empty.
     """
 
     def __init__(self) -> None:
         self.near: list[Entry] = []
         self.horizon = _NO_HORIZON
-        #: The length from which `near` is to be cut by `spill`.
+        #: The length above which `near` must be shortened by `spill`.
         self.room = 2 * _NEAR
         self._pages: dict[int, list[Entry]] = {}
         self._numbers: list[int] = []
-        # A page has the times with one value of time >> shift.  The width is changed when it has cost
-        # about as much as filing everything anew will: never more than a constant share of the time.
+        # A page holds the times with one value of time >> shift.  The width is changed when an unsuitable
+        # one has wasted about as much work as filing all entries again costs.  So filing again never takes
+        # more than a constant share of the time.
         self._shift = 0
         self._waste = 0
         self._patience = 0
@@ -49,7 +51,7 @@ class Calendar:
         return len(self.near) + sum(map(len, self._pages.values()))
 
     def __iter__(self) -> Iterator[Entry]:
-        """All entries, in no order."""
+        """Iterate over all entries, in no particular order."""
         yield from self.near
         for page in self._pages.values():
             yield from page
@@ -75,7 +77,7 @@ class Calendar:
             heappush(self._numbers, number)
 
     def remove(self, entry: Entry) -> bool:
-        """Take out one entry that equals `entry`; False if there is none."""
+        """Remove one entry that equals `entry`; return False if there is none."""
         if entry[0] < self.horizon:
             i = bisect_left(self.near, entry)
             found = i < len(self.near) and self.near[i] == entry
@@ -89,7 +91,7 @@ class Calendar:
         return True
 
     def turn(self) -> bool:
-        """Fill the empty `near` from the next page; False if nothing is pending."""
+        """Fill `near` from the next page if it is empty; return False if nothing is pending."""
         near = self.near
         while not near:
             if not self._numbers:
@@ -100,7 +102,7 @@ class Calendar:
             near.sort()
             self.horizon = number + 1 << self._shift
             if len(near) > _NEAR:
-                # The rest stays a page; sorting it again is cheap, as most of it is in order by then.
+                # The rest becomes a page again; sorting it later is cheap, as it is mostly in order.
                 rest = self._cut(_NEAR)
                 if rest:
                     self._pages[number] = rest
@@ -116,7 +118,7 @@ class Calendar:
         return True
 
     def _cut(self, size: int) -> list[Entry]:
-        """Leave about `size` entries near, but the first instant whole, and return the rest."""
+        """Keep about `size` entries in `near`, and at least all of the first instant; return the rest."""
         near = self.near
         horizon = max(near[size][0], near[0][0] + 1)
         i = bisect_left(near, (horizon,))
@@ -130,7 +132,7 @@ class Calendar:
         """Move the later part of a long `near` to the pages."""
         near = self.near
         if not self._pages:
-            # The first pages: as wide as suits what is near.
+            # These are the first pages: choose a width that suits the entries in `near`.
             span = near[-1][0] - near[0][0]
             self._shift = (span * _PAGE // len(near)).bit_length()
         for entry in self._cut(_NEAR):
@@ -138,7 +140,7 @@ class Calendar:
         self.room = max(2 * _NEAR, 2 * len(near))
 
     def _refile(self, shift: int) -> None:
-        """File everything that is not near under pages 2**shift wide."""
+        """File all entries that are not in `near` again, on pages 2**shift ns wide."""
         self._shift = shift = max(shift, 0)
         pages: dict[int, list[Entry]] = {}
         for page in self._pages.values():

@@ -1,20 +1,20 @@
 """The event engine: a clock, a queue, and cohorts of rows.  It knows nothing of grids.
 
-**Cohorts.**  Everything that is due at one instant and of one *kind* is one queue entry and one handler
-call.  A cohort means exactly what its rows handled one by one would mean; ``Engine(cohort_limit=1)``
-hands them over one by one, and results must not change (an invariant that the tests hold).
+**Cohorts.**  All that is due at one instant and of one *kind* forms a cohort, which is handled in one
+handler call.  The call must have the same effect as handling the rows one by one; ``Engine(cohort_limit=1)``
+hands them over one by one, and results must not change (an invariant that the tests check).
 
-**Order.**  Total: (time, phase, wave, priority of the kind, receiver, sequence).  An instant has three
-phases: *deliveries*, then *acts* (every node that was touched acts once), then *timers*.  A delivery
-that is posted while its own instant is being handled belongs to the next wave, and the engine goes back
-to the deliveries before anything else, so that nobody acts before everything has arrived.  After each
-wave the hooks run: the network sends what the wave's handlers said, in an order that does not depend on
+**Order.**  Events have a total order: (time, phase, wave, priority of the kind, receiver, sequence).  An
+instant has three phases: *deliveries*, then *acts* (every node that was touched acts once), then *timers*.
+A delivery that is posted while its own instant is being handled belongs to the next wave.  The engine goes
+back to the deliveries before anything else, so that no node acts before everything has arrived.  After each
+wave the hooks run: the network sends what the wave's handlers posted, in an order that does not depend on
 how the cohorts were cut.
 
-**Time** is int64 nanoseconds, so that equal delays meet in one cohort.
+**Time** is int64 nanoseconds, so that messages with equal delays meet in one cohort.
 
-**Plain data.**  Handlers are registered by the name of their kind; what is pending are integers and
-arrays, never closures.
+**Plain data.**  Handlers are registered by the name of their kind; pending events are integers and arrays,
+never closures.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ class Source(Protocol):
     """A kernel that runs events of its own between two instants at which Python must act."""
 
     def advance(self, limit: int) -> int:
-        """Run own events up to `limit` ns; the first instant <= limit that needs a handler, else NEVER."""
+        """Run own events up to `limit` ns.
+
+        Return the first instant <= `limit` at which a handler is needed, ns, or NEVER if there is none.
+        """
 
     def collect(self, engine: Engine, time: int) -> None:
         """Post what is due at `time` ns to the engine."""
 
 
 class Engine:
-    """Run kinds of events in a total order.
+    """Runs events of several kinds in a total order.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ class Engine:
         self.now = 0
         #: Rows handled so far.
         self.events = 0
-        # Rows that came along in a call with others; counted only there, as most events come alone.
+        # Rows beyond the first of each handler call; most calls have one row and do not touch this counter.
         self._together = 0
         self._limit = cohort_limit
         # Entries are (time, rank, item) for timers and (time, rank, (sequence, rows)) for the rest: timers
@@ -75,7 +78,7 @@ class Engine:
         self._sequence = 0
         self._rank: dict[str, int] = {}
         self._handlers: dict[int, Handler] = {}
-        # Period and next instant of the kinds that fire by themselves.
+        # Period and next instant of the kinds that fire periodically (`every`), by rank.
         self._periods: dict[int, tuple[int, int]] = {}
         # The last wave of `now` whose deliveries have begun.
         self._wave = -1
@@ -85,16 +88,19 @@ class Engine:
 
     @property
     def calls(self) -> int:
-        """The calls of handlers that took."""
+        """How many handler calls there have been; a call handles one or more `events`."""
         return self.events - self._together
 
     def exhausted(self) -> bool:
-        """Whether nothing is left to do.  Sources run ahead to find out, so it is for the end of a run."""
+        """Whether nothing is left to do.
+
+        Sources run ahead to find out, so this may only be called at the end of a run.
+        """
         return not len(self._queue) and all(source.advance(NEVER) == NEVER for source in self._sources)
 
     @property
     def whole_cohorts(self) -> bool:
-        """False if handlers get their rows in pieces."""
+        """Whether handlers get whole cohorts; False if a limit cuts them into pieces."""
         return self._limit is None
 
     # -- registration ---------------------------------------------------------------------------------
@@ -147,7 +153,7 @@ class Engine:
     def at(self, time: int, kind: str, item: int = 0) -> None:
         """Fire timer `kind` with the integer `item` at `time` ns."""
         # This is `Calendar.add`, written out because a call would be a tenth of the cost of an event.
-        # The horizon is later than now, so that only what is near can be past.
+        # The horizon is later than now, so only entries before the horizon can lie in the past.
         queue = self._queue
         if time < queue.horizon:
             if time < self.now:
@@ -160,9 +166,9 @@ class Engine:
             queue.file((time, self._rank[kind], item))
 
     def every(self, period: int, kind: str, *, first: int | None = None) -> None:
-        """Fire timer `kind` each `period` ns, from `first` (default: one period from now).
+        """Fire timer `kind` every `period` ns, starting at `first` ns (default: one period from now).
 
-        Called again for the same kind, it replaces the period.
+        A further call for the same kind replaces its period.
         """
         if period <= 0:
             raise ValueError(f"period of {kind!r} must be positive, got {period} ns")
@@ -173,7 +179,7 @@ class Engine:
         self._periods[rank] = period, due
 
     def cancel(self, time: int, kind: str, item: int = 0) -> bool:
-        """Take one timer back; False if it has fired or was cancelled."""
+        """Cancel one timer; return False if there is none because it has fired or was cancelled already."""
         return self._queue.remove((time, self._rank[kind], item))
 
     def _post(self, time: int, kind: str, rank: int, what: Any) -> None:
@@ -188,10 +194,11 @@ class Engine:
     # -- checkpoints ----------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """The clock and what is pending, as plain values and arrays; good in a hook, see `at_wave_end`.
+        """Return the clock and all pending events as plain values and arrays.
 
-        Timers are rows (time, rank, item), acts rows (time, rank, sequence, number of items) with the items
-        of all beside them, deliveries (time, rank, sequence, rows).
+        It may be called in a hook (see `at_wave_end`).  Timers are rows (time, rank, item).  Acts are rows
+        (time, rank, sequence, number of items); the items of all acts are in one array, ``items``.
+        Deliveries are (time, rank, sequence, rows).
         """
         timers, acts, items, deliveries = [], [], [], []
         for time, rank, what in sorted(self._queue, key=lambda entry: entry[:2]):
@@ -217,7 +224,7 @@ class Engine:
         }
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Go on from what `getstate` gave of an engine with the same kinds.  Raises ValueError for others."""
+        """Continue from what `getstate` of an engine with the same kinds returned; else raise ValueError."""
         if state["kinds"] != self._rank:
             raise ValueError(f"state['kinds'] must be those of the run, {len(self._rank)}, and their ranks")
         known = set(self._rank.values())
@@ -250,16 +257,19 @@ class Engine:
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the handler call in hand, or the next one at once; the rest stays pending."""
+        """End `run` after the current handler call, or the next `run` at once; the rest stays pending."""
         self._stopped = True
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop` has been called, and `run` is about to end."""
+        """Whether `stop` has been called, so that `run` is about to end."""
         return self._stopped
 
     def run(self, until: int = NEVER) -> bool:
-        """Handle everything due up to and including `until` ns, or until `stop`; whether it was that."""
+        """Handle everything due up to and including `until` ns, or until `stop` is called.
+
+        Return whether it was stopped.
+        """
         queue, handlers, periods = self._queue, self._handlers, self._periods
         near, sources, hooks = queue.near, self._sources, self._hooks
         while not self._stopped:
@@ -283,7 +293,7 @@ class Engine:
                 del near[0]
             if rank >= _TIMER_AT:
                 if len(cohort) == 1:
-                    # The commonest event of all goes without a further call.
+                    # A fast path without a further call, for the most frequent kind of event.
                     self.events += 1
                     handlers[rank](cohort)
                 else:
@@ -313,7 +323,7 @@ class Engine:
         self._wave = -1
 
     def _poll(self, until: int) -> bool:
-        """Run the sources up to the next instant; True if one posted something."""
+        """Run the sources up to the next pending instant; return True if one of them posted something."""
         limit = until
         if self._queue.near or self._queue.turn():
             limit = min(limit, self._queue.near[0][0])
@@ -325,7 +335,7 @@ class Engine:
         if first == NEVER:
             return False
         if first != self.now:
-            # No wave has begun: what the source posts is as if it had been posted long before.
+            # No wave of this instant has begun, so what the source posts belongs to its first wave.
             self._start(first)
         chosen.collect(self, first)
         return True
@@ -341,10 +351,10 @@ class Engine:
 
 
 def joined(pieces: list[Rows]) -> Rows:
-    """Rows of one type, one piece after the other."""
+    """Return the rows of all pieces, which have one type, joined in order."""
     if len(pieces) == 1:
         return pieces[0]
-    # as bytes: numpy would find out for each field what type both have
+    # concatenated as bytes: otherwise numpy would determine the common type of each field
     return np.concatenate([np.ascontiguousarray(rows).view(np.uint8) for rows in pieces]).view(
         pieces[0].dtype
     )

@@ -1,4 +1,4 @@
-"""The log of messages: who sent what to whom, when, and when it was there; recorded on request."""
+"""The log of messages, recorded on request: kind, sender, receiver, times of sending and delivery."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gridcore.network.links import Links
 from gridsim.results.table import Table
 from gridsim.support.clock import NS
 
-#: Messages that are kept, unless another number is asked for.
+#: How many messages are kept by default.
 MESSAGES_LIMIT = 1_000_000
-#: Messages that can be kept.
+#: The most messages that can be kept.
 MOST_MESSAGES = 2**31 - 1
 
 
 def place_of(dtype: np.dtype[Any], name: str) -> int:
-    """Where in a row the field `name` stands, in bytes; -1 if there is none that is a whole number."""
+    """Return the offset of the field `name` in a row, in bytes; -1 if there is no such int64 field."""
     fields = dtype.fields
     if fields is None or name not in fields or fields[name][0] != np.int64:
         return -1
@@ -28,10 +28,13 @@ def place_of(dtype: np.dtype[Any], name: str) -> int:
 def message_table(
     links: Links, kinds: list[str], applications: int, application_of: NDArray[np.int64] | None
 ) -> Table:
-    """What `links` have logged, a row a message, in order of sending; see docs/outputs.md.
+    """Return the log of `links` as a table with one row per message, in order of sending.
 
-    kinds : their names, by number.  applications : how many there are.
-    application_of : of what messages are about its application; None where that is the application itself.
+    The columns are described in docs/reference/outputs.md.
+
+    kinds : the names of the kinds of messages, by number.  applications : how many applications there are.
+    application_of : int64, the application of each thing that messages are about; None if messages are about
+        applications themselves.
     """
     logged = links.logged()
     about = logged["subject"]
@@ -49,6 +52,6 @@ def message_table(
         "bytes": logged["nbytes"],
         "application": np.where((about >= 0) & (about < applications), about, -1),
     }
-    # what a kernel enters in its books by itself it logs when it is there
+    # the log is not in order of sending: what a kernel accounts for itself is logged on arrival
     order = np.argsort(logged["sent"], kind="stable")
     return Table({name: column[order] for name, column in columns.items()})

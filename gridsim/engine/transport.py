@@ -1,4 +1,4 @@
-"""Messages between the machines of a run: the network model at work on the engine."""
+"""Transport of messages between the machines of a run: runs the network model on the engine."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, put
 
 Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
-#: The longest that a message may take on an interface, s (see `Links`).
+#: The longest time that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
-#: Machines times seconds that the use of interfaces is recorded for, at most (4 GiB).
+#: The most machine seconds for which the use of interfaces is recorded (4 GiB).
 MOST_WINDOWS = 2**29
-# Added to the priority of a kind: what is lost is told after what has arrived.
+# Added to the priority of a kind for its lost messages, so that they are handled after those that arrived.
 _LOST = 2048
 
 
 def message(*fields: tuple[str, str]) -> np.dtype[Any]:
-    """The row type of a kind of message: receiving and sending node, then `fields`."""
+    """Return the row type of a kind of message: receiving node, sending node, then `fields`."""
     return np.dtype([("node", "i8"), ("sender", "i8"), *fields])
 
 
@@ -49,17 +49,18 @@ class _Kind:
 
 
 class Transport:
-    """Sends rows from node to node, each node sitting on a machine, and keeps the ledger.
+    """Sends messages from node to node, each node being on a machine, and keeps the message accounting.
 
-    A policy declares its kinds (`kind`), then where its nodes sit (`open`), then sends.  What is sent
-    while one wave of an instant is handled leaves when the wave is over, in the order of kind, sending
-    node, and the sender's own order: so it does not matter how the wave's cohorts were cut.
+    A policy first declares its kinds of messages (`kind`), then the machines of its nodes (`open`), then
+    sends.  Messages sent while one wave of an instant is handled leave when the wave is over.  They leave in
+    the order of kind, sending node, and the sender's own order, so that it does not matter how the cohorts
+    of the wave were cut.
     """
 
     def __init__(
         self, engine: Engine, network: Network, machines: int, *, seed: int = 0, log: int = 0
     ) -> None:
-        """`log`: messages of which a log is kept, the first ones; 0 for none."""
+        """`log`: how many messages are logged, the first ones; 0 for no log."""
         self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
         self._log = log
         self._application_of: NDArray[np.int64] | None = None
@@ -74,7 +75,7 @@ class Transport:
         self._observer: Observer | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Let `observer` see what `send` sends: (kind, rows, machines of the senders, opaque fields)."""
+        """Call `observer` for all that `send` sends: (kind, rows, machines of the senders, opaque fields)."""
         self._observer = observer
 
     def kind(
@@ -92,11 +93,11 @@ class Transport:
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
-        `deferred`: nobody acts on it at once; its rows are handed over by `drain` or earlier.  `lost` gets
-        rows that were dropped, since a machine had failed, at the instant at which they would have arrived;
-        it must not send anything.  `opaque` names fields that stand for something in memory: their values
-        mean nothing to an observer.  `about` names the field, if there is such a one, with the number of the
-        application that it is about, or of what `open` knows the application of.
+        `deferred`: no node acts on such a message at once; its rows are handed over by `drain` or earlier.
+        `lost` gets the rows that were dropped because a machine had failed, at the instant at which they
+        would have arrived; it must not send anything.  `opaque` names fields that refer to something in
+        memory: their values mean nothing to an observer.  `about` names the field, if there is one, with the
+        number of the application that the message is about, or of a thing whose application `open` is given.
         """
         keep = lost is not None
         new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque, about)
@@ -112,9 +113,10 @@ class Transport:
         level_of: NDArray[np.int64] | None = None,
         application_of: NDArray[np.int64] | None = None,
     ) -> None:
-        """All kinds are declared; node i sits on machine ``machine_of[i]`` (default: node = machine).
+        """Open the transport once all kinds are declared.
 
-        level_of : a level below 64 for each node, by which the messages are counted too.
+        machine_of : the machine that each node is on; None if node i is on machine i.
+        level_of : the level of each node, below 64; messages are also counted by level.
         application_of : the application of each thing that messages are about; None if they name
             applications.
         """
@@ -149,7 +151,7 @@ class Transport:
         return links
 
     def _check_lengths(self) -> None:
-        """Raise ScenarioError for a kind of message that takes longer than the links can count."""
+        """Raise ScenarioError for a kind of message whose transfer takes longer than the links can count."""
         for kind in self._kinds:
             seconds = kind.nbytes / self.network.bandwidth
             if not seconds <= LONGEST:
@@ -159,7 +161,7 @@ class Transport:
                 )
 
     def send(self, name: str, rows: Rows) -> None:
-        """Send `rows` of kind `name`; they leave at the end of the present wave."""
+        """Send `rows` of kind `name`; they leave at the end of the current wave."""
         if len(rows):
             self._by_name[name].outbox.append(rows)
             self._waiting = True
@@ -186,12 +188,12 @@ class Transport:
     # -- as a source of the engine ----------------------------------------------------------------------
 
     def number(self, name: str) -> tuple[int, int]:
-        """The number of kind `name` in `links`, and the bytes of such a message."""
+        """Return the number of kind `name` in `links`, and the size of such a message, bytes."""
         kind = self._by_name[name]
         return kind.number, kind.nbytes
 
     def run_by(self, inner: Source) -> None:
-        """Let `inner`, a kernel that handles some kinds by itself, run the links from now on."""
+        """Let `inner` run the links from now on; it is a kernel that handles some kinds itself."""
         self._inner = inner
 
     def advance(self, limit: int) -> int:
@@ -220,24 +222,24 @@ class Transport:
     # -- failures ---------------------------------------------------------------------------------------
 
     def fail(self, machines: NDArray[np.int64], *, down: bool = False) -> None:
-        """`machines` fail now; what is addressed to them or waits at them is dropped.  See `Links.fail`."""
+        """Make `machines` fail now: drop messages addressed to them or waiting at them.  See `Links.fail`."""
         self.links.advance(self._engine.now)
         self.links.fail(machines, self._engine.now, down=down)
 
     def restore(self, machines: NDArray[np.int64]) -> None:
-        """`machines` that were down are back now."""
+        """Make `machines` that were down recover now."""
         self.links.restore(machines, self._engine.now)
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """What is under way and has been; between two waves nothing else waits."""
+        """Return the state of the links: messages in flight and accounting; valid between waves only."""
         if self._waiting:
             raise RuntimeError("the state of the network is told at the end of a wave only")
         return {"links": self.links}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Go on from what `getstate` gave."""
+        """Continue from what `getstate` returned."""
         check_names(self, state, ("links",))
         for kind in self._kinds:
             kind.outbox.clear()
@@ -247,7 +249,10 @@ class Transport:
     # -- the ledger -------------------------------------------------------------------------------------
 
     def ledger(self) -> dict[str, NDArray[Any]]:
-        """Messages per kind: columns kind, sent, delivered, dropped, in_flight, bytes (sent)."""
+        """Count the messages of each kind: columns kind, sent, delivered, dropped, in_flight, bytes (sent).
+
+        Hands over deferred messages first, see `drain`.
+        """
         self.drain()
         sent, delivered, dropped = self.links.sent, self.links.delivered, self.links.dropped
         return {
@@ -260,16 +265,19 @@ class Transport:
         }
 
     def message_log(self, applications: int) -> Table:
-        """The log of messages, as of the last `ledger`; see `message_table`."""
+        """Return the log of messages, as of the last call of `ledger`; see `message_table`."""
         names = [kind.name for kind in self._kinds]
         return message_table(self.links, names, applications, self._application_of)
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
-        """Bytes that each machine has sent and received: columns bytes_out, bytes_in."""
+        """Return the bytes that each machine has sent and received: columns bytes_out, bytes_in."""
         return {"bytes_out": self.links.bytes_out.copy(), "bytes_in": self.links.bytes_in.copy()}
 
     def watch(self, first: int, last: int) -> None:
-        """From `first` to `last` ns: if the network is to record its use, this is when."""
+        """Record the use of interfaces from `first` to `last` ns (at least 1 s) if the network asks for it.
+
+        Raises ScenarioError for more than `MOST_WINDOWS` machine seconds.
+        """
         if not self.network.record_use:
             return
         last = max(last, first + NS)
@@ -283,10 +291,11 @@ class Transport:
         self._span = last - first
 
     def use(self) -> dict[str, NDArray[np.float64]]:
-        """Share of the bandwidth that each machine used, in and out together (so at most about 2).
+        """Return the share of the bandwidth that each machine used, in and out together (at most about 2).
 
-        Columns use_mean, over all the time watched, and use_peak_1s and use_peak_10s, in the windows of 1 s
-        and 10 s that had most; a message counts where it begins to cross the interface.  None if not watched.
+        Columns: use_mean is the share over all the time watched; use_peak_1s and use_peak_10s are those in
+        the busiest windows of 1 s and 10 s.  A message counts in the window in which it begins to cross the
+        interface.  There are no columns if the use was not watched.
         """
         windows = self.links.windows
         if windows is None:
@@ -300,7 +309,7 @@ class Transport:
         }
 
     def by_level(self) -> dict[str, NDArray[Any]]:
-        """Messages sent per kind and level of the sender: columns kind, level, messages, bytes."""
+        """Return the messages sent per kind and level of the sender: columns kind, level, messages, bytes."""
         counts = self.links.by_level
         kind, level = np.nonzero(counts[0])
         names = np.array([each.name for each in self._kinds], dtype="U")

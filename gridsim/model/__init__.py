@@ -1,1 +1,1 @@
-"""What a run is about: platform, network, workload, faults, and the scenario that has them all."""
+"""The input of a run: platform, network, workload, faults, and the scenario that combines them."""

@@ -1,4 +1,4 @@
-"""What a workload comes to: the applications of a run, and one of them."""
+"""The applications of a run, which a workload makes, and a single application as a node knows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
-#: Bytes of a task's instructions and data, at most: they go as one message.
+#: Largest size of a task's instructions and data (bytes).  They are sent as one message.
 MOST_DATA = 2**31 - 1
 
 #: A field that names a machine.
@@ -20,13 +20,15 @@ Machine = Annotated[int, Limits(low=0)]
 
 
 class Columns(NamedTuple):
-    """What a recipe makes, of length n, in any order: release (s), tasks, task_size (Mflop), submitter
-    (machine); and of rigid jobs requested (s).
+    """The columns that a recipe makes for n applications, in any order, each of length n unless stated.
 
-    Where tasks of an application may differ, sizes (Mflop) are those of every task, application after
-    application, and stand in place of task_size.
+    They are release (s), tasks (their number), task_size (Mflop), submitter (machine) and, for rigid jobs,
+    requested (s).
 
-    data (bytes) of each of its tasks; rates (jobs/s) of each machine, not of length n.
+    If tasks of one application may differ, sizes (Mflop) has an entry for every task, application after
+    application, and replaces task_size.
+
+    data (bytes) is that of each task of an application.  rates (jobs/s) has one entry per machine.
     """
 
     release: Floats
@@ -40,7 +42,10 @@ class Columns(NamedTuple):
 
 
 def check_columns(recipe: Recipe, what: str) -> None:
-    """That all columns of a recipe have an entry for each application or job, of which there are some."""
+    """Check that a recipe has at least one application or job and that all its columns are equally long.
+
+    Raises ScenarioError; `what` is the word for an entry in its message.
+    """
     count = len(recipe.release)  # type: ignore[attr-defined]
     if not count:
         raise ScenarioError(f"workload.release must name at least one {what}, got none")
@@ -53,22 +58,23 @@ def check_columns(recipe: Recipe, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """The workload as a scheduler sees it: columns of length n, in order of release; index = application.
+    """The workload as a scheduler sees it: columns of length n in order of release, indexed by application.
 
     release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64; task_size float64
     (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
 
-    Where tasks of one application differ in size, task_sizes float64 (Mflop) are those of all tasks: of
-    application i from offsets[i] to offsets[i + 1].  Then task_size is their mean and size their sum, rounded
-    once.  None where all tasks of each application are equal.
+    If tasks of one application differ in size, task_sizes float64 (Mflop) has the size of every task; those
+    of application i are at offsets[i] to offsets[i + 1].  Then task_size is their mean and size their sum,
+    rounded once.  task_sizes is None if all tasks of each application are equal.
 
-    Rigid jobs are applications whose tasks must start together, one on each of as many machines of one speed:
-    requested float64 (s), what the user said that a task takes; None for bags of tasks.
+    Rigid jobs are applications whose tasks must start together, each on a machine of its own, all of one
+    speed.  For them requested float64 (s) is the time that the user said a task takes.  It is None for bags
+    of tasks.
 
-    data int64 (bytes): the instructions and data that a task of each application takes along when it goes
-    from its submitter to another machine, and its result when that comes back; None if they have none. rates
-    float64 of each machine (applications/s): how many are submitted there on average, where the workload says
-    so, else None.
+    data int64 (bytes) is the size of the instructions and data that a task of each application takes along
+    from its submitter to another machine, and of the result that comes back.  It is None if tasks have no
+    data.  rates float64 (applications/s) is the mean rate of submissions at each machine, or None if the
+    workload does not state it.
     """
 
     release_ns: Integers
@@ -87,7 +93,7 @@ class Applications:
 
     @property
     def rigid(self) -> bool:
-        """Whether they are rigid jobs."""
+        """Whether the applications are rigid jobs."""
         return self.requested is not None
 
     @property
@@ -97,15 +103,15 @@ class Applications:
 
     @property
     def offsets(self) -> Integers:
-        """int64[n + 1]: where the tasks of each application begin among those of all."""
+        """Index of each application's first task among all tasks, then their number; int64[n + 1]."""
         return np.concatenate(([0], np.cumsum(self.tasks)))
 
     def sizes(self) -> Floats:
-        """float64 (Mflop) of every task, application after application, whether they differ or not."""
+        """Return the size of every task, float64 (Mflop), application after application, equal or not."""
         return np.repeat(self.task_size, self.tasks) if self.task_sizes is None else self.task_sizes
 
     def extremes(self) -> tuple[Floats, Floats]:
-        """float64[n] each, Mflop: the smallest and the largest task of each application."""
+        """Return the smallest and the largest task size of each application, float64[n] each, Mflop."""
         if self.task_sizes is None:
             return self.task_size, self.task_size
         begins = self.offsets[:-1]
@@ -113,16 +119,17 @@ class Applications:
 
 
 def durations(applications: Applications, speed: float) -> Integers:
-    """int64 ns that a task of each application takes on a machine of `speed` Mflop/s, at least 1."""
+    """Return the time that a task of each application takes at `speed` Mflop/s, int64 ns, at least 1."""
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
 
 
 def reserved(
     applications: Applications, speed: float, duration: Literal["run", "requested"]
 ) -> tuple[Integers, Integers]:
-    """int64 ns: how long rigid jobs run on machines of `speed` Mflop/s, and how long they are taken to run.
+    """Return how long rigid jobs run at `speed` Mflop/s, and how long schedulers expect them to; int64 ns.
 
-    duration : ``"run"``: that is known; ``"requested"``: as requested, or longer if they run longer.
+    duration : with ``"run"`` the expected time is the run time; with ``"requested"`` it is the requested
+        time, or the run time if that is longer.
     """
     assert applications.requested is not None
     lasts = durations(applications, speed)
@@ -133,7 +140,7 @@ def reserved(
 
 @kept_in_checkpoints
 class Application(NamedTuple):
-    """What a node knows of an application that was submitted there, or that it was told of."""
+    """What a node knows of an application that was submitted at it or announced to it in a message."""
 
     number: int
     tasks: int

@@ -1,4 +1,4 @@
-"""Recipes of bags of tasks, and of job streams, where users of each machine submit one job after another."""
+"""Recipes of bags of tasks and of job streams, in which each machine's users submit one job after another."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from gridsim.traces import Bags
 
 
-#: Sizes of single tasks are kept in memory, 8 bytes each.
+#: Largest number of tasks with sizes of their own.  They are kept in memory, 8 bytes each.
 MOST_SIZES = 2**30
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Uniform between `low` and `high`.
+    """A uniform distribution from `low` to `high`.
 
-    low : the smallest, > 0.
-    high : the largest.
+    low : smallest value, > 0.
+    high : largest value.
     """
 
     low: float
@@ -46,31 +46,31 @@ class _Spread(Recipe, frozen=True, kw_only=True):
 
 
 class Normal(_Spread, frozen=True, tag="normal"):
-    """Factors with a normal distribution of mean 1, drawn again where they are at most 0.01.
+    """Normally distributed factors of mean 1; factors of at most 0.01 are drawn again.
 
-    deviation : their standard deviation, >= 0.  With a wide one what is drawn again raises the mean: to 1.008
+    deviation : standard deviation, >= 0.  Drawing again raises the mean if the deviation is large: to 1.008
         with 0.4, to 1.29 with 1.
     """
 
     deviation: Annotated[float, Limits(low=0)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
-        """float64[count], without unit."""
+        """Return `count` factors, float64[count], without unit."""
         return normal_factors(draw, self.deviation, count)
 
 
 class LogUniform(_Spread, frozen=True, tag="log-uniform"):
-    """Factors whose logarithm is uniform, from 1 / ratio to ratio.
+    """Factors from 1 / ratio to ratio whose logarithm is uniform.
 
-    ratio : >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
+    ratio : largest factor, >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
     """
 
     ratio: Annotated[float, Limits(low=1)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
-        """float64[count], without unit."""
+        """Return `count` factors, float64[count], without unit."""
         width = math.log(self.ratio)
-        # rounded, an end may come out beyond itself
+        # rounding may put a value just beyond an end
         return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
 
 
@@ -86,11 +86,11 @@ class _Bags(Recipe, frozen=True, kw_only=True):
 
 
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
-    """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`.
+    """Bags of tasks submitted by a Poisson process; `Workload.bags` explains each field.
 
-    task_size : Mflop; a number, a table {low = ..., high = ...} (uniform, one draw an application), or a
-        list of classes (one an application, equally likely).
-    spread : how tasks differ within an application: a table of the kind ``normal`` or ``log-uniform``; each
+    task_size : Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list
+        of classes (one per application, all equally likely).
+    spread : how tasks differ within an application: a table of the kind ``normal`` or ``log-uniform``.  Each
         task has task_size times a factor of its own.  Without it they are equal.
     """
 
@@ -117,11 +117,11 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         check_room("workload.applications", count, "applications", OF_APPLICATION)
         gaps = streams("workload.arrivals").exponential(self.interarrival, count)
         middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
-        # A bound that is a whole number but for rounding counts as one.
+        # a bound that differs from a whole number by rounding only counts as that number
         most = middle * (1 + self.variation) * (1 + 1e-12)
         _check_count(middle, most)
         low, high = math.ceil(middle * (1 - self.variation) * (1 - 1e-12)), math.floor(most)
-        if low > high:  # nothing whole in between
+        if low > high:  # no whole number lies between the bounds
             low = high = round(middle)
         tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
         submitter = streams("workload.submitters").integers(platform.nodes, size=count)
@@ -143,7 +143,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
-    """Bags of a real job log; the meaning of each field is told by `Workload.from_log`."""
+    """Bags of a real job log; `Workload.from_log` explains each field."""
 
     path: Text
     seed: Seed = 0
@@ -183,7 +183,11 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         return Columns(release, tasks, bags.run_time[kept] * speed, homes[which[kept]], sizes=sizes)
 
     def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
-        """Run times (s) of so many `tasks` of each bag of `kept`: its own, or drawn from these."""
+        """Return the run times (s) of the tasks of each bag in `kept`, one bag after another.
+
+        tasks : number of tasks of each bag.  Their run times are those of the bag's own tasks, or are drawn
+            from them if the recipe has tasks_per_node.
+        """
         draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
         for bag, count in zip(kept.tolist(), tasks.tolist(), strict=True):
             jobs = slice(offsets[bag], offsets[bag + 1])
@@ -193,14 +197,14 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
 
 
 class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
-    """The applications themselves; the meaning of each field is told by `Workload.of`.
+    """A list of applications; `Workload.of` explains each field.
 
-    release : s, one entry an application, in any order.
-    tasks : how many, one entry an application.
-    task_size : Mflop, one entry an application.
-    submitter : machines, one entry an application; without it application i submits at machine i modulo their
-        number.
-    data : bytes of a task's instructions and data, and of its result, one entry an application.
+    release : s, one entry per application, in any order.
+    tasks : number of tasks, one entry per application.
+    task_size : Mflop, one entry per application.
+    submitter : machines, one entry per application; without it application i submits at machine i modulo the
+        number of machines.
+    data : bytes of a task's instructions and data, and of its result, one entry per application.
     """
 
     release: tuple[_Seconds, ...]
@@ -220,12 +224,12 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
 
 
 class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
-    """The applications themselves, task by task; the meaning of each field is told by `Workload.of_tasks`.
+    """A list of applications, task by task; `Workload.of_tasks` explains each field.
 
-    release : s, one entry an application, in any order.
-    sizes : Mflop of every task, a list an application.
-    submitter : machines, one entry an application; without it application i submits at machine i modulo their
-        number.
+    release : s, one entry per application, in any order.
+    sizes : Mflop of every task, one list per application.
+    submitter : machines, one entry per application; without it application i submits at machine i modulo the
+        number of machines.
     """
 
     release: tuple[_Seconds, ...]
@@ -264,7 +268,7 @@ def _check_count(mean: float, most: float) -> None:
 
 
 def _countable(tasks: Integers) -> Integers:
-    """`tasks`, if the sizes of all of them can be kept."""
+    """Return `tasks`, or raise ScenarioError if they are too many to keep a size for each task."""
     if (total := sum(tasks.tolist())) > MOST_SIZES:
         raise ScenarioError(
             f"workload.tasks must be at most {MOST_SIZES} in all where they differ in size, got {total}"
@@ -285,13 +289,12 @@ def _task_size(size: Any) -> TaskSize:
     return real("workload.task_size", size, above=0, unit="Mflop")
 
 
-#: Jobs that a workload has at most.
+#: Largest number of jobs of a workload.
 MOST_JOBS = 2**31 - 1
 
 
 class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
-    """A Poisson process of jobs at every machine; the meaning of each field is told by
-    `Workload.job_streams`."""
+    """Jobs submitted by a Poisson process at every machine; `Workload.job_streams` explains each field."""
 
     seed: Seed
     horizon: Annotated[float, Limits(above=0, unit="s")] = 2000.0
@@ -322,7 +325,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
                 f"workload.horizon must be long enough for a job, got {self.horizon!r} s, in which none came"
             )
         home = np.repeat(np.arange(nodes), counts)
-        # of a Poisson process, given how many there are, each is uniform
+        # given their number, the arrivals of a Poisson process are independent and uniform
         release = draw.uniform(0.0, self.horizon, total)
         work = of_machines("processing_times", self.processing_time)[home]
         work *= normal_factors(streams("workload.jobs"), self.deviation, total)

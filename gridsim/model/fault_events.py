@@ -1,7 +1,7 @@
-"""Courses: what happens to each machine, change by change, from 0 to the end of the clock.
+"""Fault events: the failures and recoveries ("changes") of each machine, from 0 to the end of the clock.
 
-The recipes of `gridsim.model.faults` say where failures come from; here they become changes, each with the
-time of its machine's next.
+The recipes of `gridsim.model.faults` say where failures come from.  This module turns them into changes, each
+with the time of the next change of the same machine.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.random_streams import Streams
 
-#: No change lies later than this (s): the clock counts int64 nanoseconds.
+#: Latest time of a change (s): the clock counts int64 nanoseconds.
 LATEST = 8e9
-#: The same in ns.
+#: The end of the clock: `LATEST` in ns.
 END = round(LATEST * NS)
-#: Changes that are made for who looks at a result, at most: in all, or of each machine if that is more.
+#: Largest number of changes made again to show a result: in all, or per machine if that allows more.
 MOST_AGAIN, MOST_OF_EACH = 10_000_000, 200
-#: As many changes as a block, or a pass over the machines of one, counts at least: it takes about as long.
+#: A block, or a pass over its machines, counts as at least this many changes: it takes about as long.
 _PASS = 100
 
 
 class TooOften(ScenarioError):
-    """Machines fail and come back more often than who looks at a result waits for."""
+    """Raised if machines fail and recover too often for the changes to be made just to show a result."""
 
 
-#: Is told of changes before they are made.
+#: A function that is called with a number of changes before they are made; it may raise `TooOften`.
 Count = Callable[[int], None]
 
 
 def uncounted(changes: int) -> None:
-    """For a run, which somebody wanted: it meets as many changes as there are."""
+    """Accept any number of changes; used for a run, which its user asked for."""
 
 
 def looking(nodes: int) -> Count:
-    """For who looks at a result, and has not chosen what its scenario makes of `nodes` machines.
+    """Return a `Count` for showing a result of `nodes` machines whose scenario the reader did not choose.
 
-    Raises TooOften after `MOST_AGAIN` changes, or `MOST_OF_EACH` a machine.
+    The function raises TooOften after `MOST_AGAIN` changes, or `MOST_OF_EACH` per machine if that is more.
     """
     left = most = max(MOST_AGAIN, MOST_OF_EACH * nodes)
 
@@ -58,11 +58,12 @@ def looking(nodes: int) -> Count:
 
 @dataclass(frozen=True)
 class Events:
-    """Changes in order of time, machine, and down before up.
+    """Changes (failures and recoveries), sorted by time, then machine, then down before up.
 
-    time : int64[k], ns; machine : int64[k]; up : bool[k], whether it comes back or fails.
-    until : int64[k], ns, when the state that begins so ends.  For who fails, when it is back (at `time`, if
-        it is reset); for who is back, when it fails next.  NEVER if it does not end.
+    time : int64[k], ns.  machine : int64[k].  up : bool[k], true if the machine recovers, false if it fails.
+    until : int64[k], ns, when the state that begins with the change ends.  For a failure it is the time of
+        recovery (equal to `time` if transient); for a recovery, the time of the next failure.  It is NEVER if
+        the state does not end.
     """
 
     time: Integers
@@ -78,21 +79,23 @@ class Events:
 
     @classmethod
     def none(cls) -> Events:
-        """No changes."""
+        """Return an object without changes."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, np.zeros(0, np.bool_), nothing)
 
     def in_order(self) -> Events:
-        """The same, sorted."""
+        """Return the same changes, sorted."""
         return self[np.lexsort((self.up, self.machine, self.time))]
 
 
 @dataclass(frozen=True)
 class Course:
-    """What happens to n machines, all of which are up until their first change.
+    """The failures and recoveries of n machines, each of which is up until its first change.
 
-    first : int64[n], ns, when each fails first: 0 if it is down from the beginning, NEVER if it never fails.
-    blocks : changes, an instant in one block; they may go on for as long as the clock, and can be had once.
+    first : int64[n], ns, the first failure of each machine: 0 if it is down from the beginning, NEVER if it
+        never fails.
+    blocks : changes in blocks; those of one instant are in the same block.  They may go on until the end of
+        the clock, and the iterator can be used once.
     """
 
     first: Integers
@@ -100,19 +103,19 @@ class Course:
 
 
 def nanoseconds(seconds: Floats, latest: float = LATEST) -> Integers:
-    """int64, what is later than `latest` (s) as that."""
+    """Return `seconds` as int64 ns; times later than `latest` (s) become `latest`."""
     result: Integers = np.rint(np.minimum(seconds, latest) * NS).astype(np.int64)
     return result
 
 
 def _later(at: Any, span: Any) -> Integers:
-    """`at` + `span`, or the end if that is earlier."""
+    """Return `at` + `span`, or `END` if that is earlier (ns)."""
     result: Integers = at + np.minimum(span, END - at)
     return result
 
 
 def _or_never(time: Integers) -> Integers:
-    """What would be at the end is never."""
+    """Return `time` with NEVER in place of times at `END` or later."""
     return np.where(time < END, time, NEVER)
 
 
@@ -123,25 +126,26 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 
 def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: Count) -> Course:
-    """Each machine is up and down in turn, for times (s) drawn independently; all are up and new at 0.
+    """Return the changes of machines that are up and down in turn, for times (s) drawn independently.
 
-    mean : about how long a machine is up, s.
+    mean : about how long a machine is up, s.  All machines begin an up time at 0.
     """
     up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
     def lasting(draw: Draw, chance: np.random.Generator, count: int) -> Integers:
-        with np.errstate(over="ignore"):  # what comes out infinite is later than the clock
+        with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
             return nanoseconds(draw(chance, count))
 
     def up(count: int) -> Integers:
-        # a machine is up for at least a nanosecond, or nothing would ever happen after
+        # a machine is up for at least a nanosecond, as otherwise time would stand still
         return lasting(draw_up, up_time, count).clip(1)
 
     def down(count: int) -> Integers:
         return lasting(draw_down, down_time, count)
 
-    # Blocks of about 65536 failures, but of few a machine, as the first must be there before anything can
-    # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.
+    # Blocks of about 65536 failures, but only some of each machine, as the first block must be made before
+    # anything can happen.  The draws depend on where blocks are cut: each round of a block takes the machines
+    # in order.
     block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
     fails = up(nodes)
     return Course(_or_never(fails), _drawn_blocks(fails, up, down, block, count))
@@ -150,14 +154,14 @@ def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, co
 def _drawn_blocks(
     fails: Integers, up: Callable[[int], Integers], down: Callable[[int], Integers], block: int, count: Count
 ) -> Iterator[Events]:
-    """Blocks of `block` ns.
+    """Yield blocks of `block` ns.
 
-    fails : int64[nodes], ns, when each fails first; who would at the end of the clock does not.
+    fails : int64[nodes], ns, the first failure of each machine; one at the end of the clock does not happen.
     """
     until = 0
     late = Events.none()
     while until < END:
-        # blocks in which nothing happens are passed over: there may be millions before a machine is back
+        # empty blocks are skipped: there may be millions before a machine recovers
         soonest = min(int(fails.min()), *late.time[:1].tolist(), END)
         until = min(until + block * (1 + (soonest - until) // block), END)
         pieces = [late]
@@ -182,20 +186,20 @@ def _joined(pieces: list[Events]) -> Events:
 
 # -- times that come in pieces --------------------------------------------------------------------------
 
-#: Changes, in any order: time (ns), machine, up; and the time before which no later piece has any (ns).
+#: Changes in any order: time (ns), machine, up; and a time (ns) before which no later piece has any change.
 Piece = tuple[Integers, Integers, NDArray[np.bool_], int]
 
 
 def streamed(nodes: int, pieces: Iterator[Piece]) -> Course:
-    """Changes that come piece by piece, for longer than the clock lasts; what lies before 0 is over.
+    """Return changes made piece by piece, for longer than the clock lasts; those up to 0 are dropped.
 
-    Each machine goes down and up in turn.  Each piece has changes of all machines, the first some after 0;
-    those of one machine are later than those of the piece before.
+    Each machine goes down and up in turn.  Each piece has changes of all machines; the first has some of each
+    after 0.  The changes of a machine in a piece are later than all of them in the piece before.
     """
     time, machine, up, edge = next(pieces)
     later = time > 0
     events = _chained(time[later], machine[later], up[later])
-    # whose first change is to come back is down from the beginning
+    # a machine whose first change is a recovery is down from the beginning
     first = _first(events, nodes)
     absent = events.machine[events.up & (events.time == first[events.machine])]
     events = _chained(
@@ -207,7 +211,10 @@ def streamed(nodes: int, pieces: Iterator[Piece]) -> Course:
 
 
 def _streamed_blocks(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
-    """Blocks; in each, what was late in the piece before.  Machines' last changes wait for the next piece."""
+    """Yield the pieces as blocks.  Changes beyond the edge of a piece go to the next block.
+
+    The next piece must be read first: it tells when the state after each machine's last change ends.
+    """
     late = Events.none()
     while True:
         time, machine, up, next_edge = next(pieces)
@@ -226,18 +233,18 @@ def _streamed_blocks(nodes: int, events: Events, edge: int, pieces: Iterator[Pie
 
 
 def given(nodes: int, time: Any, machine: Any, up: Any) -> Course:
-    """These changes, in any order, and no others.
+    """Return exactly the given changes, which may be in any order.
 
-    time : ns; machine; up : bool.  Each machine goes down and up in turn, beginning with down.
+    time : ns.  machine : index.  up : bool.  Each machine goes down and up in turn, beginning with down.
     """
     events = _chained(time, machine, up)
     return Course(_first(events, nodes), iter((events,)))
 
 
 def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Count) -> Course:
-    """These changes, as in `given`, and again every `span` ns; all of them are earlier than that.
+    """Return the given changes, all earlier than `span` ns, repeated every `span` ns; else as `given`.
 
-    Each round begins with who was up at the beginning of the first.
+    Each round begins with the same machines up as the first.
     """
     span = min(span, END)
     once = _chained(time, machine, up)
@@ -245,7 +252,7 @@ def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Cou
     down_at_first[once.machine[(once.time == 0) & ~once.up]] = True
     up_at_last = np.ones(nodes, np.bool_)
     up_at_last[once.machine] = once.up  # the last assignment holds
-    # who does not end a round as he begins the next changes where they meet
+    # a machine that ends a round in another state than it begins the next changes where they meet
     change = np.flatnonzero(down_at_first == up_at_last)
     later = once[np.flatnonzero(once.time > 0)]
     turn = _chained(
@@ -257,9 +264,9 @@ def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Cou
 
 
 def _rounds(once: Events, turn: Events, span: int, ahead: Integers, count: Count) -> Iterator[Events]:
-    """`once`, and `turn` again and again.
+    """Yield `once`, the first round, then `turn` again and again.
 
-    ahead : int64[nodes], ns from the beginning of a round to each machine's first change in the next.
+    ahead : int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
     """
     for start in range(0, END, span) if len(turn) else (0,):
         events = turn if start else once
@@ -270,7 +277,7 @@ def _rounds(once: Events, turn: Events, span: int, ahead: Integers, count: Count
 
 
 def _chained(time: Any, machine: Any, up: Any) -> Events:
-    """Changes in order, each until the next one of its machine; NEVER for the last."""
+    """Return the changes in order, each `until` the next change of its machine; NEVER for the last."""
     last = np.full(len(time), NEVER, np.int64)
     events = Events(
         np.asarray(time, np.int64), np.asarray(machine, np.int64), np.asarray(up, np.bool_), last
@@ -282,16 +289,16 @@ def _chained(time: Any, machine: Any, up: Any) -> Events:
 
 
 def _first(events: Events, nodes: int) -> Integers:
-    """int64[nodes], ns: when each changes first; NEVER for who does not."""
+    """Return the time of each machine's first change, int64[nodes], ns; NEVER if it has none."""
     first = np.full(nodes, NEVER, np.int64)
     np.minimum.at(first, events.machine, events.time)
     return first
 
 
 def outages(course: Course, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-    """Machine by machine, when it goes down, and when it is up again (s; inf for never), of those that do.
+    """Yield each machine that fails, when it fails and when it recovers (arrays, s; inf for never).
 
-    until : s; what begins later need not be told.
+    until : s; outages that begin later may be left out.
     """
     downs: dict[int, list[int]] = {}
     ups: dict[int, list[int]] = {}

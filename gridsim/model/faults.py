@@ -1,9 +1,9 @@
-"""Faults: when machines fail and come back, made from a recipe as platforms and workloads are.
+"""Faults: when machines fail and recover, made from a recipe, as platforms and workloads are.
 
-A machine is up or down.  A *reset* is a failure whose machine is back at once, with nothing in memory (the
-fair tree paper's model); a machine that joins late is down from the beginning, one that leaves for good
-goes down and stays.  What happens depends on the recipe alone, so that every scheduler of a comparison
-meets the same failures.
+A machine is up or down.  A transient failure (a *reset*) is one after which the machine recovers at once,
+with nothing in memory (the fair tree paper's model).  A machine that joins late is down from the beginning; a
+machine that leaves for good fails and never recovers.  Failures depend on the recipe alone, so that all
+schedulers of a comparison meet the same ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Faults(Recipe, frozen=True, kw_only=True):
 
 
 class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
-    """Resets at a constant rate: one every `mean` s a machine, on average."""
+    """Transient failures at a constant rate: one per machine every `mean` s, on average."""
 
     mean: _Mean
     seed: Seed
@@ -70,7 +70,7 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
 
 
 class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
-    """Up for `up` s and down for `down` s on average, exponentially distributed."""
+    """Exponentially distributed up and down times, of `up` s and `down` s on average."""
 
     up: _Mean
     down: Annotated[float, Limits(low=0, unit="s")]
@@ -115,7 +115,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
 
 
 class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
-    """Ups and downs of real hosts; the meaning of each field is told by `Faults.trace`."""
+    """Up and down times of real hosts, from a trace; `Faults.trace` explains each field."""
 
     path: Text
     seed: Seed
@@ -143,13 +143,13 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         span = round((trace.horizon - self.start) * NS)
         ahead, latest = None, LATEST
         if self.zones is not None:
-            span -= span % DAY  # hours stay what they are from one round to the next
+            span -= span % DAY  # whole days: each round then begins at the same hour
             if not span:
                 raise ScenarioError(
                     "faults.start must lie a day before the end of a trace with zones, "
                     f"{trace.horizon:g} s, got {self.start!r}"
                 )
-            # what is turned to the end of a longer one lies beyond the clock, and so may the end be
+            # a longer round is cut: its end, and all that `turned` moves there, lies beyond the clock
             span = min(span, (END // DAY + 2) * DAY)
             ahead, latest = self.zones.ahead(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []
@@ -157,7 +157,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
             begin, end = (
                 nanoseconds(np.maximum(0.0, at - self.start), latest) for at in trace.intervals(host)
             )
-            inside = end > begin  # nobody is up for less than a nanosecond
+            inside = end > begin  # drop up times that round to 0 ns
             begin, end = begin[inside], end[inside]
             if ahead is not None:
                 begin, end = turned(begin, end, ahead[u] % span, span)
@@ -168,7 +168,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
                 up.append(False)
             else:
                 begin = begin[1:]
-            # who is up when the trace ends stays up
+            # a machine that is up when the trace ends stays up
             end = end[end < min(span, END)]
             time += [*begin.tolist(), *end.tolist()]
             machine += [u] * (len(begin) + len(end))
@@ -195,7 +195,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
 
 
 class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
-    """The failures themselves; the meaning of each field is told by `Faults.of`."""
+    """A list of failures; `Faults.of` explains each field."""
 
     machine: tuple[Annotated[int, Limits(low=0)], ...]
     down: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
@@ -209,7 +209,7 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
             raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
         for i, at in enumerate(up):
             real(f"faults.up[{i}]", at, low=down[i], unit="s", finite=False)
-        last: dict[int, int] = {}  # by machine, the one before
+        last: dict[int, int] = {}  # machine -> index of its previous failure
         begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
             if down[i] > LATEST:
@@ -255,29 +255,29 @@ FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults |
 
 @dataclass(frozen=True)
 class Faults:
-    """When machines fail and come back.  Two are equal when their recipes are.
+    """When machines fail and recover.  Two objects are equal when their recipes are.
 
-    recipe : how it was made; use the constructors below.
+    recipe : how the faults were made; use the constructors below.
     """
 
     recipe: FaultsRecipe
 
     @classmethod
     def poisson(cls, mean: float, seed: int) -> Faults:
-        """Each machine is reset once in `mean` s on average (the fair tree paper: 14,400 s).
+        """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
 
-        mean : s between two failures of a machine, on average.
-        seed : of the draw.
+        mean : mean time between two failures of a machine, s.
+        seed : seed of the draw.
         """
         return cls(PoissonFaults(mean=mean, seed=seed))
 
     @classmethod
     def exponential(cls, up: float, down: float, seed: int) -> Faults:
-        """Up for `up` s, then down for `down` s, both exponential with these means.
+        """Exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
 
-        up : s, mean.
-        down : s, mean; 0 for resets.
-        seed : of the draw.
+        up : mean up time, s.
+        down : mean down time, s; 0 for transient failures.
+        seed : seed of the draw.
         """
         return cls(ExponentialFaults(up=up, down=down, seed=seed))
 
@@ -285,13 +285,13 @@ class Faults:
     def weibull(
         cls, up_shape: float, up_scale: float, down_shape: float, down_scale: float, seed: int
     ) -> Faults:
-        """Weibull up and down times (scales in s).
+        """Up and down times with Weibull distributions (scales in s).
 
-        up_shape : of the times up; 1 is exponential.
-        up_scale : s, of the times up.
-        down_shape : of the times down.
-        down_scale : s, of the times down.
-        seed : of the draw.
+        up_shape : shape of the up times; 1 is exponential.
+        up_scale : scale of the up times, s.
+        down_shape : shape of the down times; 1 is exponential.
+        down_scale : scale of the down times, s.
+        seed : seed of the draw.
         """
         return cls(
             WeibullFaults(
@@ -309,21 +309,22 @@ class Faults:
         never_up: bool = False,
         zones: Zones | None = None,
     ) -> Faults:
-        """The ups and downs of hosts of an availability trace (.avt or FTA tab format).
+        """Up and down times of the hosts of an availability trace (.avt or FTA tab format).
 
-        Each machine is one host, drawn without replacement.
+        Each machine follows one host, drawn without replacement.
 
         path : the trace.
-        seed : of the draw of hosts.
-        start : s of the trace at which the run begins.
-        repeat : when the trace ends it begins again at `start`; else everybody stays as he is.
-        never_up : draw among all hosts, of which some then never do anything, and not only among those that
-            were ever up.
-        zones : hosts of one place stand around the world: each machine is as far into the trace as its clock
-            is ahead, and the trace is as many whole days as there are from `start`, which should be midnight
-            there.  It must repeat.
+        seed : seed of the draw of hosts.
+        start : time in the trace at which the run begins, s.
+        repeat : if true, the trace starts again at `start` when it ends; if false, each machine then keeps
+            its state.
+        never_up : if true, draw from all hosts, including hosts that are never up in the trace; if false,
+            only from hosts that were ever up.
+        zones : spread hosts that were recorded in one place over time zones: each machine is as far ahead in
+            the trace as its clock is ahead.  The trace must repeat, and only the whole days after `start` are
+            used; `start` should be midnight in the trace.
 
-        Raises TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
+        Raises TraceFormatError for a bad trace, ScenarioError for a trace with too few hosts.
         """
         recipe = TraceFaults(
             path=text("faults.path", path),
@@ -344,16 +345,18 @@ class Faults:
         spell: float = 1800.0,
         spread: float = 1800.0,
     ) -> Faults:
-        """Each machine is up in its night, as `zones` have it, and for some spells of the day.
+        """Machines that are up at night, in the time zones of `zones`, and for some spells of the day.
 
-        A day begins with the owner back; then he is away for spells and there in between, both exponential.
+        At the beginning of the day the owner returns and the machine is down.  Later the owner leaves for
+        spells, in which it is up.  Spells and the times between them are exponential.
 
-        seed : of nights, spells and times in between, three streams.
-        zones : how many time zones there are, and when it is night.
-        day_up : share of the day in which a machine is up, but for its beginning; 0: never.
-        spell : s for which it is up then, on average.
-        spread : s by which nights begin and end earlier or later, at most; drawn uniformly for each machine
-            and day.  At most a quarter of the night and of the day.
+        seed : seed of nights, spells and times between spells, which have three random streams.
+        zones : number of time zones, and when it is night.
+        day_up : share of the day in which a machine is up, apart from the beginning of the day.  With 0 it is
+            never up by day.
+        spell : mean length of a spell, s.
+        spread : largest time by which a night begins or ends earlier or later, s; drawn uniformly for each
+            machine and day.  It is at most a quarter of the night and of the day.
         """
         return cls(ZoneFaults(seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread))
 
@@ -361,17 +364,18 @@ class Faults:
     def of(
         cls, machine: Iterable[int] | Integers, down: Iterable[float] | Floats, up: Iterable[float] | Floats
     ) -> Faults:
-        """Exactly these: ``machine[i]`` fails at ``down[i]`` s and is back at ``up[i]`` s.
+        """Exactly the given failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
 
-        machine : which, one entry a failure.
-        down : s at which it fails; 0 for one that joins later.
-        up : s at which it is back; the same for a reset, inf for one that leaves for good.
+        machine : the machine that fails, one entry per failure.
+        down : time at which it fails, s; 0 for a machine that joins later.
+        up : time at which it recovers, s; equal to down for a transient failure, inf for a machine that
+            leaves for good.
         """
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """The files that are read for the trace, by its path: of an FTA trace the nodes beside it, too."""
+        """Return the files read for the trace, by its path; for FTA also the file of nodes beside it."""
         from gridsim.traces import availability_files
 
         if not isinstance(self.recipe, TraceFaults):
@@ -379,7 +383,7 @@ class Faults:
         return {self.recipe.path: tuple(availability_files(self.recipe.path))}
 
     def places(self) -> dict[str, tuple[str, ...]]:
-        """Where `sources` looks for files, by the path of the trace."""
+        """Return the paths at which `sources` looks for files, by the path of the trace."""
         from gridsim.traces import availability_places
 
         if not isinstance(self.recipe, TraceFaults):
@@ -388,23 +392,24 @@ class Faults:
 
     @property
     def time_zones(self) -> Zones | None:
-        """Where machines have day and night, if they have."""
+        """The time zones of the machines, or None if they have none."""
         return self.recipe.zones if isinstance(self.recipe, TraceFaults | ZoneFaults) else None
 
     def course(self, nodes: int, count: Count = uncounted) -> Course:
-        """What happens to `nodes` machines.
+        """Return the failures and recoveries of `nodes` machines.
 
-        count : ``gridsim.model.fault_events.looking(nodes)`` for who has not chosen these faults, but looks
-            at a result.
+        count : called with numbers of changes before they are made.  Code that only shows a result, whose
+            faults its user did not choose, passes ``gridsim.model.fault_events.looking(nodes)``.
         """
         return self.recipe.course(nodes, count)
 
     def mean_up_time(self, nodes: int) -> float:
-        """How long one of `nodes` machines is up, s: the mean of the distribution, if there is one.
+        """Return the mean up time of one of `nodes` machines, s; of the distribution, if there is one.
 
-        Of a trace, the mean length of its hosts' intervals from `start` on, of all hosts, those that the end
-        of the trace cuts off as they are.  Of a list, that of the up times that end in a failure, from 0 on;
-        who is down from the beginning has not been up.  With zones, of nights without spread and the spells
-        of the day.  inf if there are none.
+        For a trace it is the mean length of the up intervals of all hosts from `start` on; intervals that the
+        end of the trace cuts off count as they are.  For a list it is the mean of the up times that end in a
+        failure, from 0 s on; a machine that is down from the beginning has no up time before it first
+        recovers.  With `Faults.zones` it is the mean over nights without spread and the spells of the day.
+        It is inf if there are no up times.
         """
         return self.recipe.mean_up_time(nodes)

@@ -1,8 +1,8 @@
-"""Fluctuation: how fast machines are while others use them too, made from a recipe as platforms are.
+"""Fluctuation: the background load of machines, made from a recipe, as platforms are.
 
-Each machine has a series of factors, one a period, which repeats over and over.  A factor is the share of the
-machine's speed that the grid gets.  Factors depend on the recipe alone, so that every scheduler of a
-comparison meets the same load.
+Each machine has a series of factors, one per period, which repeats over and over.  A factor is the share of
+the machine's speed that the grid gets.  Factors depend on the recipe alone, so that every scheduler of a
+comparison meets the same background load.
 """
 
 from __future__ import annotations
@@ -20,19 +20,23 @@ from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
 from gridsim.support.random_streams import Streams
 
-#: Periods are at most so long (s), so that the one in which the clock ends has an end in int64 ns as well.
+#: Longest period (s).  The period in which the clock ends must itself end within int64 ns.
 LONGEST = 1e7
-#: Factors that are drawn, at most: 1 GB of them.
+#: Largest number of factors that are drawn: 1 GB.
 MOST_FACTORS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Pace:
-    """What machines have of their speed: ``factors[series[u], (first[u] + t // period) % steps]`` at t ns.
+    """The share of its speed that each machine u gives the grid at t ns.
+
+    It is ``factors[series[u], (first[u] + t // period) % steps]``.
 
     period : ns.
-    factors : float64[rows, steps], in (0, 1]; series : int64[machines], the row of each; first :
-        int64[machines], its step at time 0.  All are read-only.
+    factors : float64[rows, steps], in (0, 1].  series : int64[machines], the row of each machine.
+    first : int64[machines], the step of each machine at time 0.
+
+    The arrays are read-only.
     """
 
     period: int
@@ -57,7 +61,7 @@ class _Factors(Recipe, frozen=True, kw_only=True):
 
 
 class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
-    """Factors drawn uniformly; the meaning of each field is told by `Fluctuation.uniform`."""
+    """Factors drawn uniformly; `Fluctuation.uniform` explains each field."""
 
     low: _Factor
     high: _Factor
@@ -81,14 +85,14 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
         factors = streams("fluctuation.factors").random((self.series, self.steps))
         factors *= self.high - self.low
         factors += self.low
-        np.minimum(factors, self.high, out=factors)  # which rounding may exceed
-        # machine by machine: further ones change nothing for those before
+        np.minimum(factors, self.high, out=factors)  # rounding may exceed it
+        # drawn machine by machine, so that more machines change nothing for the first ones
         drawn = streams("fluctuation.machines").integers((self.series, self.steps), size=(nodes, 2))
         return Pace(_nanoseconds(self.period), factors, drawn[:, 0].copy(), drawn[:, 1].copy())
 
 
 class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
-    """The factors themselves; the meaning of each field is told by `Fluctuation.of`."""
+    """A list of factors; `Fluctuation.of` explains each field."""
 
     factors: tuple[tuple[_Factor, ...], ...]
     period: _Period
@@ -134,9 +138,9 @@ FluctuationRecipe = UniformFluctuation | ListedFluctuation
 
 @dataclass(frozen=True)
 class Fluctuation:
-    """How the performance of machines fluctuates with other load.  Two are equal when their recipes are.
+    """How background load changes the speed of machines.  Two objects are equal when their recipes are.
 
-    recipe : how it was made; use the constructors below.
+    recipe : how the fluctuation was made; use the constructors below.
     """
 
     recipe: FluctuationRecipe
@@ -145,16 +149,16 @@ class Fluctuation:
     def uniform(
         cls, low: float, high: float, period: float, seed: int, series: int = 64, steps: int = 1024
     ) -> Fluctuation:
-        """Factors drawn uniformly from low to high, anew each period.
+        """Factors drawn uniformly from low to high, a new one each period.
 
-        Each machine has one of the rows of factors from one of its steps on, both drawn; rows repeat over and
-        over.
+        Each machine follows one row of factors, beginning at one of its steps; row and step are drawn.  Rows
+        repeat over and over.
 
         low, high : smallest and largest factor, 0 < low <= high <= 1.
         period : s that a factor lasts, 1e-9 to 1e7.
-        seed : of factors and machines, two streams.
-        series : how many different rows there are.
-        steps : factors of a row.
+        seed : seed of the factors and of the machines' rows and steps, which have two random streams.
+        series : number of different rows.
+        steps : number of factors in a row.
         """
         return cls(
             UniformFluctuation(low=low, high=high, period=period, seed=seed, series=series, steps=steps)
@@ -168,12 +172,12 @@ class Fluctuation:
         series: Iterable[int] | Integers | None = None,
         first: Iterable[int] | Integers | None = None,
     ) -> Fluctuation:
-        """Exactly these: ``factors[k][j]`` in row k, step j.
+        """Exactly the given factors: ``factors[k][j]`` in row k, step j.
 
-        factors : in (0, 1], a list a row, all of one length.
+        factors : factors in (0, 1], one list per row, all of the same length.
         period : s that a step lasts, 1e-9 to 1e7.
-        series : the row of each machine; without it machine u has row u modulo their number.
-        first : the step of each machine at time 0; without it 0.
+        series : the row of each machine; without it machine u has row u modulo the number of rows.
+        first : the step of each machine at time 0; without it all begin at step 0.
         """
         return cls(
             ListedFluctuation(
@@ -185,5 +189,5 @@ class Fluctuation:
         )
 
     def realize(self, nodes: int) -> Pace:
-        """The series of `nodes` machines.  Raises ScenarioError where the recipe is for another number."""
+        """Return the factors of `nodes` machines.  Raises ScenarioError if the recipe fits another number."""
         return self.recipe.realize(nodes)

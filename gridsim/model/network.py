@@ -1,4 +1,4 @@
-"""The network model: what a message costs on its way from one machine to another."""
+"""The network model: how long a message takes from one machine to another."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from gridsim.errors import ScenarioError
 from gridsim.support.arguments import real
 from gridsim.support.parameters import Declared, Limits
 
-#: Bytes of a task; so that their sum over all tasks is a number.
+#: Largest number of bytes of a task, so that their sum over all tasks is finite.
 _LARGEST = 1e15
 
 
 class Network(Declared, frozen=True, kw_only=True):
-    """Latency and interfaces, the same for every machine.
+    """Latency and network interfaces, the same for every machine.
 
     latency : s, the same for every pair of machines.
-    jitter : s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, from
-        the run's seed.  Delays that differ break up cohorts, which is slower.
+    jitter : s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, drawn
+        with the run's seed.  Different delays split cohorts, which makes runs slower.
     bandwidth : bytes/s of each machine, up and down; ``inf`` for no transmission time.
-    interfaces : ``"fifo"``: each machine sends, and receives, one message after another; a message starts
-        when the sender's interface is free, its head arrives `latency` later, and it is delivered when the
-        receiver's interface, free again, has taken its bytes.  ``"equal"``: no queueing, every message
-        takes its latency + bytes / bandwidth; the fast mode for scale.
+    interfaces : with ``"fifo"`` each machine sends, and receives, one message after another.  A message
+        starts when the sender's interface is free, and its head arrives `latency` later.  It is delivered
+        when the receiver's interface is free and has then received its bytes.  With ``"equal"`` nothing
+        queues, and every message takes its latency + bytes / bandwidth; this is the fast mode for large runs.
     task_data : bytes that a machine fetches for each task it starts, from a repository without limits.  They
-        are counted apart, and delay neither tasks nor messages.
+        are counted separately, and delay neither tasks nor messages.
     record_use : record how much of its interfaces each machine uses, from the first to the last release
-        (8 bytes a machine and second of memory).
+        (8 bytes of memory per machine and second).
 
     Messages between two nodes of one machine take no time and are not counted.
     """
@@ -48,14 +48,14 @@ class Network(Declared, frozen=True, kw_only=True):
         bandwidth: float = 125_000.0,
         velocity: float = 2e8,
     ) -> Network:
-        """All machines equally far from one provider, through which they talk (the RJSS paper's section 2.2).
+        """Machines that are all equally far from one provider, which connects them (RJSS paper, section 2.2).
 
-        A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth, and nobody queues.
+        A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth.  Messages do not queue.
 
-        distance : m, from a machine to the provider.
-        congestion : s, the same for all.
+        distance : distance from a machine to the provider, m.
+        congestion : delay of every message, s.
         bandwidth : bytes/s.  The paper gives none; the default is 1 Mbit/s.
-        velocity : m/s, of signals.
+        velocity : speed of signals, m/s.
         """
         distance = real("network.distance", distance, low=0, unit="m")
         congestion = real("network.congestion", congestion, low=0, unit="s")

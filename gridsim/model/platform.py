@@ -1,7 +1,7 @@
 """Platform: the machines of a grid, made from a recipe that a scenario file can hold.
 
-A recipe is a frozen msgspec Struct (a tagged union, tag field ``kind``); the same recipe always makes the
-same speeds.  What one recipe draws depends on its own seed and on nothing else.
+A recipe is a frozen msgspec Struct (one of a tagged union, tag field ``kind``).  The same recipe always makes
+the same speeds.  The draws of a recipe depend on its own seed and on nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import reading
 from gridsim.support.random_streams import Streams, normal_factors
 
-#: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
+#: Largest number of machines N.  The 2 N - 1 nodes of a tree over them are counted in 32 bits, too.
 MOST_NODES = 2**30
 
 Nodes = Annotated[int, Limits(low=1, high=MOST_NODES)]
@@ -36,7 +36,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
 
 
 class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
-    """Each machine's speed is uniform on low, low + step, ..., high (Mflop/s)."""
+    """Speeds drawn uniformly from low, low + step, ..., high (Mflop/s)."""
 
     nodes: Nodes
     seed: Seed
@@ -62,7 +62,7 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
 
 
 class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
-    """speed = 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10; mean 1244 Mflop/s."""
+    """Speeds of 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)), j in 1..10; mean 1244 Mflop/s."""
 
     nodes: Nodes
     seed: Seed
@@ -77,7 +77,7 @@ class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
 
 
 class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
-    """Speeds with a normal distribution around `mean` (Mflop/s), drawn again where at most 0.01 of it."""
+    """Normally distributed speeds around `mean` (Mflop/s); speeds of at most 0.01 * mean are drawn again."""
 
     nodes: Nodes
     seed: Seed
@@ -104,7 +104,7 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
 
 
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
-    """The speeds themselves, Mflop/s, one a machine."""
+    """A list of speeds, Mflop/s, one per machine."""
 
     listed: tuple[Speed, ...] = msgspec.field(name="speeds")
 
@@ -118,7 +118,7 @@ class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
 
 
 class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
-    """`nodes` machines of one speed, Mflop/s."""
+    """`nodes` machines of the same speed (Mflop/s)."""
 
     nodes: Nodes
     speed: Speed = 1000.0
@@ -130,7 +130,7 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
-#: Machines whose speeds are made before they are asked for.
+#: Up to this many machines, a platform makes the speeds when it is created, before they are asked for.
 _AT_ONCE = 1 << 20
 
 
@@ -141,10 +141,10 @@ _AT_ONCE = 1 << 20
 class Platform:
     """The machines of a grid.  Two platforms are equal when their recipes are.
 
-    recipe : how it was made; use the constructors below.
+    recipe : how the platform was made; use the constructors below.
 
-    Speeds are made at once, so that what is wrong with them is told early; those of more than a million
-    machines when they are first asked for: to read of them takes no room.
+    Speeds are made when the platform is created, so that errors in them show early.  With more than a million
+    machines they are made when first asked for, so that reading a scenario takes no memory for them.
     """
 
     recipe: PlatformRecipe
@@ -155,10 +155,10 @@ class Platform:
 
     @cached_property
     def speeds(self) -> Floats:
-        """float64, read-only, Mflop/s of each machine."""
+        """Speed of each machine, Mflop/s: float64[nodes], read-only."""
         check_room("platform.nodes", self.nodes, "machines", OF_MACHINE)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
-        # what comes out infinite is refused here
+        # infinite speeds are rejected here
         with reading(table) as files, np.errstate(over="ignore"):
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
@@ -171,7 +171,7 @@ class Platform:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """SHA-256 of the table of hosts as it was read, if the speeds are from one."""
+        """SHA-256 of the table of hosts as it was read, by path; empty if the speeds are not from a table."""
         _ = self.speeds
         files: dict[str, str] = self.__dict__["files"]
         return files
@@ -179,18 +179,18 @@ class Platform:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if "speeds" in state:
-            self.speeds.flags.writeable = False  # which pickle and deepcopy forget
+            self.speeds.flags.writeable = False  # pickle and deepcopy do not keep this flag
 
     @classmethod
     def desktop_grid(
         cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0
     ) -> Platform:
-        """`nodes` machines, speeds uniform on low..high in steps (Mflop/s).
+        """`nodes` machines with speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
-        nodes : how many machines.
-        seed : of the draw.
-        low, high : slowest and fastest, Mflop/s.
-        step : between two speeds, Mflop/s; it must divide high - low.
+        nodes : number of machines.
+        seed : seed of the draw.
+        low, high : slowest and fastest speed, Mflop/s.
+        step : difference between two neighbouring speeds, Mflop/s; it must divide high - low.
         """
         return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))
 
@@ -198,8 +198,8 @@ class Platform:
     def pareto(cls, nodes: int, seed: int) -> Platform:
         """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244).
 
-        nodes : how many machines.
-        seed : of the draw.
+        nodes : number of machines.
+        seed : seed of the draw.
 
         The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
         """
@@ -207,12 +207,12 @@ class Platform:
 
     @classmethod
     def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
-        """`nodes` machines, speeds normal around `mean` (Mflop/s), of this relative standard deviation.
+        """`nodes` machines with normally distributed speeds (Mflop/s).
 
-        nodes : how many machines.
-        seed : of the draw.
-        mean : Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
-        variation : standard deviation, relative to the mean.
+        nodes : number of machines.
+        seed : seed of the draw.
+        mean : mean speed, Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+        variation : standard deviation of the speeds, relative to the mean.
 
         Speeds of at most 0.01 of the mean are drawn again.
         """
@@ -222,12 +222,12 @@ class Platform:
     def from_hosts(
         cls, path: str | os.PathLike[str], nodes: int, seed: int, column: str = "gflops_core"
     ) -> Platform:
-        """`nodes` hosts drawn from a table of real ones.
+        """`nodes` machines with the speeds of hosts drawn from a table of real hosts.
 
         path : a CSV table with the columns cpu_model, computers and those of the speeds, plain or gzip.
-        nodes : how many machines.
-        seed : of the draw, with replacement; each computer is equally likely.
-        column : the speed: ``gflops_core`` of one core, ``gflops_computer`` of all.
+        nodes : number of machines.
+        seed : seed of the draw, which is with replacement; each computer is equally likely.
+        column : column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
 
         Raises TraceFormatError for a bad table.
         """
@@ -235,18 +235,18 @@ class Platform:
 
     @classmethod
     def equal(cls, nodes: int, speed: float = 1000.0) -> Platform:
-        """`nodes` machines of one speed (Mflop/s), which rigid jobs need.
+        """`nodes` machines of the same speed (Mflop/s), as rigid jobs need them.
 
-        nodes : how many machines.
-        speed : of each, Mflop/s.
+        nodes : number of machines.
+        speed : speed of each machine, Mflop/s.
         """
         return cls(EqualSpeeds(nodes=nodes, speed=speed))
 
     @classmethod
     def of(cls, speeds: Iterable[float] | Floats) -> Platform:
-        """Exactly these speeds, Mflop/s.
+        """Machines with exactly the given speeds, Mflop/s.
 
-        speeds : Mflop/s, one entry a machine.
+        speeds : Mflop/s, one entry per machine.
         """
         return cls(ListedSpeeds(listed=tuple(sequence("platform.speeds", speeds))))
 
@@ -257,5 +257,5 @@ class Platform:
 
     @cached_property
     def aggregate_speed(self) -> float:
-        """Mflop/s of all machines together (summed exactly, rounded once)."""
+        """Speed of all machines together, Mflop/s (summed exactly, rounded once)."""
         return math.fsum(self.speeds.tolist())

@@ -1,6 +1,6 @@
-"""Recipes of rigid jobs: applications whose tasks start together, one on each of as many machines.
+"""Recipes of rigid jobs: applications whose tasks start together, each on a machine of its own.
 
-A rigid job takes as long on every machine: the platform must have machines of one speed.
+A rigid job takes the same time on every machine, so all machines of the platform must have the same speed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Jobs(Recipe, frozen=True, kw_only=True):
 
 
 class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
-    """Jobs like those of a log; the meaning of each field is told by `Workload.jobs`."""
+    """Jobs drawn from the statistics of a log; `Workload.jobs` explains each field."""
 
     seed: Seed
     jobs: Annotated[int, Limits(low=1)] = 1000
@@ -60,7 +60,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
-    """The jobs of a real log; the meaning of each field is told by `Workload.jobs_from_log`."""
+    """The jobs of a real log; `Workload.jobs_from_log` explains each field."""
 
     path: Text
     seed: Seed = 0
@@ -114,13 +114,14 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 
 
 class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
-    """The jobs themselves; the meaning of each field is told by `Workload.jobs_of`.
+    """A list of jobs; `Workload.jobs_of` explains each field.
 
-    release : s, one entry a job, in any order.
-    nodes : machines that a job wants at once, one entry a job.
-    run_time : s, one entry a job.
-    requested : s that the user asked for, one entry a job; without it the run times.
-    submitter : machines, one entry a job; without it job i submits at machine i modulo their number.
+    release : s, one entry per job, in any order.
+    nodes : number of machines that a job wants at once, one entry per job.
+    run_time : s, one entry per job.
+    requested : s that the user asked for, one entry per job; without it the run times.
+    submitter : machines, one entry per job; without it job i submits at machine i modulo the number of
+        machines.
     """
 
     release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
@@ -163,7 +164,7 @@ def _columns(
     requested: Floats,
     submitter: Integers,
 ) -> Columns:
-    """The jobs on a platform that can run them."""
+    """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them."""
     speeds = platform.speeds
     if speeds.min() != speeds.max():
         raise ScenarioError(
@@ -178,16 +179,17 @@ def _columns(
     return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested)
 
 
-#: The shares at which the quantiles are given.
+#: The shares of jobs at which a `Profile` gives its quantiles.
 SHARES = np.array([0, 1, 2, 5, *range(10, 95, 5), 95, 98, 99, 99.5, 99.9, 100]) / 100
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What jobs of a log are like, one after another.
+    """The statistics of the jobs of a log: distributions and correlations.
 
-    nodes, run_time (s), gap (s, to the next submission), overestimate (requested over run time): quantiles at
-    `SHARES`.
+    nodes, run_time (s), gap (s, to the next submission) and overestimate (requested over run time) are
+    quantiles at `SHARES`.
+
     serial : rank correlations of nodes, run times and gaps with those of the job before.
     together : rank correlation of nodes and run times.
     """
@@ -200,13 +202,13 @@ class Profile:
     together: float
 
     def draw(self, count: int, chance: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
-        """Nodes (whole), run times (s), gaps (s) before each job, and requested times (s) of `count` jobs.
+        """Draw nodes (whole), and run times, gaps before each job and requested times (s), of `count` jobs.
 
-        Each column has the quantiles of the log; a Gaussian copula has its rank correlations.
+        Each column has the quantiles of the log; a Gaussian copula gives them its rank correlations.
         """
         of_nodes, of_run, of_gap = self.serial
         normal = chance.standard_normal((3, count))
-        # correlations of normal variables with these rank correlations (Pearson 1907)
+        # converts rank correlations to correlations of normal variables (Pearson 1907)
         rho = 2 * np.sin(np.pi / 6 * self.together)
         normal[1] = rho * normal[0] + np.sqrt(1 - rho**2) * normal[1]
         nodes, run, gap = (
@@ -215,7 +217,7 @@ class Profile:
         )
         run_time = _values(run, self.run_time)
         over = _values(chance.standard_normal(count), self.overestimate)
-        # nobody asks for more than the longest run there is
+        # no request is longer than the longest run time of the log
         requested = np.clip(np.rint(run_time * over), 1.0, self.run_time[-1])
         return (
             np.rint(_values(nodes, self.nodes)),
@@ -226,7 +228,7 @@ class Profile:
 
 
 def _series(shocks: Floats, correlation: float) -> Floats:
-    """A stationary autoregressive series of first order."""
+    """Return a stationary autoregressive series of first order that is driven by `shocks`."""
     values, last, new = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
     made = []
     for k, shock in enumerate(values):
@@ -236,14 +238,14 @@ def _series(shocks: Floats, correlation: float) -> Floats:
 
 
 def _values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
-    """The quantiles at the ranks of `latent`, between two of them on a logarithmic scale."""
+    """Return the quantiles at the ranks of `latent`, interpolated on a logarithmic scale (of 1 + value)."""
     rank = np.empty(len(latent))
     rank[np.argsort(latent, kind="stable")] = (np.arange(len(latent)) + 0.5) / max(1, len(latent))
     values: Floats = np.expm1(np.interp(rank, SHARES, np.log1p(np.array(quantiles))))
     return values
 
 
-#: Names are those of the Parallel Workloads Archive; RICC's nodes have 8 processors.
+#: Profiles by the name of their log in the Parallel Workloads Archive; RICC's nodes have 8 processors.
 PROFILES = {
     "wagap2013": Profile(
         nodes=(

@@ -1,4 +1,4 @@
-"""Scenario: everything a run depends on but the scheduler; a frozen object that is a TOML file, exactly."""
+"""Scenario: everything a run depends on except the scheduler, exactly as a TOML file holds it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gridsim.support.arguments import shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
 
-#: What overrides another entry, and goes where that is set anew.
+#: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
 _OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED = ("platform", "workload")
-_TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
+_TYPES = {  # name of a type in msgspec -> name in error messages
     "int": "a whole number",
     "float": "a number",
     "str": "a text",
@@ -39,14 +39,14 @@ _TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
 
 @dataclass(frozen=True)
 class Scenario:
-    """A platform, a workload, a network, faults and fluctuation (or None) and a seed.
+    """A platform, a workload, a network, faults and fluctuation (each may be None), and a seed.
 
-    seed : of the random streams of schedulers; platform and workload have seeds of their own.
-    schedulers : parameters of schedulers that are known by name, ``{"fair-tree": {"bound": 2.0}}``; the
-        command line uses them, `simulate` does not.
+    seed : seed of the random streams of schedulers; platform and workload have seeds of their own.
+    schedulers : parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``.  The command
+        line uses them; `simulate` does not.
 
-    Files that platform or workload name are relative to the working directory; in a scenario *file* they
-    are relative to the folder of that file.
+    Names of files in the parts are relative to the working directory.  In a scenario *file* they are relative
+    to the folder of that file.
     """
 
     platform: Platform
@@ -71,35 +71,36 @@ class Scenario:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The trace files, and folders of FTA traces, that the scenario names."""
+        """The trace files and folders of FTA traces that the scenario names, as it names them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
         return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the scenario reads: of an FTA trace its events, and the nodes beside them.
+        """The files that the scenario reads; for an FTA trace its events and the nodes beside them.
 
-        Raises TraceFormatError for a folder in which there is no trace.
+        Raises TraceFormatError for a folder without a trace.
         """
         return tuple(dict.fromkeys(file for files in self.sources().values() for file in files))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """Which of the `files` are read for each of the `paths`."""
+        """Return, for each of the `paths`, those of the `files` that are read for it."""
         found = {path: (path,) for path in self.paths}
         return found | (self.faults.sources() if self.faults is not None else {})
 
     def places(self) -> dict[str, tuple[str, ...]]:
-        """For each of the `paths` the files that would be read, be they there or not."""
+        """Return, for each of the `paths`, the files that would be read for it, whether they exist or not."""
         found = {path: (path,) for path in self.paths}
         return found | (self.faults.places() if self.faults is not None else {})
 
     # -- writing --------------------------------------------------------------------------------------
 
     def to_toml(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> str:
-        """The scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``.
+        """Return the scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``.
 
-        schedulers : with their parameters.  place : what is written in the place of a file's path.
+        schedulers : whether to include the parameters of schedulers.
+        place : function that maps the path of a file to the text written in its place.
         """
         import tomli_w
 
@@ -109,7 +110,7 @@ class Scenario:
         return tomli_w.dumps(document)
 
     def save(self, path: StrPath) -> None:
-        """Write the scenario to a file, whole or not at all."""
+        """Write the scenario to a file, completely or not at all."""
         folder = os.path.dirname(os.path.abspath(path))
 
         def relative(file: str) -> str:
@@ -126,7 +127,7 @@ class Scenario:
             stream.write(content)
 
     def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
-        """What stands in a scenario file, as nested dicts, without what has no value."""
+        """Return the content of a scenario file as nested dicts, without entries that are None."""
         document: dict[str, Any] = {"seed": self.seed}
         for name, value in (
             ("platform", self.platform.recipe),
@@ -149,10 +150,10 @@ class Scenario:
 
     @classmethod
     def from_toml(cls, text_or_path: StrPath) -> Scenario:
-        """A scenario from TOML text, or from the file at a path (a str without a newline is a path).
+        """Make a scenario from TOML text, or from the file at a path (a str without a newline is a path).
 
-        Raises ScenarioError naming the configuration path of what is wrong, or FILE:LINE where the text is
-        no TOML; OSError for a file that cannot be read.
+        Raises ScenarioError naming the configuration path of the wrong entry, or FILE:LINE if the text is
+        not TOML; OSError for a file that cannot be read.
         """
         if isinstance(text_or_path, str) and "\n" in text_or_path:
             return cls.from_text(text_or_path)
@@ -161,15 +162,15 @@ class Scenario:
 
     @classmethod
     def from_text(cls, toml: str) -> Scenario:
-        """A scenario from TOML text, as `from_toml`, whatever the text: what is kept in a file names none."""
+        """Make a scenario from TOML text, as `from_toml` does, but never take the text for a path."""
         return cls._read(toml, "<scenario>", "")
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
-        """A copy in which these entries of its file have other values: ``{"platform.nodes": 200}``.
+        """Return a copy with other values for some entries of its file, such as ``{"platform.nodes": 200}``.
 
-        values : path -> value; a table such as ``faults`` may be replaced as a whole, and None takes an
-            entry out.  Entries of a table that is not there are set in an empty one.
-        folder : that files in `values` are relative to; the working directory unless given.
+        values : path -> value.  A table such as ``faults`` may be replaced as a whole, and None removes an
+            entry.  If a table does not exist, it is created with the entries set in it.
+        folder : folder that files in `values` are relative to; the working directory unless given.
 
         Raises ScenarioError for a path or value that a scenario cannot have.
         """
@@ -179,7 +180,7 @@ class Scenario:
         for path, other in _OVERRIDDEN.items():
             if values.get(path) is not None and values.get(other) is not None:
                 raise ScenarioError(f"{path} has no effect beside {other}: one of them, got both")
-        # a table as a whole goes before its entries, in whatever order they are given
+        # whole tables are replaced before single entries, in whatever order they are given
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
             table = document
@@ -203,9 +204,9 @@ class Scenario:
     def from_document(
         cls, document: dict[str, Any], file: str = "the scenario", folder: str = ""
     ) -> Scenario:
-        """A scenario from what stands in a scenario `file`, whose paths are relative to `folder`.
+        """Make a scenario from the content of a scenario `file`, whose paths are relative to `folder`.
 
-        Raises ScenarioError as `from_toml`.
+        Raises ScenarioError as `from_toml` does.
         """
         for key in document:
             if key not in _KEYS:
@@ -235,7 +236,7 @@ class Scenario:
 
 
 def _in_folder(path: str, value: Any, folder: str) -> Any:
-    """The value of an entry, with a file that it names as one of `folder`."""
+    """Return the value of an entry, with paths of files in it taken as relative to `folder`."""
     if isinstance(value, dict) and "path" in value and path in _KEYS:
         return {**value, "path": _in_folder(f"{path}.path", value["path"], folder)}
     named = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
@@ -260,7 +261,7 @@ def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> A
 
 
 def converted(value: Any, kind: Any, where: str) -> Any:
-    """`value` as `kind`; what msgspec has to say becomes a ScenarioError that begins with the path."""
+    """Return `value` as `kind`; turn msgspec's error into a ScenarioError that begins with the path."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -281,13 +282,13 @@ def converted(value: Any, kind: Any, where: str) -> Any:
 
 
 def check_scenario(given: Any) -> None:
-    """Raise ScenarioError for what is no scenario, say the name of a file."""
+    """Raise ScenarioError unless `given` is a Scenario; it might be the name of a file."""
     if not isinstance(given, Scenario):
         raise ScenarioError(f"scenario must be a Scenario, got {shown(given)}")
 
 
 def _has_nan(value: Any) -> bool:
-    """Whether there is a number that is not itself: a scenario with one would not be equal to itself."""
+    """Return whether `value` contains a NaN; a scenario with one would not be equal to itself."""
     if isinstance(value, Mapping):
         return any(map(_has_nan, value.values()))
     if isinstance(value, (list, tuple)):
@@ -296,7 +297,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """A deep copy with Python's numbers, texts and lists in the place of numpy's, which a file can hold."""
+    """Return a deep copy in which Python values, which a file can hold, replace those of numpy."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, Mapping):

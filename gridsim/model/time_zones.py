@@ -1,4 +1,4 @@
-"""Time zones: which machines have night, and machines that their owners leave to the grid at night."""
+"""Time zones: when each machine has night, and faults of machines that the grid may use at night."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gridsim.support.random_streams import Streams
 
 HOUR = 3600 * NS
 DAY = 24 * HOUR
-#: Most time zones: one a minute.
+#: Largest number of time zones: one per minute.
 MOST_ZONES = 1440
 
 
@@ -27,8 +27,9 @@ class Zones(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     At time 0 it is midnight in zone 0.
 
-    zones : how many, 1..1440.  night_begin : hour of local time in 0..24, exclusive, at which night begins.
-    night_hours : how long it is, 1..23 h.
+    zones : number of time zones, 1..1440.
+    night_begin : hour of local time at which night begins, from 0 to below 24.
+    night_hours : length of the night, 1..23 h.
     """
 
     part: ClassVar[str] = "zones"
@@ -43,27 +44,27 @@ class Zones(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ScenarioError(f"zones.night_begin must be below 24 h, got {self.night_begin!r}")
 
     def ahead(self, machines: Any) -> Integers:
-        """int64, ns: by how much the clocks of these machines are ahead of that of zone 0."""
+        """Return by how many ns the clocks of these machines are ahead of the clock of zone 0, int64."""
         result: Integers = np.asarray(machines, np.int64) % self.zones * DAY // self.zones
         return result
 
     def night(self, machines: Any, time: Any) -> NDArray[np.bool_]:
-        """Whether these machines have night at `time` ns; a scalar, or one for each of them.
+        """Return whether these machines have night at `time`, ns: one time for all, or one per machine.
 
-        The hour at which night begins belongs to it, that at which it ends does not.
+        The instant at which night begins belongs to the night; the instant at which it ends does not.
         """
         result: NDArray[np.bool_] = self.night_left(machines, time) > 0
         return result
 
     def night_left(self, machines: Any, time: Any) -> Integers:
-        """int64, ns: for how long these machines still have the night that is at `time` ns; 0 by day."""
+        """Return how much of the night is left for these machines at `time` (ns), int64 ns; 0 by day."""
         since = np.asarray(time, np.int64) % DAY + self.ahead(machines) - round(self.night_begin * HOUR)
         result: Integers = np.maximum(round(self.night_hours * HOUR) - since % DAY, 0)
         return result
 
 
 class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
-    """Machines that are up at night, and now and then in the day; see `gridsim.model.faults.Faults.zones`."""
+    """Machines that are up at night and for spells of the day; see `gridsim.model.faults.Faults.zones`."""
 
     part: ClassVar[str] = "faults"
 
@@ -88,11 +89,11 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         return streamed(nodes, self._days(nodes, count))
 
     def mean_up_time(self, nodes: int) -> float:
-        """Time up over the number of up times, both of a day; nights and days that begin and end in time."""
+        """Return a day's expected up time over its expected number of up times, with spread 0."""
         night = 3600.0 * self.zones.night_hours
         if not self.day_up:
             return night
-        # a chain with two states that is down when the day begins
+        # by day a machine is a Markov chain with two states, which begins in the state down
         day, rate = 86400.0 - night, 1 / self.spell + 1 / self._gap
         settling = -math.expm1(-rate * day)
         up = self.day_up * (day - settling / rate)
@@ -101,20 +102,20 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
 
     @property
     def _gap(self) -> float:
-        """s between two spells, on average, if there are any."""
+        """Mean time between two spells, s; defined only if there are spells (`day_up` > 0)."""
         return self.spell * (1 - self.day_up) / self.day_up
 
     def _days(self, nodes: int, tell: Count) -> Iterator[Piece]:
-        """Pieces of a few days of each machine, from the end of one night to the beginning of another."""
+        """Yield pieces of a few days of each machine, from the end of a night to the beginning of another."""
         streams = Streams(self.seed)
         nights, spells, gaps = (streams(f"faults.{name}") for name in ("nights", "spells", "gaps"))
         begin, night = round(self.zones.night_begin * HOUR), round(self.zones.night_hours * HOUR)
         machines = np.arange(nodes)
         ahead = self.zones.ahead(machines)
-        # about 65536 changes, but few of a machine; the draws depend on where pieces are cut
+        # about 65536 changes a piece, but only some of each machine; the draws depend on where pieces are cut
         changes = 2.0 + (2 * 86400.0 / (self.spell + self._gap) if self.day_up else 0.0)
         count = max(4, int(min(65536.0 / nodes, 2048.0) / changes))
-        first = -2  # so that each machine has had an evening before 0
+        first = -2  # the first day, early enough for each machine to have an evening before time 0
         while True:
             day = np.arange(first, first + count)[:, None] * DAY + begin - ahead
             shift = nanoseconds(nights.uniform(0.0, 2 * self.spread, (2, count, nodes))) - round(
@@ -125,7 +126,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             pieces = [(dawn, machine, False)]
             tell(len(dawn))
             rows, at, up = np.arange(len(dawn)), dawn, False
-            waking = np.ones(len(dawn), np.bool_)  # who is down at dusk
+            waking = np.ones(len(dawn), np.bool_)  # which machines are down at dusk
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 tell(len(rows))
@@ -146,10 +147,10 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
 
 
 def turned(begin: Integers, end: Integers, by: int, span: int) -> tuple[Integers, Integers]:
-    """A round of `span` ns of up intervals, begun `by` ns later: what came before comes at its end.
+    """Return up intervals of a round of `span` ns turned by `by` ns: its first `by` ns move to the end.
 
-    begin, end : ns, sorted, disjoint.  What lies beyond the round is cut off; who is up where its end meets
-    its beginning stays up there.
+    begin, end : ns, sorted, disjoint.  Parts beyond the round are cut off.  An up interval that ends where
+        the round ends is joined with one that begins where it begins.
     """
     end = np.minimum(end, span)
     inside = begin < end

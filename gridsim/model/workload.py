@@ -1,4 +1,4 @@
-"""Workload: which applications are submitted when, and where; made from a recipe as platforms are."""
+"""Workload: which applications are submitted, when and where; made from a recipe, as platforms are."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ from gridsim.support.arguments import real, sequence, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 
-#: Releases stay below this many seconds: the clock counts int64 nanoseconds.
+#: The latest release (s).  The clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
 WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 
 def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
-    """One value for all, or one each."""
+    """Return a column of `count` entries: a single number is repeated, a list is taken as it is."""
     scalar = isinstance(value, (int, float, np.number))
     return (value,) * count if scalar else tuple(sequence(name, value))
 
 
 def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
-    """Mean and sum of each application's `sizes`, and these in the `order` of applications, None if equal."""
+    """Return the mean and the sum of each application's `sizes`, and the sizes sorted into `order`.
+
+    The third is None if the tasks of each application are equal.
+    """
     begins = np.cumsum(tasks) - tasks
     for k in np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)))[:1]:
         i = np.searchsorted(begins, k, side="right") - 1
@@ -67,16 +70,16 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
 
 @dataclass(frozen=True)
 class Workload:
-    """Which applications are submitted when and where.  Equal when their recipes are.
+    """Which applications are submitted, when and where.  Two workloads are equal when their recipes are.
 
-    recipe : how it was made; use the constructors below.
+    recipe : how the workload was made; use the constructors below.
     """
 
     recipe: WorkloadRecipe
 
     @property
     def rigid(self) -> bool:
-        """Whether it has rigid jobs, not bags of tasks."""
+        """Whether the applications are rigid jobs rather than bags of tasks."""
         return isinstance(self.recipe, RigidRecipe)
 
     @classmethod
@@ -92,19 +95,19 @@ class Workload:
         tasks: float | None = None,
         spread: Spread | None = None,
     ) -> Workload:
-        """A Poisson process of bags of tasks, watched from time 0: the first release is one gap after it.
+        """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
-        applications : how many.
-        interarrival : mean gap, s (exponential); 0 releases all at time 0.
-        tasks_per_node : mean number of tasks of an application = tasks_per_node * machines ...
-        tasks : ... or this number, whatever the platform.
+        applications : number of applications.
+        interarrival : mean gap between two releases, s (exponential).  0 releases all of them at time 0.
+        tasks_per_node : mean number of tasks of an application, divided by the number of machines.
+        tasks : mean number of tasks of an application on any platform, in place of tasks_per_node.
         variation : the number of tasks is uniform on the whole numbers within +- this share of the mean.
-        task_size : Mflop; a tuple (low, high): uniform per application; a list: one of these classes per
-            application, equally likely.
-        seed : arrivals, tasks, sizes, submitters and spread are independent streams of it; the submitter of
-            each application is uniform over the machines.
-        spread : how tasks differ within an application, `Normal` or `LogUniform`: each has task_size times a
-            factor of its own; None: they are equal.
+        task_size : Mflop.  A tuple (low, high) stands for one uniform draw per application, a list for one of
+            these classes per application, all equally likely.
+        seed : arrivals, tasks, sizes, submitters and spread have independent random streams made from it.
+            The submitter of each application is uniform over the machines.
+        spread : how tasks differ within an application, `Normal` or `LogUniform`: each task has task_size
+            times a factor of its own.  With None they are equal.
         """
         size: TaskSize
         if isinstance(task_size, tuple):
@@ -144,25 +147,26 @@ class Workload:
         min_tasks: int = 1,
         skip: int = 0,
     ) -> Workload:
-        """The bags of a job log (SWF, GWF): one user's jobs, at most `gap` s apart and within `span` s.
+        """The bags of a job log (SWF, GWF): jobs of one user, at most `gap` s apart and within `span` s.
 
-        A job of p processors is p tasks; a = mean run time of the bag's tasks * `reference_speed` (Mflop/s;
-        default: the platform's mean); released as recorded, the first at 0.  Each user submits at one
+        A job of p processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks
+        times `reference_speed`.  Bags are released as recorded, the first at 0 s.  Each user submits at one
         machine, drawn uniformly with `seed`.
 
         path : the log, plain or gzip.
-        gap : s, at most, between two jobs of a bag.
-        span : s, at most, from the first job of a bag to the last.
-        reference_speed : Mflop/s of the log's machines; None: the mean of the platform.
-        seed : of the users' machines, and of the tasks drawn with tasks_per_node.
+        gap : longest time between two jobs of a bag, s.
+        span : longest time from the first job of a bag to the last, s.
+        reference_speed : speed of the log's machines, Mflop/s.  None stands for the mean of the platform.
+        seed : seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
         own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
             a bag may differ in size.
         tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
             With own_sizes they are drawn from its own tasks, with replacement.
-        min_tasks : only the bags that have so many tasks in the log.
-        skip, max_applications : of these leave out the first so many, and keep at most so many.
+        min_tasks : keep only the bags that have at least this many tasks in the log.
+        skip, max_applications : of the bags kept, leave out the first `skip`, and use at most
+            `max_applications` of the rest.
 
-        The file is read by `realize`, which refuses a job of more processors than the platform has machines.
+        `realize` reads the file.  It rejects a job of more processors than the platform has machines.
         """
         recipe = LogRecipe(
             path=text("workload.path", path),
@@ -187,12 +191,14 @@ class Workload:
         submitter: Sequence[int] | NDArray[Any] | None = None,
         data: int | Sequence[int] | NDArray[Any] | None = None,
     ) -> Workload:
-        """Exactly these applications: release (s), tasks, task_size (Mflop).
+        """Exactly the given applications: release (s), tasks, task_size (Mflop).
 
-        release : s, one each, in any order.
-        tasks, task_size : one value for all, or one each.
-        submitter : machines; default: application i submits at machine i modulo the number of machines.
-        data : bytes of a task's instructions and data, and of its result, one value for all, or one each.
+        release : s, one entry per application, in any order.
+        tasks, task_size : number of tasks, and Mflop of each; one value for all applications, or one entry
+            each.
+        submitter : machines; by default application i submits at machine i modulo the number of machines.
+        data : bytes of a task's instructions and data, and of its result; one value for all applications, or
+            one entry each.
         """
         releases = sequence("workload.release", release)
         count = len(releases)
@@ -212,11 +218,11 @@ class Workload:
         sizes: Sequence[Sequence[float] | NDArray[Any]],
         submitter: Sequence[int] | NDArray[Any] | None = None,
     ) -> Workload:
-        """Exactly these applications: release (s), sizes (Mflop), those of the tasks of each.
+        """Exactly the given applications, task by task: release (s), sizes of the tasks (Mflop).
 
-        release : s, one each, in any order.
-        sizes : Mflop of the tasks of each.
-        submitter : machines; default: application i submits at machine i modulo the number of machines.
+        release : s, one entry per application, in any order.
+        sizes : Mflop of every task, one list per application.
+        submitter : machines; by default application i submits at machine i modulo the number of machines.
         """
         releases = sequence("workload.release", release)
         recipe = TasksRecipe(
@@ -239,21 +245,22 @@ class Workload:
         *,
         seed: int,
     ) -> Workload:
-        """Jobs of one task each, a Poisson process at every machine (the RJSS paper's section 2.1).
+        """Jobs of one task each, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
 
-        The means of each machine are drawn once, from normal distributions around those given.
+        The means of each machine are drawn once, from normal distributions around the given means.
 
         horizon : s during which jobs are submitted.
-        interarrival : s; a machine of the mean rate has a job so often, on average.
-        processing_time : s of a job at `reference_speed`, mean over machines.
-        data : bytes of a job's instructions and data, and of its result, mean over machines; those of a job
-            are exponential, rounded up.
-        variation : standard deviation of the means of machines (rate, processing time, data), relative.
+        interarrival : mean time between two jobs at a machine of the mean rate, s.
+        processing_time : s that a job takes at `reference_speed`, mean over machines.
+        data : bytes of a job's instructions and data, and of its result, mean over machines.  The bytes of a
+            single job are exponential, rounded up.
+        variation : standard deviation of the means of machines (rate, processing time, data), relative to the
+            given means.
         deviation : standard deviation of the processing times of a machine's jobs, relative to their mean.
-        reference_speed : Mflop/s; default: the platform's mean.
-        seed : rates, means, and jobs are independent streams of it.
+        reference_speed : Mflop/s; the default is the mean of the platform.
+        seed : rates, means and jobs have independent random streams made from it.
 
-        What is drawn from a normal distribution is drawn again where it is at most 0.01 of the mean.
+        A value from a normal distribution is drawn again if it is at most 0.01 of the mean.
         """
         recipe = StreamRecipe(
             horizon=horizon,
@@ -277,18 +284,18 @@ class Workload:
         *,
         seed: int,
     ) -> Workload:
-        """Rigid jobs like those of a real log, one submitted after the other; the first at 0.
+        """Rigid jobs drawn from the statistics of a real log.  The first is submitted at 0 s.
 
-        Nodes, run times, gaps between submissions and requested times have the quantiles of the log, and its
-        rank correlations: of nodes with run times, and of jobs with the one before (users submit many alike).
-        Each is submitted at a machine drawn uniformly.
+        Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
+        also have its rank correlations, of nodes with run times and of each job with the job before (users
+        submit many similar jobs).  Each job is submitted at a machine drawn uniformly.
 
-        jobs : how many.
-        seed : of the jobs, and of where they are submitted.
+        jobs : number of jobs.
+        seed : seed of the draw of the jobs and of the machines at which they are submitted.
         profile : the log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.model.rigid_workloads`).
-        utilization : request utilization to which the gaps are scaled: sum of nodes * run time over what the
-            machines can do from the first to the last submission.
-        max_nodes : jobs want at most so many nodes; and never more than there are machines.
+        utilization : request utilization to which the gaps are scaled: the sum of nodes * run time, divided
+            by what the machines can do from the first to the last submission.
+        max_nodes : largest number of nodes that a job wants.  It is never more than there are machines.
         """
         return cls(
             JobRecipe(jobs=jobs, profile=profile, utilization=utilization, max_nodes=max_nodes, seed=seed)
@@ -308,21 +315,21 @@ class Workload:
         at_home: bool = False,
         seed: int = 0,
     ) -> Workload:
-        """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0.
+        """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
 
         path : the log, plain or gzip.
-        seed : of where jobs are submitted, and of the jitter.
+        seed : seed of the draw of the machines at which jobs are submitted, and of the jitter.
         procs_per_node : a job of p processors wants ceil(p / procs_per_node) nodes.
-        utilization : request utilization to which submit times are compressed (or stretched); None: as they
-            are.
-        start, end : only what was submitted in this window, s after the first submission.
+        utilization : request utilization to which submit times are compressed (or stretched).  With None they
+            stay as recorded.
+        start, end : use only the jobs submitted in this window, s after the first submission.
         max_nodes : jobs of more nodes are left out, with a warning.
-        copies, jitter : each job so many times, the further ones up to `jitter` s later (uniform): the same
-            load on so many times the machines.
-        at_home : True: each user of each copy submits at one machine; False: each job at one of its own.
-            Drawn uniformly with `seed`.
+        copies, jitter : each job is submitted `copies` times, the further copies up to `jitter` s later
+            (uniform).  This gives the same load on `copies` times as many machines.
+        at_home : if true, each user of each copy submits at one machine; if false, a machine is drawn for
+            each job.  Both are uniform and use `seed`.
 
-        The file is read by `realize`, which refuses a job of more nodes than the platform has machines.
+        `realize` reads the file.  It rejects a job of more nodes than the platform has machines.
         """
         recipe = JobLogRecipe(
             path=text("workload.path", path),
@@ -347,11 +354,12 @@ class Workload:
         requested: float | Sequence[float] | NDArray[Any] | None = None,
         submitter: Sequence[int] | NDArray[Any] | None = None,
     ) -> Workload:
-        """Exactly these rigid jobs: release (s), nodes, run_time (s).
+        """Exactly the given rigid jobs: release (s), nodes, run_time (s).
 
-        release : s, one each, in any order.
-        nodes, run_time, requested : one value for all, or one each; requested (s) defaults to run_time.
-        submitter : machines; default: job i submits at machine i modulo the number of machines.
+        release : s, one entry per job, in any order.
+        nodes, run_time, requested : one value for all jobs, or one entry each.  requested (s) defaults to
+            run_time.
+        submitter : machines; by default job i submits at machine i modulo the number of machines.
         """
         releases = sequence("workload.release", release)
         recipe = JobListRecipe(
@@ -364,8 +372,8 @@ class Workload:
         return cls(recipe)
 
     def realize(self, platform: Platform) -> Applications:
-        """The applications on `platform`, in order of release (ties as they were made)."""
-        with np.errstate(over="ignore"):  # what comes out infinite is refused below
+        """Return the applications on `platform` in order of release; ties keep the order of the recipe."""
+        with np.errstate(over="ignore"):  # infinite results are rejected below
             release, tasks, task_size, submitter, requested, sizes, data, rates = self.recipe.columns(
                 platform
             )

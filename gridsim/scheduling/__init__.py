@@ -1,1 +1,1 @@
-"""What a scheduler is: the contract with the engine, and names of schedulers."""
+"""The contract between schedulers and the simulator, and the registry of scheduler names."""

@@ -1,8 +1,8 @@
 """The contract between the simulator and a scheduler.
 
-A scheduler is a frozen set of parameters (`Scheduler`); what it knows while it runs lives in the
-`Policy` that its `start` makes.  The policy registers the messages and timers it needs on the run's
-engine and network, gets cohorts of them as arrays, and at the end reports an `Outcome`.
+A scheduler is a frozen set of parameters (`Scheduler`).  Its state during a run lives in the `Policy` that
+its `start` makes.  The policy registers the messages and timers that it needs with the engine and network of
+the run, gets cohorts of them as arrays, and reports an `Outcome` at the end.
 """
 
 from __future__ import annotations
@@ -31,43 +31,46 @@ if TYPE_CHECKING:
     from gridcore.queues.task_queues import TaskQueues
 
 
-#: Of the timer by which machines fail: what else was to happen at that instant has happened before.  Only
-#: timers of higher priority find the machines as they are after it.
+#: Priority of the timer that makes machines fail.  All else that is due at the same instant happens before
+#: it; only timers with a higher number run after it and see which machines have failed.
 FAULT_PRIORITY = 4000
 
-#: What a scheduler may promise; see `Scheduler.order`.
+#: The orders of execution that a scheduler may promise; see `Scheduler.order`.
 Order = Literal["fifo", "fcfs", "edf", "list", None]
 
-#: Columns of `Outcome.schedule` and `Outcome.arrivals`.
+#: Columns of `Outcome.schedule`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
-#: Further columns of it, where tasks may have several instances.
+#: Further columns of `Outcome.schedule`, where tasks may have several instances.
 INSTANCES = ("task", "begin")
+#: Columns of `Outcome.arrivals`.
 ARRIVALS = ("machine", "application", "tasks", "time")
 #: Columns of `Outcome.cycles`.
 CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
 class Feed(Protocol):
-    """When machines fail and come back, by the block, for a policy that takes it so (`Policy.takes_blocks`).
+    """The failures and recoveries of machines in blocks, for a policy with `Policy.takes_blocks`.
 
-    The policy lets machines change where `on_faults` would have come: after all else of an instant but
-    starts.  When nobody is up and there are no more blocks it calls ``run.engine.stop()``, too.  Of the
-    changes at the instant at which it stops the run only those count after which it has called `take`.
+    The policy applies each change where `on_faults` would have been called: after everything else at that
+    instant except the starts of tasks.  When no machine is up and there are no more blocks, it must call
+    ``run.engine.stop()``, too.  Changes at the instant at which the policy stops the run count only if it has
+    called `take` after them.
 
-    first : int64[machines], ns, when each fails first: 0 if it is down from the beginning, NEVER if it never
-        fails.
+    first : int64[machines], ns, when each fails for the first time: 0 if it is down from the beginning, NEVER
+        if it never fails.
     """
 
     first: Integers
 
     @property
     def mean_up_time(self) -> float:
-        """About how long a machine is up, s; see `gridsim.model.faults.Faults.mean_up_time`."""
+        """About how long a machine is up on average, s; see `gridsim.model.faults.Faults.mean_up_time`."""
 
     def take(self) -> Events | None:
-        """The next block, never an empty one; None if there are no more.
+        """Return the next block, which is never empty; None if there are no more.
 
-        All of the block before must have happened: what was taken counts so from then on.
+        The policy must have applied all changes of the previous block: from this call on they count as
+        having happened.
         """
 
 
@@ -76,15 +79,16 @@ class Run:
     """What a policy may use while it runs.
 
     speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
-    up : bool[machines], which machines are up; changes as they fail and come back, and is not to be written.
+    up : bool[machines], which machines are up.  It changes as machines fail and recover; policies must not
+        write to it.
     faults : whether machines may fail in this run.
-    feed : when, for a policy that takes blocks and for no other; None if machines do not fail.
-    pace : what machines have of their speed at each time; None if they always have the whole.
-    zones : where machines have day and night; None if the faults do not say.
+    feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
+    pace : the share of its speed that each machine has at each time; None if all always run at full speed.
+    zones : the time zones of the machines, for day and night; None if the faults do not define them.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
-    decisions : where it is to note what it decides; None if that is not recorded.  What comes out of the run
-        must not depend on it.
-    threads : how many a kernel may use; what comes out does not depend on it.
+    decisions : the log in which the policy is to note its decisions; None if they are not recorded.  The
+        result of the run must not depend on it.
+    threads : the number of threads that a kernel may use; the result does not depend on it.
     """
 
     engine: Engine
@@ -108,31 +112,31 @@ class Run:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a policy reports when the run is over; all arrays int64 unless said otherwise.
+    """What a policy reports when the run is over.  All arrays are int64 unless stated otherwise.
 
-    Times are ns; -1 stands for "never".
+    Times are ns; -1 stands for "never".  An instance is one execution of a task on one machine.
 
     applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
-        ``nodes_used``, and optionally further ones, such as ``level`` (at which the request was accepted).
-        Of rigid jobs also ``failed``, whether one was rejected: nothing of it is completed then, and it
-        has neither start nor finish.
+        ``nodes_used``, and optionally further columns, such as ``level`` (at which the request was accepted).
+        For rigid jobs also ``failed``: whether the job was rejected.  Nothing of a rejected job is completed,
+        and it has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
         ``interrupted`` (tasks that ran when the machine failed).
-        Where tasks may have several instances also ``ended`` (instances that another one was faster than).
-    cycles : what the machines' busy time came to, float64 Mflop of each application, where tasks may be done
-        in part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by
-        instances that another one was faster than, or saved and not taken up), ``lost`` (since the newest
+        Where tasks may have several instances also ``ended`` (instances stopped because another was faster).
+    cycles : how the machines spent their busy time, float64 Mflop of each application, where tasks may be
+        done in part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by
+        instances when another one was faster, or saved and not used), ``lost`` (done since the newest
         checkpoint of an instance that failed), ``overhead`` (writing and reading checkpoints), ``slowed``
-        (what other load on the machines had of them meanwhile).
-    tables : further tables, each a mapping of equally long columns.
+        (taken meanwhile by background load on the machines).
+    tables : further tables, each a mapping of columns of equal length.
     facts : scalars that belong in every result of this scheduler (JSON-able).
-    schedule : what ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (one
-        after another without a gap), ``start``, ``end`` (ns), ``completed`` (all of them, or none of a task
-        that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.  Where tasks may have several
-        instances also ``task`` (within the application) and ``begin`` (float64, Mflop of the task that were
-        done before); those that another one was faster than are not completed either.
-    arrivals : what came to the queues of machines, where they have any: ``machine``, ``application``,
-        ``tasks``, ``time`` (ns), in order.  `TaskQueues.arrivals` makes it.
+    schedule : what ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (that ran
+        one after another without a pause), ``start``, ``end`` (ns), ``completed`` (equal to ``tasks``, or 0
+        for a task that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.  Where tasks may have
+        several instances also ``task`` (its number within the application) and ``begin`` (float64, Mflop of
+        the task that were done before); an instance also counts as not completed if another was faster.
+    arrivals : the tasks that came to the queues of machines, if machines have queues: ``machine``,
+        ``application``, ``tasks``, ``time`` (ns), in order.  `TaskQueues.arrivals` makes it.
     """
 
     applications: dict[str, Integers]
@@ -145,7 +149,11 @@ class Outcome:
 
     @classmethod
     def of(cls, queues: TaskQueues, resubmitted: Integers | None = None, **facts: Any) -> Outcome:
-        """What `queues` have done, through which all tasks went, `resubmitted` of each application again."""
+        """Return the outcome of a run in which all tasks went through `queues`.
+
+        resubmitted : int64[applications], tasks submitted again; default: none.
+        **facts : see `Outcome`.
+        """
         totals = queues.totals()
         again = np.zeros_like(totals["finish"]) if resubmitted is None else resubmitted
         applications = ("first_start", "finish", "completed", "nodes_used")
@@ -159,19 +167,19 @@ class Outcome:
 
 
 class Policy(Stateful, ABC):
-    """A scheduler at work.
+    """A scheduler during one run.
 
-    The run ends when the engine has nothing left to do or the policy calls ``run.engine.stop()``: after
-    the last release, once nothing that is still to come can change what is reported.
+    The run ends when the engine has nothing left to do or the policy calls ``run.engine.stop()``.  A policy
+    may do that after the last release, once no later event can change what it reports.
 
-    `STATE` names its attributes that change meanwhile, if the run may be kept in a checkpoint: kernels and
-    other things with ``getstate`` and ``setstate``, numbers, text, arrays, generators, and lists, tuples and
-    dicts of such values.
+    `STATE` names the attributes that change during the run, if the run may be kept in a checkpoint.  They may
+    be kernels and other objects with ``getstate`` and ``setstate``, numbers, text, arrays, generators, and
+    lists, tuples and dicts of such values.
     """
 
-    #: Whether it takes failures by the block, from `Run.feed`, and is not told of each by `on_faults`.  Such
-    #: a policy must be a source of the engine, which lets machines fail between the engine's instants, and
-    #: send no messages: the network does not hear of failures, and `Run.up` follows late.
+    #: Whether it takes failures in blocks from `Run.feed`, so that `on_faults` is not called.  Such a policy
+    #: must be a source of the engine, because it lets machines fail between the engine's instants.  It must
+    #: send no messages, because the network does not learn of failures and `Run.up` is updated late.
     takes_blocks: ClassVar[bool] = False
 
     #: Whether it reads releases from ``run.applications`` itself, so that `on_release` is not called.  Such a
@@ -180,49 +188,49 @@ class Policy(Stateful, ABC):
 
     @abstractmethod
     def on_release(self, applications: list[int]) -> None:
-        """The `applications` (sorted indices) are submitted now.  Not called if it `takes_releases`."""
+        """Handle `applications` (sorted indices), submitted now.  Not called if it `takes_releases`."""
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """The machines `failed` (ascending) fail now, and those of `back` are up now; some may be in both.
+        """Handle the machines `failed` (ascending), which fail now, and `back`, which are up again now.
 
-        The network has dropped what was addressed to the failed machines; what they had to do is lost, and
-        the policy must have it done again.  A run with faults goes on until the policy calls
-        ``run.engine.stop()``.  Called for time 0 before anything else with the machines that join later.
-        Not called if it `takes_blocks`.
+        A machine may be in both.  The network has dropped the messages addressed to the failed machines.
+        Their work is lost, and the policy must have it done again.  A run with faults goes on until the
+        policy calls ``run.engine.stop()``.  At time 0, before anything else, `failed` has the machines that
+        join later.  Not called if the policy `takes_blocks`.
         """
         raise SchedulerError(f"{type(self).__name__} does not say what it does when machines fail")
 
     @abstractmethod
     def finish(self) -> Outcome:
-        """Complete what has been decided and report."""
+        """Carry out what is decided but not yet done, and return the outcome."""
 
 
 class Scheduler(Declared, frozen=True, kw_only=True):
     """Parameters of a scheduler.  Subclasses add fields, a `name`, and `start`.
 
-    Fields are checked as they are declared (`gridsim.support.parameters.Limits`, literals and bools); a
-    ``__post_init__`` of a subclass calls this one's first.  Raises `ScenarioError` naming the parameter and
-    its value.
+    Values are checked against the declarations of the fields (`gridsim.support.parameters.Limits`, literals
+    and bools).  A subclass with a ``__post_init__`` of its own must first call the inherited one.  Raises
+    `ScenarioError` naming the parameter and its value.
     """
 
-    #: How the command line and result tables call it.
+    #: Its name on the command line and in result tables.
     name: ClassVar[str] = "scheduler"
-    #: False if it reads the whole grid at once (the baselines say so).
+    #: False if it reads the state of the whole grid, as the baselines do.
     decentralized: ClassVar[bool] = False
-    #: Whether nodes of a decentralized scheduler know the speeds of others when the run begins.
+    #: Whether the nodes of a decentralized scheduler know each other's speeds when the run begins.
     speeds_known: ClassVar[bool] = False
-    #: Whether it starts all tasks of an application together; then it is for rigid jobs, else for bags.
+    #: Whether it schedules rigid jobs, whose tasks all start together; otherwise it schedules bags of tasks.
     rigid: ClassVar[bool] = False
-    #: Whether tasks of one application may differ in size.
+    #: Whether it can schedule applications whose tasks differ in size.
     unequal: ClassVar[bool] = False
-    #: Whether it can run machines whose performance fluctuates, as `Run.pace` says; it must then report
-    #: `Outcome.cycles`, or they are busier than their tasks make them.
+    #: Whether it supports background load on the machines (`Run.pace`).  It must then report
+    #: `Outcome.cycles`; otherwise the machines seem busier than their tasks explain.
     fluctuating: ClassVar[bool] = False
-    #: Whether machines may fail.
+    #: Whether it supports failures of machines.
     failures: ClassVar[bool] = True
-    #: What it notes in `Run.decisions`: an action -> (sentence, quantity, unit).  The sentence follows the
-    #: name of the one who decided, and may have columns of the table ``decisions`` in braces; the quantity is
-    #: what ``saw``, ``limit`` and ``true`` are.  Empty if it notes nothing.
+    #: The decisions that it notes in `Run.decisions`: action -> (sentence, quantity, unit).  The sentence
+    #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.
+    #: The quantity is what ``saw``, ``limit`` and ``true`` measure.  Empty if it notes nothing.
     decision_words: ClassVar[Words] = {}
 
     def _path(self) -> str:
@@ -230,29 +238,32 @@ class Scheduler(Declared, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """Whether a machine knows of others only what a message can have told it, once that has arrived.
+        """Whether a machine knows about others only what messages that have arrived can have told it.
 
-        So a decentralized scheduler should be; one may be without, where a paper has it so.
+        This should hold for every decentralized scheduler.  It may be False for one that follows a paper
+        which assumes more.
         """
         return self.decentralized
 
     @property
     def order(self) -> Order:
-        """In what order tasks are promised to run, where no machine fails.
+        """The order in which the scheduler promises to run tasks while no machine fails.
 
-        "fifo": a machine runs applications as they first came to it; "fcfs": it runs tasks as they came;
-        "edf": by deadline at its own minimum stretch, anew whenever something comes; "list": no task starts
-        before one of an earlier application; None: no promise.
+        "fifo": a machine runs applications in the order in which each first came to it; "fcfs": it runs tasks
+        in the order in which they came; "edf": it runs tasks by their deadlines at its own minimum stretch,
+        which it computes again whenever tasks come; "list": no task starts before one of an earlier
+        application; None: no promise.
         """
         return None
 
     def explicit(self, speeds: Floats, applications: Applications) -> Scheduler:
-        """This scheduler, with what it derives from the whole platform and workload before a run spelled out.
+        """Return this scheduler with explicit values for what it derives from platform and workload.
 
-        The one thing that a decentralized scheduler may know of others without a message.
+        It derives them from the whole grid before the run.  This is the only knowledge of other machines that
+        a decentralized scheduler may have without a message.
         """
         return self
 
     def start(self, run: Run) -> Policy:
-        """Make the policy that will run on `run`; every scheduler has its own."""
+        """Make the policy for `run`.  Every scheduler must define this method."""
         raise NotImplementedError(f"{type(self).__name__} does not define start(run)")

@@ -1,4 +1,4 @@
-"""What a scheduler is called where it is kept: its name, class and parameters, as plain values."""
+"""Descriptions of schedulers for files: name, class and parameters as plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support.imports import kept_name
 from gridsim.support.text import plain
 
-#: Whose repr tells all of them.
+#: Types whose repr has the whole value.
 _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decimal, Fraction, UUID, np.dtype)
 
 
@@ -29,9 +29,9 @@ class Description:
     """A scheduler as plain values.
 
     told : its ``name``, ``class`` (``module:Class``) and ``parameters``.
-    modules : of classes and functions, its own class among them.
-    texts : among the parameters; some may name a function.
-    unsaid : parameter -> a value in it that is told by its repr alone, which may not say all of it.
+    modules : the modules of its class and of all classes and functions among its parameters.
+    texts : the texts among the parameters; some may name a function.
+    unsaid : parameter -> a value in it that is described only by its repr, which may be incomplete.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -62,7 +62,7 @@ class Description:
             return [self._of(path, each) for each in value]
         if isinstance(value, Mapping):
             told = {str(key): self._of(path, each) for key, each in value.items()}
-            if len(told) < len(value):  # 1 and "1"
+            if len(told) < len(value):  # keys such as 1 and "1" have become the same
                 self.unsaid[path] = value
             return told
         if isinstance(value, Set):
@@ -82,7 +82,7 @@ class Description:
         return repr(value)
 
     def _object(self, path: str, value: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """An object that its class and fields tell."""
+        """Return the class and the fields of an object."""
         name = self._named(type(value))
         if name is None:
             self.unsaid[path] = value
@@ -90,7 +90,7 @@ class Description:
         return {"class": name or repr(type(value)), **told}
 
     def _named(self, value: Any) -> str | None:
-        """A class or function as ``module:name``, if that is where it is."""
+        """Return a class or function as ``module:name``; None if it is not found there."""
         module, name = (getattr(value, key, None) for key in ("__module__", "__qualname__"))
         if not (isinstance(module, str) and isinstance(name, str)):
             return None
@@ -104,7 +104,7 @@ class Description:
 
 
 def describe(scheduler: Scheduler) -> dict[str, Any]:
-    """Name, class and parameters of a scheduler as plain values."""
+    """Return the name, class and parameters of a scheduler as plain values."""
     return Description(scheduler).told
 
 

@@ -1,8 +1,8 @@
 """Overlays: how the nodes of a decentralized scheduler are connected.
 
-The complete balanced binary tree is index arithmetic: with N machines there are routers 0 .. N-2 and
-leaves N-1 .. 2N-2; the children of router k are 2k+1 and 2k+2; leaf u (node N-1+u) sits on machine u and
-router k on machine k.
+The complete balanced binary tree is pure index arithmetic.  With N machines there are routers 0 .. N-2 and
+leaves N-1 .. 2N-2.  The children of router k are the nodes 2k+1 and 2k+2.  Leaf u (node N-1+u) runs on
+machine u, and router k on machine k.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from gridsim.support.arrays import Integers
 
 
 def tree_machines(machines: int) -> Integers:
-    """The machine of each of the 2N-1 nodes: int64[2N-1]."""
+    """Return the machine of each of the 2N-1 nodes of the tree: int64[2N-1]."""
     return np.concatenate((np.arange(machines - 1), np.arange(machines))).astype(np.int64)
 
 
 def tree_level(nodes: ArrayLike) -> Integers:
-    """The depth of `nodes`, or of one; the root has level 0."""
+    """Return the levels of `nodes`, or of a single node; the root has level 0."""
     return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
 
 
 def tree_parent(nodes: Integers) -> Integers:
-    """The parents of `nodes`; -1 for the root."""
+    """Return the parents of `nodes`; -1 for the root."""
     return (np.asarray(nodes, np.int64) + 1) // 2 - 1
 
 
 def tree_spans(machines: int) -> tuple[Integers, Integers]:
-    """Over which leaves, from left to right, the subtree of each of the 2N-1 nodes goes.
+    """Return which leaves, counted from left to right, the subtree of each of the 2N-1 nodes has.
 
-    Returns the first of them and how many there are: int64[2N-1] each.
+    Returns the first of them and their number: int64[2N-1] each.
     """
     first, count = np.zeros(2 * machines - 1, np.int64), np.ones(2 * machines - 1, np.int64)
     routers = np.arange(machines - 1)
@@ -45,9 +45,9 @@ def tree_spans(machines: int) -> tuple[Integers, Integers]:
 
 
 def random_neighbours(machines: int, degree: int, chance: np.random.Generator) -> Integers:
-    """For each machine others drawn uniformly without replacement, ascending: int64[machines, k].
+    """Draw neighbours for each machine uniformly without replacement: int64[machines, k], rows ascending.
 
-    k is `degree`, or all others if there are no more.
+    k is `degree`, or the number of other machines if that is smaller.
     """
     count = min(degree, machines - 1)
     made = np.zeros((machines, count), np.int64)

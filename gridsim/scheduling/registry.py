@@ -1,4 +1,4 @@
-"""Schedulers by name: those that are known, those of the user's modules, and those that a file tells of."""
+"""Schedulers by name: registered ones, classes in modules of users, and those that a file describes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gridsim.support.imports import current_name, imported, kept_name, names_cod
 
 
 def check_schedulers(schedulers: Any) -> None:
-    """That they map names to Scheduler objects, else ScenarioError."""
+    """Raise ScenarioError unless `schedulers` maps names to Scheduler objects and has at least one."""
     if not isinstance(schedulers, Mapping):
         raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
     if not schedulers:
@@ -32,15 +32,18 @@ def check_schedulers(schedulers: Any) -> None:
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    """The scheduler NAME or module:Class with its parameters.  Raises ScenarioError as those below."""
+    """Return the scheduler NAME or module:Class with `parameters`.
+
+    Raises ScenarioError as `make_scheduler` and `import_scheduler` do.
+    """
     return (import_scheduler if ":" in name else make_scheduler)(name, parameters)
 
 
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
-    """The scheduler known as `name`, with `parameters`.
+    """Return the scheduler that is registered as `name`, with `parameters`.
 
-    Raises ScenarioError for an unknown name or parameter, a value that does not fit, with what is known, or
-    one that contradicts a name which stands for another.
+    Raises ScenarioError for an unknown name or parameter (the message lists the known ones), for a value that
+    does not fit, and for one that contradicts a value for which the name stands.
     """
     known = registered()
     if name not in known:
@@ -51,7 +54,7 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
 
 
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
-    """That no parameter contradicts what `name` stands for, if it is known as one of `cls`."""
+    """Raise ScenarioError if a parameter contradicts the preset of `name`, where that stands for `cls`."""
     known, preset = registered().get(name, (None, {}))
     for key, value in parameters.items():
         if known is cls and name != cls.name and value != preset.get(key, value):
@@ -62,14 +65,14 @@ def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any])
 
 
 def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
-    """The scheduler class at module:Class, with `parameters`.
+    """Import the scheduler class module:Class and return it with `parameters`.
 
-    Modules of the current directory are found too, after installed ones.  Raises ScenarioError for whatever
-    goes wrong on the way.
+    Modules in the current directory are found too, after installed ones.  Raises ScenarioError if anything
+    fails, including the code of the module.
     """
     try:
         found = imported(name)
-    except (Exception, SystemExit) as error:  # whatever the module does wrong
+    except (Exception, SystemExit) as error:  # the module may raise anything
         said = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
         raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
@@ -80,9 +83,9 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
 
 
 def _place(error: BaseException) -> str:
-    """Where a module of somebody else raised `error`; nothing if that was in the import itself."""
+    """Return where a module of a user raised `error`; "" if the import itself raised it."""
     if isinstance(error, SyntaxError):
-        return ""  # it says so itself
+        return ""  # its message has the place
     ours = (__file__, importing.__file__, importlib.__file__)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename not in ours and not frame.filename.startswith("<frozen "):
@@ -97,12 +100,13 @@ def scheduler_from(
     imported_as: str | None = None,
     imports: Collection[str] = (),
 ) -> Scheduler:
-    """The scheduler that `gridsim.simulation.simulate.describe` told of, if it is one of those known by name.
+    """Return the scheduler that `gridsim.scheduling.description.describe` described, if it is registered.
 
-    imported_as : the ``module:Class`` of any other.  imports : what code its parameters may name; a file is
-        not asked what to import.
+    whose : what the description belongs to, for error messages.
+    imported_as : the ``module:Class`` of a scheduler that is not registered.
+    imports : the code that its parameters may name; nothing is imported only because a file names it.
 
-    Raises ScenarioError that says `whose` scheduler is another one or names other code.
+    Raises ScenarioError if the scheduler is another one, is not registered, or names other code.
     """
     stated, parameters = description["class"], _given(description, whose, imports)
     if imported_as is not None:
@@ -130,14 +134,19 @@ def _given(description: Mapping[str, Any], whose: str, imports: Collection[str])
 
 
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
-    """``cls(**parameters)``, each value converted to the type of its field; `name` is for the errors."""
+    """Return ``cls(**parameters)``, with each value converted to the type of its field.
+
+    name : the scheduler in error messages.
+
+    Raises ScenarioError for unknown or missing parameters, and for values that the class does not take.
+    """
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
     values = {}
     for key, value in parameters.items():
         if key not in fields:
             known = ", ".join(fields) or "it has none"
             raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; known: {known}")
-        if value is None and fields[key].default is None:  # whatever its type says
+        if value is None and fields[key].default is None:  # the default, whatever the type
             continue
         try:
             values[key] = msgspec.convert(value, fields[key].type)
@@ -155,12 +164,12 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         return cls(**values)
     except GridSimError:
         raise
-    except Exception as error:  # what the checks of somebody else's parameters raise
+    except Exception as error:  # the checks of a user's scheduler may raise anything
         raise ScenarioError(f"{name}: {type(error).__name__}: {text_of(error)}") from error
 
 
 def command(file: str, scheduler: Scheduler) -> str:
-    """The command that runs `scheduler`, one known by name, on the scenario in `file`."""
+    """Return the command that runs `scheduler`, which must be registered, on the scenario in `file`."""
     name, usual = scheduler.name, type(scheduler)()
     words = ["gridsim", "run", file, "--scheduler", name]
     for field in scheduler.__struct_fields__:
@@ -180,7 +189,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 
 def _words(kind: Any) -> tuple[str, str] | None:
-    """What a value of a type is called, and several of them; None for a type that has no simple name."""
+    """Return what one value and several values of a type are called; None if there is no simple name."""
     if kind in _WORDS:
         return _WORDS[kind]
     origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
@@ -199,7 +208,7 @@ def _words(kind: Any) -> tuple[str, str] | None:
     return None
 
 
-#: Packages that register schedulers as they are imported.
+#: Packages that register their schedulers when they are imported.
 _REGISTER_THEMSELVES = ("gridsim.schedulers",)
 _REGISTRY: dict[str, tuple[type[Scheduler], Mapping[str, Any]]] = {}
 
@@ -207,7 +216,8 @@ _REGISTRY: dict[str, tuple[type[Scheduler], Mapping[str, Any]]] = {}
 def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
     """Make ``cls(**parameters)`` available under `name`.
 
-    Raises ValueError for a name that is none or is taken, TypeError for a class or parameters that are none.
+    Raises ValueError for a name that is invalid or taken, TypeError for a class that is not a Scheduler or
+    that does not have these parameters.
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise ValueError(f"the name of a scheduler must be a text without a colon, got {name!r}")
@@ -222,7 +232,7 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
 
 
 def registered() -> dict[str, tuple[type[Scheduler], Mapping[str, Any]]]:
-    """Name -> (class, preset parameters) of the schedulers that are known by name."""
+    """Return name -> (class, preset parameters) of all registered schedulers."""
     for package in _REGISTER_THEMSELVES:
         importlib.import_module(package)
     return dict(_REGISTRY)

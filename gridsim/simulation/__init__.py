@@ -1,1 +1,1 @@
-"""A run: from a scenario and a scheduler to a result, with checkpoints."""
+"""Runs a scheduler on a scenario: set-up, checks, checkpoints, and the tables of the result."""

@@ -1,8 +1,8 @@
-"""Checkpoints: a run that goes on, in a file.
+"""Checkpoints: files from which an unfinished run can be resumed.
 
-A zip of ``checkpoint.json`` and one .npy member an array: what it takes to set the run up again, and the
-state of all that has changed since it was.  The file is replaced as a whole, so that whoever is killed while
-it is written leaves the one before.
+A checkpoint is a zip file with ``checkpoint.json`` and one .npy member per array.  It holds what is needed to
+set the run up again, and the state of all that has changed since then.  The file is replaced as a whole: a
+process that is killed while it writes leaves the previous checkpoint in place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ABOUT = "checkpoint.json"
 
 
 class SchedulerAbout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See `gridsim.simulation.simulate.describe`."""
+    """The scheduler of a run as plain values; see `gridsim.scheduling.description.describe`."""
 
     name: str
     cls: str = msgspec.field(name="class")
@@ -39,10 +39,11 @@ class SchedulerAbout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a checkpoint holds beside the state: all that it takes to make the run again.
+    """What a checkpoint holds besides the state: all that is needed to set up the run again.
 
-    scenario : TOML.  files : SHA-256 of each trace file.  options : of `gridsim.simulation.simulate.Options`.
-    every : s between checkpoints.  worked : s so far.  resumed : how often it was taken up again.
+    scenario : the scenario as TOML.  files : SHA-256 of each trace file.
+    options : fields of `gridsim.simulation.simulate.Options`.
+    every : s between checkpoints.  worked : s of work so far.  resumed : how often the run has been resumed.
     """
 
     scenario: str
@@ -55,13 +56,13 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Keeper:
-    """A hook of the engine (`Engine.at_wave_end`) that keeps what has a state in a file, every so often.
+    """Saves a run to a file at intervals; a hook of the engine (`Engine.at_wave_end`).
 
-    every : s between the end of one writing and the beginning of the next, at least.
-    about : what is written beside the state.
+    every : the least number of s between the end of one writing and the beginning of the next.
+    about : returns what is written besides the state.
 
-    A file that cannot be written, for which there is no memory, or that holds another run by now, is a
-    `CheckpointWarning`; it is tried again after `every` s.
+    If the file cannot be written, memory does not suffice, or the file holds another run by now, it issues a
+    `CheckpointWarning` and tries again after `every` s.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class Keeper:
         kept: bool = False,
     ) -> None:
         self.path = os.fspath(path)
-        #: The file that may be replaced, whether it has the run, and the one that takes its place.
+        #: Identity of the file that may be replaced, whether that holds this run, and identity of the file
+        #: that is about to replace it.
         self._known, self._has = _identity(self.path), kept
         self._next: _Identity | None = None
         self._every, self._what, self._engine, self._about = every, what, engine, about
@@ -82,8 +84,8 @@ class Keeper:
 
     @property
     def kept(self) -> bool:
-        """Whether the file has the run: it was written, and nobody has put another one in its place."""
-        there = _identity(self.path)  # an interrupt may come as soon as it is the next one
+        """Whether the file holds this run: it was written, and has not been replaced by another file."""
+        there = _identity(self.path)  # an interrupt may come just after the next file took its place
         return there is not None and there in (self._known if self._has else None, self._next)
 
     def __call__(self) -> None:
@@ -99,13 +101,13 @@ class Keeper:
         self._due = time.monotonic() + self._every
 
     def _keep(self) -> str | None:
-        """Write the file, or say why not: another run may have begun to keep itself there."""
+        """Write the file and return None, or return why not: it may have come to hold another run."""
         about, there = self._about(), _identity(self.path)
         if there != self._known and (other := _other_run(self.path, about)) is not None:
             return f"it holds {other}"
 
         def ready(identity: _Identity | None) -> None:
-            if _identity(self.path) != there:  # writing takes long; the next time will tell what has come
+            if _identity(self.path) != there:  # replaced during the writing; the next attempt will read it
                 raise FileExistsError(errno.EEXIST, "another file has come there", self.path)
             self._next = identity
 
@@ -114,14 +116,14 @@ class Keeper:
         return None
 
 
-#: What tells a file from the one that takes its place.
+#: What distinguishes a file from one that replaces it: device, inode, time of change (ns), size (bytes).
 _Identity = tuple[int, int, int, int]
 
 
 def _identity(file: str | int) -> _Identity | None:
     try:
         of = os.stat(file)
-    except OSError:  # there is none, or none that can be read
+    except OSError:  # there is no file, or it cannot be accessed
         return None
     return of.st_dev, of.st_ino, of.st_mtime_ns, of.st_size
 
@@ -134,10 +136,12 @@ def save(
     new: bool = False,
     ready: Callable[[_Identity | None], None] = lambda identity: None,
 ) -> None:
-    """Write the state of `what` to one file, whole or not at all; arrays go there one by one, as they are.
+    """Write the state of `what` and `about` to one file, whole or not at all.
 
-    new : there must be no file yet, see `gridsim.support.files.atomic_file`.
-    ready : is told which file it is, before it takes its place.
+    Arrays are written one by one and uncompressed.
+
+    new : whether there must be no file at `path` yet; see `gridsim.support.files.atomic_file`.
+    ready : called with the identity of the new file before that is put in place.
     """
     arrays = 0
     with atomic_file(path, new=new) as stream:
@@ -152,7 +156,7 @@ def save(
             state = packed(what, put_aside)
             archive.json(_ABOUT, {**_made_by(), "about": msgspec.to_builtins(about), "state": state})
         stream.flush()
-        os.fsync(stream.fileno())  # some disks give it another time then
+        os.fsync(stream.fileno())  # before the identity is taken: on some disks this changes the file's time
         ready(_identity(stream.fileno()))
 
 
@@ -161,12 +165,12 @@ def _made_by() -> dict[str, Any]:
 
 
 class Checkpoint:
-    """A checkpoint that is read; to be closed.
+    """A checkpoint file that is open for reading; a context manager that closes it.
 
-    about : what was written beside the state.
+    about : what was written besides the state.
 
-    Raises GridSimError for a file that is none, is damaged, or was made by other code, another numpy, or
-    another kind of machine; OSError for one that cannot be read.
+    Raises GridSimError for a file that is no checkpoint, is damaged, or was made by other code, with another
+    numpy, or on another kind of machine; OSError for one that cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -195,7 +199,7 @@ class Checkpoint:
         self._stream.close()
 
     def restore(self, what: Any) -> None:
-        """Put the state into `what`, which has been made as at the beginning of the run."""
+        """Set the state of `what`, which has been set up as at the beginning of the run."""
         try:
             kept = unpacked(self._state, lambda number: self._archive.array(_member(number)))
             if not isinstance(kept, Kept):
@@ -206,10 +210,7 @@ class Checkpoint:
 
 
 def check_replaceable(path: str | os.PathLike[str], about: About) -> None:
-    """That the file at `path`, if there is one, does not hold another run than `about`, which could go on.
-
-    Raises ScenarioError.
-    """
+    """Raise ScenarioError if the file at `path` holds a resumable run that is not that of `about`."""
     if (other := _other_run(path, about)) is not None:
         raise ScenarioError(
             f"checkpoint {os.fspath(path)} holds {other}: name another file, or remove that one"
@@ -217,11 +218,14 @@ def check_replaceable(path: str | os.PathLike[str], about: About) -> None:
 
 
 def _other_run(path: str | os.PathLike[str], about: About) -> str | None:
-    """What other run than `about`, which could go on, the file at `path` holds; None if it holds none."""
+    """Describe the run that the file at `path` holds, if it can be resumed and is not that of `about`.
+
+    Return None if there is no such run.
+    """
     try:
         with Checkpoint(path) as kept:
             held = kept.about
-    except (GridSimError, OSError):  # there is none, or none with which anything goes on
+    except (GridSimError, OSError):  # there is no file, or none from which a run can be resumed
         return None
     if _which(held) == _which(about):
         return None
@@ -229,17 +233,23 @@ def _other_run(path: str | os.PathLike[str], about: About) -> str | None:
 
 
 def _which(about: About) -> Any:
-    """What tells one run from another, of the same files: of others, none of them could go on."""
+    """Return what identifies a run.
+
+    The SHA-256 of trace files are left out: a run whose files have changed cannot be resumed anyway.
+    """
     options = {key: value for key, value in about.options.items() if key not in ("threads", "cohort_limit")}
     told = about.scenario, msgspec.to_builtins(about.scheduler), options
     return json.loads(json.dumps(told))
 
 
 def damaged(path: str, error: Exception) -> Exception:
-    """What to raise; whatever a damaged file makes of zip, npy, JSON, states and runs is one error."""
+    """Return the exception to raise for `error`, which came up while the checkpoint at `path` was in use.
+
+    Any error that a damaged file causes in zip, npy, JSON, states or runs becomes one GridSimError.
+    """
     if isinstance(error, (GridSimError, MemoryError)):
         return error
-    if isinstance(error, OSError) and error.filename == path:  # it may be sound, but cannot be read
+    if isinstance(error, OSError) and error.filename == path:  # the file may be sound, but cannot be read
         return error
     return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
 

@@ -1,4 +1,4 @@
-"""Checks of a run: whether it can be run, and whether its outcome keeps the invariants."""
+"""Checks of a run: whether it can be executed, and whether the invariants hold for its outcome."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
-#: The clock counts int64 nanoseconds; a run must have time for many messages.
+#: The largest latency, s: the clock counts int64 nanoseconds, and must hold a run of many messages.
 LONGEST_LATENCY = 1.0e6
 
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
 _RIGID_COLUMNS = (*_APPLICATION_COLUMNS, "failed")
 _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
-# What the tables of a result hold besides; a scheduler's own columns have other names.
+# Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
     "waiting", "slowdown", "smallest_task", "largest_task", "data",
@@ -43,9 +43,10 @@ _MACHINE_NAMES = (
 def check_kind(
     applications: Applications, scheduler: Scheduler, pace: Pace | None, *, faults: bool = False
 ) -> None:
-    """Rigid jobs are for schedulers that start tasks together, bags for the others.
+    """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
 
-    Bags whose tasks differ in size, and machines that fluctuate or fail, are for those that can do with them.
+    Rigid jobs need a scheduler that starts tasks together; bags need one that does not.  Unequal tasks in a
+    bag, background load and failures need schedulers that support them.
     """
     if faults and not scheduler.failures:
         raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
@@ -69,7 +70,10 @@ def check_kind(
 def check_size(
     applications: Applications, platform: Platform, latency: float, pace: Pace | None = None
 ) -> None:
-    """The clock holds the run, even at the smallest factor of `pace`, and counts every task."""
+    """Raise ScenarioError if the clock cannot hold the run, even at the smallest factor of `pace`.
+
+    It also checks the latency, the numbers of tasks, and that each task takes at least 1 ns.
+    """
     if latency > LONGEST_LATENCY:
         raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
     field, (least, most) = "sizes" if applications.unequal else "task_size", applications.extremes()
@@ -102,7 +106,7 @@ def check_size(
 
 
 def check_contract(outcome: Outcome, applications: Applications, machines: int, now: int) -> dict[str, Table]:
-    """The further tables of an outcome that is what it should be."""
+    """Return the additional tables of `outcome`; raise SchedulerError if it breaks the contract."""
     when = f"t = {now / NS} s:"
     if not isinstance(outcome, Outcome):
         raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
@@ -142,7 +146,7 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
 
 
 def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
-    """The tables of what was recorded."""
+    """Return the recorded tables, times in s; raise SchedulerError for missing or unequal columns."""
     tables = {}
     for name, wanted, given in (
         ("schedule", SCHEDULE, outcome.schedule),
@@ -162,7 +166,11 @@ def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
 
 
 def check_laws(outcome: Outcome, applications: Applications, platform: Platform, outages: Outages) -> None:
-    """No task lost or done twice, nothing before its time, and no machine busier than its tasks make it."""
+    """Raise InvariantViolation if the outcome breaks an invariant.
+
+    No task is lost or done twice, nothing starts before its release, and no machine is busy for longer than
+    its tasks take, or than it was up.
+    """
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
     failed = given_up(outcome, applications)
@@ -196,7 +204,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     worked = total(busy * (platform.speeds / NS))
     work = total(applications.size[~failed])
-    # each task's duration is rounded to whole ns; products and sums are rounded besides
+    # each task's duration is rounded to whole ns, and products and sums have rounding errors too
     slack = float(done @ (platform.speeds / NS)) + 1e-9 * max(work, worked)
     if outcome.cycles:
         _check_cycles(outcome, applications, worked, slack)
@@ -207,7 +215,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
 
 
 def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
-    """What the machines were busy with is told to the last Mflop."""
+    """Raise InvariantViolation unless cycles account for all work of the machines, up to `slack` Mflop."""
     for i in np.flatnonzero(outcome.cycles["useful"] != applications.size)[:1]:
         useful = float(outcome.cycles["useful"][i])
         raise InvariantViolation(
@@ -224,15 +232,12 @@ def _check_cycles(outcome: Outcome, applications: Applications, worked: float, s
 
 
 def unfinished(outcome: Outcome, applications: Applications) -> int:
-    """Tasks that are neither completed nor rejected."""
+    """Return the number of tasks that are neither completed nor rejected."""
     left = applications.tasks - outcome.applications["completed"]
     return int(left[~given_up(outcome, applications)].sum())
 
 
 def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
-    """bool[applications]: which the scheduler reports as failed."""
+    """Return bool[applications], which applications the scheduler reports as failed, that is, rejected."""
     failed = outcome.applications["failed"] if applications.rigid else np.zeros(len(applications))
     return np.asarray(failed).astype(np.bool_)
-
-
-# -- tables ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Outages: who is up while a run goes on, as its faults have it."""
+"""Outages: which machines are up during a run, according to the faults of its scenario."""
 
 from __future__ import annotations
 
@@ -18,43 +18,47 @@ from gridsim.support.state import check_names
 
 
 class Outages:
-    """Lets machines fail and come back, and keeps books of it.
+    """Makes machines fail and recover, and records their failures and down times.
 
-    It tells the network, then the policy, when each change is due; or it is the
-    `gridsim.scheduling.contract.Feed` of a policy that takes blocks, and follows when that takes the next
-    one, is kept in a checkpoint, or has ended.
+    It notifies the network, then the policy, when each change is due.  For a policy that takes blocks it is
+    the `gridsim.scheduling.contract.Feed` instead; then its records are updated only when the policy takes
+    the next block, is saved in a checkpoint, or has ended.
 
-    up : bool[machines], who is up now.
-    failures : int64[machines], how often each has failed so far.
-    over_at : ns, when the last machine had gone for good and the run was over; None if there is always one.
-    first : int64[machines], ns, when each fails first; see `gridsim.model.fault_events.Course`.
+    up : bool[machines], which machines are up now.
+    failures : int64[machines], how often each machine has failed so far.
+    over_at : ns at which the run was over because the last machine had failed for good; None if that never
+        happened.
+    first : int64[machines], ns at which each machine fails first; see `gridsim.model.fault_events.Course`.
     """
 
     def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
         self.up = np.ones(machines, np.bool_)
         self.failures = np.zeros(machines, np.int64)
         self.over_at: int | None = None
-        # Summed over its outages, when each machine was back less when it failed; of who is down the end is
-        # missing.
+        # For each machine the sum over its outages of (time of recovery - time of failure), ns; of the outage
+        # of a machine that is down the recovery is not yet added.
         self._down = np.zeros(machines, np.int64)
         self._engine, self._network, self._faults = engine, network, faults
         never = Course(np.full(machines, NEVER, np.int64), iter(()))
         course = never if faults is None else faults.course(machines)
         self.first, self._blocks = course.first, course.blocks
-        self._taken = 0  # blocks
-        # the block in hand, and how many of its changes have happened
+        self._taken = 0  # number of blocks taken so far
+        # the current block, and how many of its changes have happened
         self._block, self._at = Events.none(), 0
 
     @property
     def now(self) -> int:
-        """The engine's time, ns."""
+        """The engine's current time, ns."""
         return self._engine.now
 
     def begin(self, policy: Policy) -> None:
-        """What is down from the beginning is down; the rest follows when it is due, or taken."""
+        """Start the faults for `policy`.
+
+        Unless the policy takes blocks, the changes at time 0 happen now, and the next one is scheduled.
+        """
         self._policy = policy
         if policy.takes_blocks:
-            # Without anything pending the engine would let the policy run ahead of a time limit.
+            # If nothing were pending, the engine would let the policy run beyond a time limit.
             self._engine.on("fault", self._pass, priority=FAULT_PRIORITY, phase=TIMER)
             self._engine.at(END, "fault")
             return
@@ -65,20 +69,23 @@ class Outages:
             self._wait()
 
     def end(self, stopped: bool) -> None:
-        """The run has ended; if it was stopped, then before what changes at that instant."""
+        """Complete the records at the end of the run.
+
+        stopped : whether the run was stopped; then changes at this very instant do not count.
+        """
         self._settle(self.now if stopped else self.now + 1)
         if self._over():
             self.over_at = self.now
 
     def down_time(self, until: int) -> Integers:
-        """int64[machines]: ns that each machine was down before `until`, which is not before now."""
+        """Return int64[machines], ns that each machine was down before `until`, which is not before now."""
         result: Integers = self._down + np.where(self.up, 0, until)
         return result
 
     # -- what happens ---------------------------------------------------------------------------------
 
     def _next(self) -> int | None:
-        """When the next change is due, ns; None if there are no more."""
+        """Return the time of the next change, ns, or None if there are no more; fetch blocks as needed."""
         while self._at == len(self._block):
             block = next(self._blocks, None)
             if block is None:
@@ -88,17 +95,17 @@ class Outages:
         return int(self._block.time[self._at])
 
     def _happen(self, end: int) -> Events:
-        """The changes of the block before row `end` have happened; those that had not before."""
+        """Apply the changes of the current block up to row `end`; return those that are new."""
         rows = self._block[self._at : end]
         self._at = end
-        joins = (rows.time == 0) & (rows.until > 0)  # who joins late has not failed
+        joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
         np.add.at(self.failures, rows.machine[~rows.up & ~joins], 1)
         np.add.at(self._down, rows.machine, np.where(rows.up, rows.time, -rows.time))
-        self.up[rows.machine] = rows.up  # the last assignment holds
+        self.up[rows.machine] = rows.up  # of several assignments to one machine the last one counts
         return rows
 
     def _over(self) -> bool:
-        """Whether everybody has gone for good."""
+        """Whether all machines are down and none will recover."""
         return not self.up.any() and self._next() is None
 
     # -- change by change -----------------------------------------------------------------------------
@@ -123,7 +130,7 @@ class Outages:
 
     @property
     def mean_up_time(self) -> float:
-        """About how long a machine is up, s; see `Faults.mean_up_time`."""
+        """About how long a machine is up between failures, s; see `Faults.mean_up_time`."""
         return math.inf if self._faults is None else self._faults.mean_up_time(len(self.up))
 
     def take(self) -> Events | None:
@@ -132,16 +139,16 @@ class Outages:
         return None if self._next() is None else self._block
 
     def _pass(self, _: list[int]) -> None:
-        """From here on everybody stays as he is."""
+        """Do nothing: this timer only marks the end of the clock, after which no machine changes."""
 
     def _settle(self, until: int) -> None:
-        """What changes before `until` ns has happened; that is news only where a policy takes blocks."""
+        """Apply all changes before `until` ns; there can be new ones only where a policy takes blocks."""
         self._happen(max(self._at, int(np.searchsorted(self._block.time, until))))
 
     # -- checkpoints ----------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Who is up, who was down for how long, and how far the faults have come."""
+        """Return which machines are up, their failures and down times, and the position in the faults."""
         self._settle(self.now)
         return {
             "up": self.up,
@@ -152,14 +159,17 @@ class Outages:
         }
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Go on from what `getstate` gave, with the same faults."""
+        """Continue from what `getstate` returned, with the same faults.
+
+        Raises ValueError for a state of something else, or one that does not fit these faults.
+        """
         check_names(self, state, ("up", "failures", "down", "taken", "at"))
-        # others look at the first two
+        # written in place: other objects hold references to the first two
         self.up[...], self.failures[...], self._down[...] = state["up"], state["failures"], state["down"]
         if state["taken"] < self._taken:
             raise ValueError(f"state['taken'] must be at least {self._taken}, got {state['taken']}")
         while self._taken < state["taken"]:
-            # nobody has taken a block before all of the one before had happened
+            # a block is taken only when all changes of the block before it have happened
             if len(self._block) and self._block.time[-1] > self.now:
                 raise ValueError(f"state['taken'] must not lead beyond {self.now} ns, got {state['taken']}")
             self._block = next(self._blocks)

@@ -1,4 +1,4 @@
-"""A run that was cut off goes on from its checkpoint."""
+"""resume(): continues an interrupted run from its checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gridsim.scheduling.contract import Scheduler
     from gridsim.support.progress import Progress
 
-#: What a state that can be, of no run that can, makes of the run.
+#: Exceptions that a run may raise after it was given a well-formed state that no real run can have.
 _OF_STATES = (
     ArithmeticError,
     AssertionError,
@@ -33,16 +33,20 @@ def resume(
     threads: int | None = None,
     checkpoint_every: float | None = None,
 ) -> Result:
-    """Go on with the run that is kept in `path`, keeping it there; what comes out is what would have been.
+    """Continue the run whose checkpoint is the file `path`, and return its result.
 
-    scheduler : needed if it is none of those known by name: a file is not asked what to import.
+    The result is the same as without the interruption.  Checkpoints go on being written to `path`.
+
+    scheduler : the run's scheduler; needed if it is not one of those known by name, because what a file says
+        is never imported.
     progress : as in `simulate`.
-    threads, checkpoint_every : as in `simulate`; None for those that the run had.
+    threads, checkpoint_every : as in `simulate`; None for the values that the run had.
 
     Raises GridSimError for a file that is no checkpoint, is damaged, or was made by another version;
-    ScenarioError for a scheduler that is not known or is another one, or where a trace file has changed;
-    otherwise as `simulate`.  What a run of gridsim's own schedulers raises once it goes on is damage of the
-    file; with yours it may be a mistake of yours, and is raised as it is.
+    ScenarioError for a scheduler that is not known or not that of the run, or where a trace file has
+    changed; otherwise as `simulate`.  An unexpected exception after the restart means, with a scheduler of
+    gridsim, that the file is damaged; with a scheduler of your own it is raised as it is, since it may be an
+    error in your code.
     """
     from gridsim.errors import ScenarioError, naming
     from gridsim.model.scenario import Scenario
@@ -71,7 +75,7 @@ def resume(
             raise damaged(name, error) from error
         with naming([name]):
             simulation = Simulation(scenario, chosen, options)
-        _check_files(name, simulation.files, about.files)  # they may have changed before they were read
+        _check_files(name, simulation.files, about.files)  # they may have changed since the first check
         kept.restore(simulation)
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1
@@ -80,7 +84,7 @@ def resume(
             simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
     except _OF_STATES as error:
-        if type(chosen).__module__.partition(".")[0] != "gridsim":  # which needs a traceback to be found
+        if type(chosen).__module__.partition(".")[0] != "gridsim":  # its author needs the traceback
             raise
         raise damaged(name, error) from error
 
@@ -88,7 +92,7 @@ def resume(
 def _check_files(name: str, found: Mapping[str, str], began: Mapping[str, str]) -> None:
     from gridsim.errors import ScenarioError
 
-    for file in sorted(began.keys() - found.keys()):  # a table of nodes has gone, or never was
+    for file in sorted(began.keys() - found.keys()):  # such as a table of nodes that has disappeared
         raise ScenarioError(f"the scenario of {name} must read {file!r}, as when its run began")
     for file in found:
         if found[file] != began.get(file):

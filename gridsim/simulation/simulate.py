@@ -1,4 +1,4 @@
-"""simulate(): one scenario under one scheduler, from the first release to a checked Result."""
+"""simulate(): runs one scenario under one scheduler and returns a checked `Result`."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from gridsim.support.progress import bar
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful, packed
 
-#: What can be recorded.
+#: Names of what a run can record.
 Recording = Literal["schedule", "decisions", "messages"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
-#: Of a policy that takes releases itself, so many go by without the engine.
+#: Where a policy reads releases itself, the engine gets control only once in so many releases.
 _STRIDE = 4096
 
 
@@ -70,28 +70,30 @@ def simulate(
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
-    progress : a bar on stderr, if that is a terminal or a notebook ("force": else lines, one in 10 s); it
-        changes nothing else.
+    progress : whether to show a progress bar on stderr, if that is a terminal or a notebook (``"force"``:
+        elsewhere print a line every 10 s); the result does not depend on it.
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
-    threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
-        result does not depend on it.
+    threads : how many threads the kernels may use where many machines act at one instant, as with equal
+        delays; the result does not depend on it.
     time_limit : s of the run's clock after which the run is stopped.  Only failures can make a run endless,
-        where machines do not stay up for as long as a task takes; without failures the clock may end when the
+        when machines do not stay up for as long as a task takes.  Without failures the clock may end when the
         last task has been placed, long before it is completed.
-    record : True or ``"schedule"``: add the tables ``schedule`` and ``arrivals``, what ran where and when;
-        ``"decisions"``: add the table ``decisions``, for `Result.why`; ``"messages"``: add ``message_log``, a
-        row a message; several of these names; ``"all"``: those that the scheduler can.  The digest does not
-        depend on it.
-    decisions_limit, messages_limit : rows of ``decisions`` and ``message_log`` that are kept, the first ones;
-        more are counted.
-    checkpoint : a file in which the run is kept, and from which `gridsim.resume` goes on with it; it stays
-        when the run is over.  One that holds another run, which could still go on, is refused.
-    checkpoint_every : s of work after which the file is written anew, at the first moment at which it can be.
+    record : True or ``"schedule"`` adds the tables ``schedule`` and ``arrivals``, which say what ran where
+        and when; ``"decisions"`` adds the table ``decisions``, for `Result.why`; ``"messages"`` adds
+        ``message_log``, with one row per message.  Several of these names may be given; ``"all"`` stands for
+        all that the scheduler supports.  The digest does not depend on it.
+    decisions_limit, messages_limit : the most rows of ``decisions`` and ``message_log`` that are kept; the
+        first ones are kept, the others only counted.
+    checkpoint : the file in which the state of the run is saved, and from which `gridsim.resume` continues
+        it; the file stays when the run is over.  A file that holds another run that can still be resumed is
+        not overwritten.
+    checkpoint_every : s of work after which the file is written again, at the first moment when that is
+        possible.
 
-    Raises ScenarioError for a workload that does not fit the platform or a run that meets the time limit,
-    SchedulerError when the scheduler breaks its contract or cannot be kept in a checkpoint,
-    InvariantViolation when an invariant of the simulation does not hold afterwards, OSError for a
-    checkpoint that cannot be written.
+    Raises ScenarioError for a workload that does not fit the platform, a run that meets the time limit, or
+    a checkpoint file that holds another run; SchedulerError when the scheduler breaks its contract or cannot
+    be saved in a checkpoint; InvariantViolation when an invariant of the simulation does not hold
+    afterwards; OSError for a checkpoint that cannot be written.
     """
     options = Options(
         cohort_limit=cohort_limit,
@@ -109,7 +111,7 @@ def simulate(
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a run is done; only `time_limit` can change what comes out, to an error.  See `simulate`."""
+    """How to execute a run, see `simulate`; only `time_limit` can change the outcome, to an error."""
 
     cohort_limit: int | None = None
     threads: int = 1
@@ -120,7 +122,7 @@ class Options:
 
     @property
     def recorded(self) -> tuple[Recording, ...]:
-        """What is recorded."""
+        """The names of what is recorded, in the order of `Recording`."""
         if self.record == "all":
             return _RECORDINGS
         if isinstance(self.record, tuple):
@@ -139,12 +141,12 @@ class Options:
 
 
 def checked_limit(time_limit: Any) -> float | None:
-    """`time_limit` as a float, or None for none; ScenarioError for what is no time."""
+    """Return `time_limit` as a float, or None; raise ScenarioError unless it is a time above 0."""
     return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
 
 
 def _checked(record: Any) -> Any:
-    """`record`; several names as a tuple, in the order of `_RECORDINGS`."""
+    """Return `record` checked; several names become a tuple in the order of `_RECORDINGS`."""
     names = (*_RECORDINGS, "all")
     if isinstance(record, Iterable) and not isinstance(record, str):
         wanted = tuple(record)
@@ -160,32 +162,32 @@ def _checked(record: Any) -> Any:
 
 
 def _ours(error: BaseException) -> bool:
-    """Whether a kernel or gridsim itself raised `error`, and not a scheduler of somebody else."""
+    """Whether a kernel or gridsim itself raised `error`, rather than a scheduler from another package."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0] in ("gridcore", "gridsim")
 
 
 class _LastLog:
-    """The workload that was last made of a log: a study has many runs of one, which is parsed once."""
+    """Cache of the last workload read from a log, so that many runs of a study parse their log once."""
 
     def __init__(self) -> None:
         self._kept: tuple[Any, Applications] | None = None
 
     @staticmethod
     def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
-        """What decides the workload; None if no file does."""
+        """Return all that the workload depends on; None if it is not read from a file."""
         path = getattr(scenario.workload.recipe, "path", None)
         content = files.get(path) if path is not None else None
         return content and (content, scenario.workload, scenario.platform, scenario.platform.files)
 
     def of(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
-        """The workload of `scenario`, if it is that one; `files` : SHA-256 of each."""
+        """Return the cached workload if it is that of `scenario` and of `files` (SHA-256), else None."""
         kept, key = self._kept, self._key(scenario, files)
         return kept[1] if kept is not None and key is not None and kept[0] == key else None
 
     def keep(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
-        """Keep what was made of files that have not changed meanwhile."""
+        """Cache `applications`, which were made from files that have not changed meanwhile."""
         if (key := self._key(scenario, files)) is not None:
             self._kept = key, applications
 
@@ -194,7 +196,9 @@ _LAST_LOG = _LastLog()
 
 
 class Simulation(Stateful):
-    """A run.  Its state is that of its parts; another one of the same arguments can go on from it."""
+    """One run of a scheduler on a scenario.
+
+    Its state is that of its parts; another `Simulation` with the same arguments can continue from it."""
 
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
 
@@ -204,15 +208,15 @@ class Simulation(Stateful):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         self.scenario, self.scheduler, self.options = scenario, scheduler, options
         self._started = time.perf_counter()
-        #: s of work before, and how often the run was taken up again.
+        #: s of work before this process took over, and how often the run has been resumed.
         self.worked, self.resumed = 0.0, 0
         self._keeper: Keeper | None = None
         read, paths = scenario.platform.files, scenario.files
         with provenance.reading(file for file in paths if file not in read) as files:
             self._begin(scenario, scheduler, options, _LAST_LOG.of(scenario, files))
-        if scenario.files != paths:  # a table of nodes came, or went
+        if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
-        #: SHA-256 of each trace file as it was read, for this run or once for the platform.
+        #: SHA-256 of each trace file as it was read: for this run, or earlier when the platform was made.
         self.files = {file: (read | files)[file] for file in paths}
         _LAST_LOG.keep(scenario, files, self.applications)
 
@@ -280,26 +284,26 @@ class Simulation(Stateful):
         release, last = self.applications.release_ns, len(self.applications) - 1
         which = np.arange(last + 1)
         if self.policy.takes_releases:
-            # the engine must come by now and then: for a bar, a checkpoint, and Ctrl-C
+            # the engine must get control now and then: for a progress bar, a checkpoint, and Ctrl-C
             which = np.unique(np.append(which[::_STRIDE], last))
         for index, at in zip(which.tolist(), release[which].tolist(), strict=True):
             self.engine.at(at, "release", index)
 
     def keep(self, path: str | os.PathLike[str], every: float) -> None:
-        """Keep the run in the file `path` from now on."""
+        """Save the run in the checkpoint file `path` from now on, after each `every` s of work."""
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
-        # it knows what is there before that is looked into, so that what comes in between is another file
+        # the keeper notes the file's identity before the file is read: it notices one that is replaced since
         keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         if not self.resumed:
             check_replaceable(path, self.about(every))
-        packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
+        packed(self, lambda array: 0)  # if the state cannot be saved, raise the error at once
         self._keeper = keeper
         self.engine.at_wave_end(keeper)
 
     def about(self, every: float) -> About:
-        """What it takes to make this simulation again."""
+        """Return all that is needed to set up this simulation again, for a checkpoint each `every` s."""
         told = describe(self.scheduler)
         return About(
             scenario=self.scenario.to_toml(),
@@ -315,7 +319,7 @@ class Simulation(Stateful):
         return self.worked + time.perf_counter() - self._started
 
     def run(self, progress: Progress = False) -> Result:
-        """Run to the end.  See `simulate`."""
+        """Run to the end and return the result; see `simulate`."""
         try:
             return self._run(progress)
         except (KeyboardInterrupt, MemoryError) as error:
@@ -405,7 +409,7 @@ class Simulation(Stateful):
 
 
 class _Releases(Stateful):
-    """The handler of releases: hands them to the policy, and counts them for the progress bar."""
+    """Handles releases: passes them to the policy, and counts them for the progress bar."""
 
     STATE = ("count",)
 
@@ -422,7 +426,7 @@ class _Releases(Stateful):
 def _watch(
     progress: Progress, name: str, total: int, engine: Engine, released: _Releases
 ) -> AbstractContextManager[object]:
-    """A bar that looks at the engine after its waves; the run does not know of it."""
+    """Return a progress bar that is updated after each wave of `engine`; the run does not depend on it."""
     shown = bar(progress, total, "applications", name)
     if shown is None:
         return nullcontext()

@@ -1,4 +1,4 @@
-"""The tables that every result has, made of what a run leaves."""
+"""Builds the tables ``applications`` and ``machines`` of a result from the outcome of a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
 
 
 def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """-1 ns stands for never."""
+    """Convert ns to s; -1 ns stands for never and becomes NaN."""
     return np.where(ns >= 0, ns / NS, np.nan)
 
 
@@ -79,11 +79,11 @@ def machine_table(
     task_data: float,
     now: int,
 ) -> Table:
-    """`now` : ns at which the run ended."""
+    """Build the table ``machines``, one row per machine; `now` is the time in ns at which the run ended."""
     given = outcome.machines
     until = int(outcome.applications["finish"].max())
     if "failed" in outcome.applications and outcome.applications["failed"].any():
-        until = max(until, now)  # what was rejected kept machines busy until then
+        until = max(until, now)  # jobs that were rejected may have kept machines busy until the end
     span = (until - int(applications.release_ns.min())) / NS
     busy = given["busy"] / NS
     further: dict[str, NDArray[Any]] = {

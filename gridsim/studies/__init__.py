@@ -1,1 +1,1 @@
-"""Many runs: comparisons, replications, sweeps and ladders."""
+"""Studies that consist of many runs: comparisons, replications, sweeps and ladders."""

@@ -1,4 +1,4 @@
-"""compare(): several schedulers on one scenario or on replicas of it, and the table of what they came to."""
+"""compare(): runs several schedulers on one scenario, or on replications of it, and tabulates the results."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Comparison:
     """Results of several schedulers on one scenario.
 
     results : name -> `Result`, in the order in which they ran.
-    baseline : the name whose `measure` counts as 1.
-    bound : the kind of lower bound that the table sets maximum stretches over; see `Result.bound`.
+    baseline : name of the scheduler whose `measure` counts as 1.
+    bound : the kind of lower bound by which the table divides maximum stretches; see `Result.bound`.
     """
 
     scenario: Scenario
@@ -41,19 +41,19 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """What schedulers are compared by; see `gridsim.studies.comparison_table.measure_of`."""
+        """The metric by which schedulers are compared; see `gridsim.studies.comparison_table.measure_of`."""
         return measure_of(self.results)
 
     def ratio(self, name: str) -> float:
-        """`measure` of `name` relative to the baseline's."""
+        """Return the `measure` of `name` divided by that of the baseline."""
         return ratio_of(self.results, name, self.baseline)
 
     def table(self) -> list[dict[str, Any]]:
-        """A row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
+        """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
         return rows_of(self.results, self.baseline, self.bound)
 
     def format(self) -> str:
-        """Platform, workload and load; the table as aligned text; what each scheduler reports of itself."""
+        """Return as text: platform, workload and load; the aligned table; facts that schedulers report."""
         rows = self.table()
         columns = columns_of(self.results, rows, self.baseline, self.bound)
         head = (f"{key:<8}  {value}" for key, value in about(self.results, self.baseline).items())
@@ -63,7 +63,7 @@ class Comparison:
     __str__ = format
 
     def to_dict(self) -> dict[str, Any]:
-        """Scenario (TOML), baseline, rows and their units, as plain values."""
+        """Return the scenario (TOML), the baseline, the rows and their units as plain values."""
         return {
             "scenario": self.scenario.to_toml(),
             "baseline": self.baseline,
@@ -72,7 +72,7 @@ class Comparison:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON; infinite and undefined numbers are null."""
+        """Return `to_dict` as JSON; infinite and undefined numbers become null."""
         return to_json(self.to_dict())
 
 
@@ -120,15 +120,16 @@ def compare(
     replicates: int | None = None,
     **study: Any,
 ) -> Comparison | Replicates:
-    """Run each of `schedulers` on `scenario`, or on `replicates` replicas of it.
+    """Run each of `schedulers` on `scenario`, or on `replicates` replications of it.
 
-    baseline : the name to compare with; default: see `default_baseline`.
-    bound : the kind of lower bound to set maximum stretches over, ``"fluid"`` or ``"discrete"``.
+    baseline : the name of the scheduler to compare with; default: see `default_baseline`.
+    bound : the kind of lower bound by which maximum stretches are divided, ``"fluid"`` or ``"discrete"``.
     threads, time_limit, record : as in `simulate`.
-    executor : where the runs go; None runs them here, one after another.
-    replicates : None: the scenario as it is, once; a number: means and paired ratios with intervals, by
-        `gridsim.replicate` with the usual metrics, which `study` may change among its other arguments.
-        `bound`, `threads` and `record` are for a single run.
+    executor : runs the simulations; None runs them in this process, one after another.
+    replicates : how many replications to run.  None runs the scenario as it is, once, and returns a
+        `Comparison`.  A number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with
+        means and paired ratios with intervals; `bound`, `threads` and `record` cannot be given then.
+    study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
     check_schedulers(schedulers)
     if baseline is None:
@@ -152,7 +153,7 @@ def compare(
         raise ScenarioError(f"{', '.join(study)} needs replicates")
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
-    options["record"] = Options(record=record).record  # several names, for each of the runs
+    options["record"] = Options(record=record).record  # an iterator of names could be used only once
     check_executor(executor)
     results: dict[str, Result] = {}
     read = FirstRead()
@@ -181,12 +182,13 @@ def compare(
 def applicable(
     scenario: Scenario, names: Iterable[str] | None = None
 ) -> tuple[dict[str, Scheduler], dict[str, str]]:
-    """The schedulers known by name that can run `scenario`, and why the others cannot.
+    """Return the schedulers known by name that can run `scenario`, and why the others cannot.
 
-    names : of those to look at; None for all.  Each gets its parameters from ``scenario.schedulers``.  Of
-        names that stand for the same scheduler the first one counts.
+    The result is (name -> scheduler, name -> reason).  Each scheduler is set up as for a run, so this takes a
+    while for a large scenario.
 
-    Each is set up as for a run, so that this takes a while for a large scenario.
+    names : names of the schedulers to try; None for all.  Each gets its parameters from
+        ``scenario.schedulers``.  Where several names stand for the same scheduler, the first one counts.
     """
     found: dict[str, Scheduler] = {}
     refused: dict[str, str] = {}
@@ -204,9 +206,10 @@ def applicable(
 
 
 def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:
-    """The one named ``mincent``, else the first that sees the whole grid, else the first.
+    """Return the name of the default baseline.
 
-    It depends on names and order alone, so that ratios of several runs have the same meaning.
+    It is ``mincent`` if present, else the first scheduler that sees the whole grid, else the first one.  It
+    depends on names and order alone, so that ratios of several runs have the same meaning.
     """
     if "mincent" in schedulers:
         return "mincent"

@@ -1,4 +1,4 @@
-"""What several schedulers came to, as the rows and columns of a table: the same wherever it is shown."""
+"""Rows and columns of the table that compares several schedulers, for all places where it is shown."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 
 Row = dict[str, Any]
-# Head, unit, and what stands in a row of `rows_of`.
+# A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
 _Cells = tuple[str, str, Callable[[Row], str]]
 
 
 def measure_of(results: Mapping[str, Result]) -> str:
-    """What schedulers are compared by: max_stretch, of rigid jobs mean_waiting, of work queues
-    mean_completion, of jobs that may move mean_turnaround.
+    """Return the metric by which schedulers are compared.
 
-    Raises ScenarioError for results of which only some are of rigid jobs.
+    It is mean_waiting for rigid jobs, mean_turnaround for jobs that may move, mean_completion for work
+    queues, and max_stretch otherwise.
+
+    Raises ScenarioError if only some of the results are for rigid jobs.
     """
     kinds = {result.rigid for result in results.values()}
     if len(kinds) > 1:
@@ -34,7 +36,7 @@ def measure_of(results: Mapping[str, Result]) -> str:
 
 
 def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
-    """What `name` is compared by, relative to the baseline's."""
+    """Return the metric of comparison of `name` divided by that of the baseline (NaN if both are 0)."""
     measure = measure_of(results)
     mine, other = (getattr(results[each], measure) for each in (name, baseline))
     if other:
@@ -43,7 +45,7 @@ def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
 
 
 def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> list[Row]:
-    """A row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
+    """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
     return [
         {"name": name, "ratio": ratio_of(results, name, baseline), **result.summary(bound)}
         for name, result in results.items()
@@ -51,7 +53,7 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
 
 
 def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
-    """Platform, workload and load of the first, and what counts as 1, in a line each."""
+    """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
     lines = next(iter(results.values())).describe_scenario()
     lines["baseline"] = f"{baseline} (its {measure_of(results).replace('_', ' ')} counts as 1)"
     return lines
@@ -60,7 +62,7 @@ def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
 def columns_of(
     results: Mapping[str, Result], rows: Sequence[Row], baseline: str, bound: BoundKind
 ) -> list[list[str]]:
-    """Each column as its title, what stands below the title (a unit), and a cell per row of `rows_of`."""
+    """Return the columns as text: each has its title, a second title line (a unit), then a value per row."""
     columns = [["scheduler", "", *(row["name"] for row in rows)]]
     rigid = measure_of(results) == "mean_waiting"
     for title, below, cell in (
@@ -77,7 +79,7 @@ def columns_of(
 
 
 def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
-    """A line of what each scheduler reports of itself, if it does, and why there is no bound."""
+    """Return lines with the facts that each scheduler reports, and one that says why there is no bound."""
     lines = []
     for row in rows:
         facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if scalar(value))
@@ -89,7 +91,7 @@ def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
 
 
 def scalar(value: Any) -> bool:
-    """Whether a fact or a parameter is one that a line shows."""
+    """Whether a fact or a parameter is short enough for a line: a text, a number, or true or false."""
     return isinstance(value, (str, bool, int, float))
 
 
@@ -101,7 +103,7 @@ def _of_bags(
     results: Mapping[str, Result], rows: Sequence[Row], baseline: str, bound: BoundKind
 ) -> tuple[_Cells, ...]:
     largest = max(row["max_stretch"] for row in rows)
-    exponent = -8  # as the fair-tree papers print it, unless that makes long numbers
+    exponent = -8  # as in the fair tree papers, unless that makes long numbers
     while largest / 10.0**exponent >= 1e6:
         exponent += 3
     unit = f"1e{exponent} s/Mflop"

@@ -1,4 +1,4 @@
-"""Figures that commands draw: several charts side by side, of a whole study."""
+"""Figures of whole studies, as commands draw them: several charts in one figure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate
     from gridsim.results.result import Result
 
-#: Of a figure, at most.
+#: The most panels of a figure.
 PANELS = 6
-#: Charts of results: several in one, or one below the other.
+#: Charts of results: those that show several results together, and those that show one result each.
 TOGETHER: dict[str, Callable[..., Axes]] = {"distribution": distribution, "series": series}
 APART: dict[str, Callable[..., Axes]] = {"gantt": gantt, "traffic": traffic, "tree": tree}
 
 
 def of_replicates(found: Replicated) -> Figure:
-    """What schedulers are compared by, of each its mean and its ratio to the baseline's."""
+    """Draw the mean of the metric of comparison for each scheduler, and its ratio to the baseline's."""
     names = found.schedulers
     related = found.baseline is not None and len(names) > 1
     made, panels = figure(1 + related, width=4.2 + room(names), height=rows_height(names))
@@ -38,9 +38,9 @@ def of_replicates(found: Replicated) -> Figure:
 
 
 def of_sweep(found: Swept) -> Figure:
-    """The first metric over the first axis, a line a scheduler; a panel for each point of the other axes.
+    """Draw the first metric over the first axis that has several labels, with one line per scheduler.
 
-    Raises ScenarioError for more than `PANELS` of these.
+    There is one panel per point of the other axes.  Raises ScenarioError for more than `PANELS` panels.
     """
     others = [axis for axis, labels in found.axes.items() if len(labels) > 1][1:]
     points = list(dict.fromkeys(tuple(point[other] for other in others) for point in found.points()))
@@ -56,9 +56,9 @@ def of_sweep(found: Swept) -> Figure:
 
 
 def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
-    """A chart of results, by names: of all in one, or where that cannot be, one below the other.
+    """Draw `results` (name -> result) in one chart, or in one chart each, one below the other.
 
-    kind : of `TOGETHER` or `APART`.  how : what that function takes besides.
+    kind : a chart of `TOGETHER` or `APART`.  how : further arguments of its function.
 
     Raises ScenarioError for more than `PANELS` charts.
     """
@@ -85,7 +85,7 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
 def of_ladder(
     names: Sequence[str], start: Estimate, steps: Sequence[Estimate], end: Estimate, label: str
 ) -> Figure:
-    """The steps of a ladder as a waterfall; what is drawn is called `label`."""
+    """Draw the steps of a ladder as a waterfall; `label` names the quantity and its unit."""
     made, (axes,) = figure(1, width=8.0, height=rows_height(["", *names]))
     waterfall(names, start, steps, end, axes=axes)
     axes.set_xlabel(plain(label))

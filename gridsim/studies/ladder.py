@@ -1,9 +1,9 @@
-"""ladder(): what decentralization costs, step by step: from one scheduler that knows everything to many nodes
-that do not.
+"""ladder(): measures the cost of decentralization step by step.
 
-Each step takes something away or adds something to do: exact information, messages that are free, one
-decision for all, machines that do not fail.  All steps meet the same machines, arrivals and delays, so that
-what a step costs is told from pairs.
+The first step is a single scheduler that knows everything, the last one many nodes that do not.  Each step
+gives up something: exact information, messages that cost nothing, one decision for all, or machines that do
+not fail.  All steps run on the same machines, arrivals and delays, so that the cost of a step is estimated
+from pairs.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ from gridsim.support.text import to_json as as_json
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: The failures of the fair tree papers: each machine is reset once in so many s on average.
+#: Mean time between failures of a machine in the fair tree papers, s; such a failure is transient.
 FAILURES = 14_400.0
-#: Whether jobs are rigid -> what is measured; steps are compared by the first.
+#: Whether jobs are rigid -> metrics that are measured; steps are compared by the first.
 MEASURES = {False: ("max_stretch", "mean_stretch"), True: ("mean_waiting", "mean_slowdown", "failed")}
-#: Stretches are shown as the fair tree papers print them.
+#: Metric -> factor by which it is shown, as in the fair tree papers.
 _FACTORS = {"max_stretch": 1e8, "mean_stretch": 1e8}
 
 
 @dataclass(frozen=True)
 class Step:
-    """A rung of the ladder.
+    """A step of the ladder.
 
-    name, adds : what it is called, and what is different from the step before, in words.
-    scenario, scheduler : what runs; no scheduler stands for the lower bound of the applications.
-    beside : it is no step, but what another scheduler makes of the scenario of the last one.
+    name, adds : its name, and in words what is different from the step before.
+    scenario, scheduler : what is run; None for the scheduler stands for the lower bound of the applications.
+    beside : whether it is not a step of the ladder, but a comparison: another scheduler on the scenario of
+        the last step.
     """
 
     name: str
@@ -66,10 +67,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Ladder:
-    """What each step came to.
+    """The results of a ladder.
 
-    scenario : replicate 0 of all steps but for what these change.
-    steps : from the top down, those beside the others last.
+    scenario : the scenario from which the steps are made; each step changes it further.
+    steps : the steps from the top down, then the comparisons (``beside``).
     replicates : the values, by the names of steps; see `gridsim.Replicates`.
     """
 
@@ -79,18 +80,18 @@ class Ladder:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """What was measured; steps are compared by the first."""
+        """Names of the metrics that were measured; steps are compared by the first."""
         return tuple(self.replicates.values)
 
     def table(self, measure: str | None = None) -> list[dict[str, Any]]:
-        """A row per step: name, adds, mean, difference, ratio, over_first.
+        """Return one row per step: name, adds, beside, mean, difference, ratio, over_first.
 
-        measure : one of `measures`; the first unless said.  The lower bound is one of max_stretch only.
+        measure : one of `measures`; None for the first.  Only max_stretch has a row for the lower bound.
 
-        mean is an `Estimate` over replicates.  difference and ratio are those to the step before, over_first
-        is the ratio to the first step; all are paired by replicate, ratios are of means, None in the first
-        row.  What is beside the others (key ``beside``) has no difference, and its ratio is that of the last
-        step to it.
+        mean is an `Estimate` over replications.  difference and ratio are relative to the step before, and
+        over_first is the ratio to the first step; all are paired by replication, and ratios are of means.
+        They are None in the first row.  A comparison (key ``beside``) has no difference, and its ratio is
+        that of the last step to it.
         """
         measure = self.measures[0] if measure is None else measure
         if measure not in self._tables:
@@ -122,7 +123,7 @@ class Ladder:
         return rows
 
     def format(self) -> str:
-        """A table for each measure as aligned text, and what each step adds."""
+        """Return a text with an aligned table for each measure, and what each step adds."""
         count, lines = len(self.replicates.seeds), []
         lines.append(
             f"means over {count} replicates [{LEVEL:.0%} intervals], differences and ratios in pairs"
@@ -156,7 +157,7 @@ class Ladder:
     __str__ = format
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario, schedulers, tables and values of all replicates, as plain values."""
+        """Return the scenario, schedulers, tables and values of all replications, as plain values."""
         return {
             "scenario": self.scenario.to_toml(),
             "replicates": len(self.replicates.seeds),
@@ -186,11 +187,11 @@ class Ladder:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON."""
+        """Return `to_dict` as JSON."""
         return as_json(self.to_dict())
 
     def figure(self) -> Figure:
-        """The first measure as a waterfall.  Raises ImportError without matplotlib."""
+        """Draw the first measure as a waterfall.  Raises ImportError without matplotlib."""
         from gridsim.studies.figures import of_ladder
 
         measure = self.measures[0]
@@ -214,16 +215,16 @@ def ladder(
     time_limit: float | None = None,
     **how: Any,
 ) -> Ladder:
-    """Run each step on `replicates` replicas of `scenario`; see `gridsim.studies.replicas.replica`.
+    """Run each step on `replicates` replications of `scenario`; see `gridsim.studies.replicas.replica`.
 
-    scheduler : whose ladder it is, a `FairTree` for bags of tasks and a `DgsAsap` for rigid jobs; None: that
-        with the parameters which the scenario has for it.
-    faults : of the last step; None: those of the scenario, or for bags of tasks the resets of the fair tree
-        papers.  All other steps run without.
-    time_limit : as of `simulate`.
-    how : executor, batch, store, retry, progress, as of `gridsim.replicate`.
+    scheduler : the decentralized scheduler at the end of the ladder, a `FairTree` for bags of tasks and a
+        `DgsAsap` for rigid jobs; None for one with the parameters that the scenario has for it.
+    faults : the faults of the last step; None for those of the scenario, or else, for bags of tasks, the
+        transient failures of the fair tree papers.  All other steps run without faults.
+    time_limit : as in `simulate`.
+    how : executor, batch, store, retry, progress, as in `gridsim.replicate`.
 
-    Raises ScenarioError for arguments that are none, GridSimError for the first run that fails.
+    Raises ScenarioError for invalid arguments, GridSimError for the first run that fails.
     """
     check_scenario(scenario)
     whole("replicates", replicates, low=1, high=1_000_000)
@@ -252,9 +253,9 @@ def ladder(
 
 
 def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> list[Step]:
-    """From the lower bound down to `tree` on machines that fail.
+    """Return the steps from the lower bound down to `tree` on machines that fail.
 
-    There is no lower bound for more than `gridsim.results.metrics.bounds.BOUND_LIMIT` applications.
+    For more than `gridsim.results.metrics.bounds.BOUND_LIMIT` applications there is no lower bound.
     """
     calm = dataclasses.replace(scenario, faults=None)
     free, failing = _free(calm), dataclasses.replace(scenario, faults=faults)
@@ -283,9 +284,9 @@ def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> li
 
 
 def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -> list[Step]:
-    """From a search of the whole grid down to `dgs` with one hop and views that are polled.
+    """Return the steps from a search of the whole grid down to `dgs` with one hop and polled views.
 
-    The last step is there only where machines fail.
+    Only if `faults` is given is there a last step in which machines fail.
     """
     calm = dataclasses.replace(scenario, faults=None)
     far = msgspec.structs.replace(
@@ -313,7 +314,7 @@ def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -
 
 
 def _free(scenario: Scenario) -> Scenario:
-    """Messages take no time."""
+    """Return `scenario` with a network on which messages take no time."""
     network = msgspec.structs.replace(scenario.network, latency=0.0, jitter=0.0, bandwidth=math.inf)
     return dataclasses.replace(scenario, network=network)
 
@@ -330,11 +331,11 @@ def _about(faults: Faults) -> str:
 def _run(
     steps: Sequence[Step], replicates: int, measures: Sequence[str], time_limit: float | None, **how: Any
 ) -> Replicates:
-    """The values of all steps."""
+    """Run all steps on all replications; return their values, and the lower bounds if they are a step."""
     runs = [step for step in steps if step.scheduler is not None]
     cells = []
     for k in range(replicates):
-        made: list[tuple[Scenario, Scenario]] = []  # of each variant its replica, as one object
+        made: list[tuple[Scenario, Scenario]] = []  # each variant and its replication, one object per variant
         for step in runs:
             here = next((other for one, other in made if one == step.scenario), None)
             if here is None:
@@ -347,7 +348,7 @@ def _run(
     values = arranged(found, names, tuple(range(replicates)), measures)
     if len(runs) == len(steps):
         return values
-    # the bound of the applications is in what the first run measured
+    # the first run of each replication has also measured the lower bound of its applications
     bounds = np.array([found[k * len(runs)].values["lower_bound"] for k in range(replicates)])
     columns = {m: bounds if m == "max_stretch" else np.full(replicates, math.nan) for m in measures}
     first = {m: {steps[0].name: column} for m, column in columns.items()}
@@ -366,7 +367,7 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
 def _shown(
     estimate: Estimate | None, write: Callable[[float], str] = "{:.4f}".format, factor: float = 1.0
 ) -> str:
-    """The mean and its interval, if there is one."""
+    """Return the mean and its interval, if there is one, as text."""
     if estimate is None:
         return ""
     scaled = _scaled(estimate, factor)
@@ -375,10 +376,10 @@ def _shown(
 
 
 def _plain(value: float) -> str:
-    """Five digits, or all before the point."""
+    """Format with five digits, or all digits before the point if there are more."""
     return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
 def _signed(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Format with a sign and three digits, or all digits before the point if there are more."""
     return f"{value:+.3g}" if abs(value) < 1e3 else f"{value:+.0f}"

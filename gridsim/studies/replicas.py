@@ -1,4 +1,4 @@
-"""Replicas: the same scenario with other chance, the same for every scheduler that meets it."""
+"""replica(): the scenario of a replication, with other random streams, the same for every scheduler."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ PARTS = ("platform", "workload", "faults", "fluctuation", "run")
 
 
 def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scenario:
-    """Replica `number` of `scenario`: each part draws anew, from a child of its own seed.
+    """Return the scenario of replication `number` of `scenario`: each part gets a new seed.
 
-    number : 0, 1, 2, ...  hold : parts that stay as they are, of `PARTS`, say the platform.
+    number : 0, 1, 2, ...  hold : parts that keep their seeds, of `PARTS`, for example the platform.
 
-    A part's new seed is told by its seed and the number alone: spawned by `numpy.random.SeedSequence`.  So
-    scenarios that differ otherwise, as runs of a sweep, have the same random streams in replicas of one
-    number (common random numbers).  Parts that draw nothing, such as listed speeds, are the same in all.
+    The new seed of a part is spawned by `numpy.random.SeedSequence`, and depends only on the part's own seed
+    and on `number`.  So scenarios that differ otherwise, as those of a sweep, have the same random streams in
+    replications of the same number (common random numbers).  Parts that draw nothing, such as listed speeds,
+    are the same in all replications.
 
-    Raises ScenarioError for a number or a part that is none.
+    Raises ScenarioError for an invalid number or an unknown part.
     """
     check_scenario(scenario)
     number = whole("replica", number, high=2**32 - 1)
@@ -47,6 +48,6 @@ def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scen
 
 
 def _child(seed: int, number: int) -> int:
-    """A seed of 63 bits, which a scenario file can hold."""
+    """Return a child seed of 63 bits, which a scenario file can hold."""
     spawned = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
     return int(spawned[0] >> np.uint64(1))

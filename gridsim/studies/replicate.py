@@ -1,8 +1,8 @@
-"""replicate(): several schedulers over several replicas of a scenario, set side by side replica by replica.
+"""replicate(): runs several schedulers on replications of a scenario and compares them in pairs.
 
-All schedulers meet the same replicas (common random numbers), so that what they differ by is told from
-pairs.  Nothing is a bare mean: each comes with a bootstrap interval and the number of replicas, or with the
-reason why there is no interval.
+All schedulers run on the same replications (common random numbers), so that differences between them are
+estimated from pairs.  No mean stands alone: each has a bootstrap interval and the number of replications, or
+the reason why there is no interval.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from gridsim.support.text import align
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Replicas to begin with, where a half-width is asked for, and the most that are run for it.
+#: Defaults where a half-width is asked for: replications to begin with, and the most that are run.
 AT_LEAST, AT_MOST = 10, 1000
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """Values of each metric, scheduler and replica.
+    """Values of each metric, for each scheduler and replication.
 
-    seeds : the replicas' numbers, or seeds, in the order in which they were given.
+    seeds : the numbers of the replications, or seeds, in the order in which they were given.
     values : metric -> scheduler -> float64[seeds], read-only; NaN for a run that failed.
     units : metric -> unit, where it is known.
     errors : (scheduler, seed) -> why that run failed.
     digests : scheduler -> digest of each result, empty for a run that failed.
     baseline : the scheduler that the others are compared with, or None.
-    measure : the metric that they are compared by.
-    reached : whether intervals are as narrow as was asked for; None if nothing was.
+    measure : the metric by which schedulers are compared.
+    reached : whether the intervals are as narrow as was asked for; None if no width was asked for.
     """
 
     seeds: tuple[int, ...]
@@ -69,31 +69,33 @@ class Replicates:
 
     @property
     def schedulers(self) -> tuple[str, ...]:
-        """Their names, in the order in which they were given."""
+        """Names of the schedulers, in the order in which they were given."""
         return tuple(next(iter(self.values.values())))
 
     def mean(self, name: str, metric: str = "max_stretch") -> Estimate:
-        """The mean over replicas."""
+        """Estimate the mean of `metric` over replications for the scheduler `name`."""
         return estimate(self._column(name, metric))
 
     def ratio(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
-        """The mean over replicas of a / b, both of the same replica."""
+        """Estimate the mean over replications of a / b, both values from the same replication."""
         with np.errstate(all="ignore"):
             return estimate(self._column(a, metric) / self._column(b, metric))
 
     def ratio_of_means(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
-        """The mean of a over the mean of b, with replicas resampled in pairs."""
+        """Estimate the mean of a divided by the mean of b, with replications resampled in pairs."""
         return estimate(self._column(a, metric), self._column(b, metric), statistic=ratio_of_means)
 
     def difference(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
-        """The mean over replicas of a - b, both of the same replica."""
+        """Estimate the mean over replications of a - b, both values from the same replication."""
         with np.errstate(all="ignore"):
             return estimate(self._column(a, metric) - self._column(b, metric))
 
     def joined(self, other: Replicates) -> Replicates:
-        """Both, for schedulers of other names over the same replicas, say on another network.
+        """Return these values together with those of `other`.
 
-        Raises ScenarioError for other seeds or metrics, or a name that both have.
+        `other` has schedulers of other names on the same replications, for example on another network.
+
+        Raises ScenarioError if the seeds or metrics differ, or a name is in both.
         """
         if other.seeds != self.seeds or set(other.values) != set(self.values):
             raise ScenarioError("replicates must have the same seeds and metrics to be joined")
@@ -117,8 +119,9 @@ class Replicates:
         return columns[name]
 
     def table(self) -> list[dict[str, Any]]:
-        """A row a metric and scheduler: its mean, and its ratio to and difference from the baseline, each an
-        `Estimate`; the last two None for the baseline itself and without one."""
+        """Return one row per metric and scheduler: mean, ratio to and difference from the baseline.
+
+        Each is an `Estimate`; the last two are None for the baseline itself and if there is no baseline."""
         base = self.baseline
         rows = []
         for metric, columns in self.values.items():
@@ -131,9 +134,11 @@ class Replicates:
         return rows
 
     def sections(self, baseline: str | None = None) -> list[tuple[str, list[list[str]]]]:
-        """Of each metric a title, and columns: schedulers, means, with a baseline ratios; each with its head.
+        """Return for each metric a title and columns of text, each beginning with its head.
 
-        baseline : other than its own.
+        The columns are schedulers, means, and, if there is a baseline, ratios to it.
+
+        baseline : the scheduler to use as the baseline; None for `self.baseline`.
         """
         base = self.baseline if baseline is None else baseline
         found = []
@@ -149,14 +154,17 @@ class Replicates:
         return found
 
     def remarks(self) -> list[str]:
-        """Which runs failed and why, and whether intervals are wider than was asked for."""
+        """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""
         lines = [f"failed: {name}, replica {seed}: {error}" for (name, seed), error in self.errors.items()]
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines
 
     def format(self, baseline: str | None = None) -> str:
-        """A line per metric and scheduler; with a baseline, or one of its own, also the ratio to it."""
+        """Return a text with a line per metric and scheduler: the mean and the ratio to the baseline, if any.
+
+        baseline : the scheduler to use as the baseline; None for `self.baseline`.
+        """
         lines = []
         for title, (names, *others) in self.sections(baseline):
             indented = [f"  {name}" for name in names]
@@ -166,13 +174,13 @@ class Replicates:
     __str__ = format
 
     def relative(self, name: str, base: str, metric: str) -> str:
-        """The ratio to the baseline as text; nothing where that is 0 in some replica."""
+        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication."""
         if name == base:
             return "1"
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
 
     def figure(self) -> Figure:
-        """Means of what schedulers are compared by, and ratios to the baseline's, with their intervals.
+        """Draw the means of `measure` and their ratios to the baseline's, with intervals.
 
         Raises ImportError without matplotlib.
         """
@@ -181,7 +189,7 @@ class Replicates:
         return of_replicates(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
+        """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
         base = self.baseline
         ratios = (
             {}
@@ -225,28 +233,31 @@ def replicate(
     retry: bool = False,
     progress: Progress = False,
 ) -> Replicates:
-    """Run each of `schedulers` on replicas of `scenario`, all on the same ones.
+    """Run each of `schedulers` on the same replications of `scenario`.
 
-    scenario : replica k is ``gridsim.studies.replicas.replica(scenario, k, hold)``; or a function that makes
-        the scenario of a seed, which is called once a seed, here.
-    seeds : numbers of replicas, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
-    half_width : run replicas, from `replicates` (default 10; at least 5) to `at_most`, until each interval is
-        at most so wide to either side, relative to its middle: those of the ratios to the baseline, or of the
-        means without one, of the first of `metrics`.  As such stopping favours narrow intervals, they hold
-        the true value a little less often than 95 %: see docs/guides/experiments.md.
-    hold : parts of the scenario that are the same in all replicas; see `gridsim.studies.replicas.PARTS`.
+    scenario : the scenario; replication k is ``gridsim.studies.replicas.replica(scenario, k, hold)``.  Or a
+        function that returns the scenario for a seed; it is called once per seed, in this process.
+    seeds : numbers of the replications, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
+    half_width : the largest half-width of intervals, relative to their middles.  Replications are run, from
+        `replicates` (default 10; at least 5) to `at_most`, until all intervals are so narrow: those of the
+        ratios to the baseline, or of the means if there is none, for the first of `metrics`.  Such stopping
+        favours narrow intervals, so they contain the true value a little less often than in 95 % of cases:
+        see docs/guides/experiments.md.
+    at_most : the most replications that are run for `half_width`.
+    hold : parts of the scenario that are the same in all replications; see `gridsim.studies.replicas.PARTS`.
     baseline : the scheduler to compare with.
-    metrics : names in `gridsim.results.metrics.registry.METRICS`, or name -> function of a `Result` that
-        gives a number; None for the usual ones of such schedulers.
-    errors : ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and go on.
-    executor, batch : where the runs go; see `gridsim.studies.execution.run_cells.run_cells`.  The values do
-        not depend on it.
-    store : what it has is not run again, and what is run is put there; see
+    metrics : names in `gridsim.results.metrics.registry.METRICS`, or name -> function that returns a number
+        for a `Result`; None for the usual metrics of such schedulers.
+    errors : ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
+    time_limit : as in `simulate`.
+    executor, batch : where the runs are executed, and how many are sent at a time; see
+        `gridsim.studies.execution.run_cells.run_cells`.  The values do not depend on them.
+    store : a store of runs; runs that it has are not executed again, and new ones are added.  See
         `gridsim.studies.execution.store.Store`.
-    retry : run those again of which the store knows that they failed.
-    progress : a bar of runs on stderr; see `simulate`.
+    retry : whether runs that are in the store as failed are executed again.
+    progress : whether to show a progress bar of runs on stderr; see `simulate`.
 
-    Raises ScenarioError for arguments that are none.
+    Raises ScenarioError for invalid arguments.
     """
     check_schedulers(schedulers)
     wanted = {} if metrics is None else wanted_metrics(metrics)
@@ -268,7 +279,7 @@ def replicate(
         check_scenario(scenario)
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
-    made: list[Measured] = []  # replica after replica, of each scheduler
+    made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
 
     def run(few: Sequence[int]) -> bool:
         scenarios = [make(k) for k in few]
@@ -299,7 +310,7 @@ def replicate(
     while True:
         count, width = len(numbers), _widest(study(None))
         narrow = count >= FEW and width <= target
-        # where there is no interval, of a run that failed or over a baseline of 0, there never will be one
+        # if there is no interval, because a run failed or the baseline is 0, more replications do not help
         if narrow or count >= at_most or (count >= FEW and math.isinf(width)):
             return study(narrow)
         further = range(count, min(_more(count, width / target), at_most))
@@ -319,16 +330,19 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
 
 
 def _more(count: int, ratio: float) -> int:
-    """How many replicas may be enough, if `count` leave intervals `ratio` times too wide; at most twice."""
+    """Estimate how many replications are enough, if intervals of `count` are `ratio` times too wide.
+
+    The estimate is at most twice `count`, unless that is below the least number for an interval.
+    """
     if count < FEW:
         return FEW
     return max(count + 1, min(2 * count, math.ceil(1.1 * count * min(ratio, 2.0) ** 2)))
 
 
 def _widest(found: Replicates) -> float:
-    """The widest interval to one side of those that are to be narrow, relative to its middle.
+    """Return the largest half-width, relative to its middle, of the intervals that must be narrow.
 
-    Without an interval, for one replica or a run that failed, it is infinite.
+    It is infinite if an interval is missing, as for a single replication or a run that failed.
     """
     base, measure = found.baseline, found.measure
     if base is None:
@@ -348,9 +362,10 @@ def arranged(
     reached: bool | None = None,
     own: Collection[str] = (),
 ) -> Replicates:
-    """What was measured, replica after replica and of each of `schedulers`, as `Replicates`.
+    """Return `made` as `Replicates`.
 
-    own : metrics of the user, whose units are not known.
+    made : run records, replication after replication, in each of them all `schedulers` in order.
+    own : metrics defined by the user, whose units are not known.
     """
     of = {name: made[k :: len(schedulers)] for k, name in enumerate(schedulers)}
     values: dict[str, dict[str, Floats]] = {}

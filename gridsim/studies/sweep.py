@@ -1,4 +1,4 @@
-"""sweep(): schedulers over a grid of changes to a scenario, with replicas of each point."""
+"""sweep(): runs schedulers over a grid of changes to a scenario, with replications of each point."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gridsim.support.imports import names_code
 from gridsim.support.progress import Progress
 from gridsim.support.text import check_name, plain
 
-#: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
+#: The values of an axis: values of the entry that the axis is named after, or label -> (entry -> value).
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 _SCHEDULERS = "schedulers."
 _KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", "time_limit", "over")
@@ -39,20 +39,22 @@ _KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What a sweep is of.
+    """The description of a sweep: a scenario, schedulers, and the axes over which they are changed.
 
-    scenario : that is changed.  schedulers : name -> scheduler, all of which run at each point.
-    over : axis -> its values.  The name of an axis is the path of an entry of a scenario file, as
-        ``"platform.nodes"``, or of a parameter, ``"schedulers.NAME.PARAMETER"`` of the scheduler called NAME
-        here.  An axis that changes several entries at once is a mapping of labels to such paths and values.
-        The points are all combinations, those of the last axis next to one another.
-    replicates : of each point.  hold : what is the same in all of them; see
-        `gridsim.studies.replicas.replica`.
-    metrics : as of `gridsim.replicate`.  baseline : the scheduler to compare with.
-    time_limit : as of `simulate`.  folder : that files named in ``over`` are relative to; of a sweep file its
-        own, else the working directory.
+    scenario : the scenario that is changed.
+    schedulers : name -> scheduler; all of them run at each point.
+    over : axis -> its values.  The name of an axis is the path of an entry of a scenario file, such as
+        ``"platform.nodes"``, or of a parameter: ``"schedulers.NAME.PARAMETER"`` of the scheduler that is
+        called NAME here.  An axis that changes several entries at once maps labels to such paths and values.
+        The points are all combinations, in an order in which the last axis varies fastest.
+    replicates : the number of replications of each point.
+    hold : parts that are the same in all replications; see `gridsim.studies.replicas.replica`.
+    metrics : as in `gridsim.replicate`.  baseline : the scheduler to compare with.
+    time_limit : as in `simulate`.
+    folder : the folder that files named in ``over`` are relative to; for a sweep file its own folder, else
+        the working directory.
 
-    Raises ScenarioError for what is none of that, naming the axis.
+    Raises ScenarioError for invalid values; for those of an axis, the error names the axis.
     """
 
     scenario: Scenario
@@ -91,7 +93,10 @@ class Sweep:
         self._check_apart()
 
     def _check_metrics(self) -> None:
-        """Functions have names that columns can have, and no other column has; units go by the name."""
+        """Raise ScenarioError for a metric whose name cannot be, or already is, that of a column.
+
+        A function may not have the name of a metric of gridsim either, since units are looked up by name.
+        """
         for name, metric in ({} if self.metrics is None else wanted_metrics(self.metrics)).items():
             if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
                 what = "a column of the table" if name in COLUMNS else "which is something of gridsim's"
@@ -102,12 +107,12 @@ class Sweep:
                 raise ScenarioError(f"metrics: {error}") from error
 
     def _check_apart(self) -> None:
-        """No two axes change the same entry: which of them would count is nowhere said."""
+        """Raise ScenarioError if two axes change the same entry, since it is undefined which would count."""
         paths: set[tuple[str, int]] = set()
         for number, (name, axis) in enumerate(self.over.items()):
             cases = axis.values() if isinstance(axis, Mapping) else [{name: None}]
             paths |= {(f"{path}.", number) for case in cases if isinstance(case, Mapping) for path in case}
-        around: list[tuple[str, int]] = []  # the entries that hold the one that comes next, all of one axis
+        around: list[tuple[str, int]] = []  # the entries that contain the current one, all of one axis
         for path, number in sorted(paths):
             while around and not path.startswith(around[-1][0]):
                 around.pop()
@@ -119,12 +124,12 @@ class Sweep:
 
     @classmethod
     def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
-        """The sweep in a file; see docs/guides/experiments.md.
+        """Read a sweep from a file; see docs/guides/experiments.md.
 
-        changes : in place of what the file says; ``schedulers`` are names, or module:Class, which a file may
-            not say.
+        changes : fields that replace those of the file; ``schedulers`` are names, or module:Class, which is
+            not allowed in a file.
 
-        Raises ScenarioError naming the key of what is wrong, OSError for a file that cannot be read.
+        Raises ScenarioError that names the key of an invalid value, OSError for a file that cannot be read.
         """
         file = os.fspath(path)
         document = toml_files.parsed(toml_files.read(file), file)
@@ -149,7 +154,7 @@ class Sweep:
             for name in changes.pop("schedulers", names)
         }
         for name, table in scenario.schedulers.items():
-            named_scheduler(name, table)  # tables of schedulers that do not run must be right too
+            named_scheduler(name, table)  # also checks the tables of schedulers that do not run
         for key, kind, said in (
             ("metrics", list, "a list of names"),
             ("hold", list, "a list of names"),
@@ -176,7 +181,7 @@ class Sweep:
         return found
 
     def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
-        """The labels of each point, and the entries that it changes."""
+        """Iterate over the points: the labels of each, and the entries that it changes."""
         for chosen in itertools.product(*(enumerate(labels) for labels in self.labels.values())):
             entries: dict[str, Any] = {}
             for (name, axis), (place, label) in zip(self.over.items(), chosen, strict=True):
@@ -192,9 +197,9 @@ class Sweep:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All runs: point after point, of each replica after replica, of each the schedulers in order."""
+        """All runs: point after point, in each replication after replication, in each all schedulers."""
         wanted = {} if self.metrics is None else wanted_metrics(self.metrics)
-        # one object for what is equal: so it is known as equal without a store too
+        # equal scenarios and schedulers are one object, so that equal runs are recognized without a store
         scenarios: dict[str, list[Scenario]] = {}
         schedulers: dict[tuple[str, str], Scheduler] = {}
         cells = []
@@ -226,15 +231,15 @@ class Sweep:
         retry: bool = False,
         progress: Progress = False,
     ) -> SweepResult:
-        """Run the cells.
+        """Execute all runs of the sweep.
 
-        A cell that fails is recorded with its error and stops nothing.  What comes out does not depend on the
-        executor.  With a store only cells are run that it does not have: a sweep that was cut off goes on,
-        and one with more values, schedulers or replicates takes the old ones from there.
+        A run that fails is recorded with its error, and the others continue.  The results do not depend on
+        the executor.  With a store, only runs that it does not have are executed: an interrupted sweep
+        continues, and a sweep with more values, schedulers or replications takes the old runs from the store.
 
-        executor, batch, store, retry, progress : as of `gridsim.replicate`.
+        executor, batch, store, retry, progress : as in `gridsim.replicate`.
 
-        Raises ScenarioError for points that make no scenario, before anything is run.
+        Raises ScenarioError for points whose scenario is invalid, before anything is run.
         """
         made = collect(
             self.cells,
@@ -253,7 +258,10 @@ class Sweep:
         )
 
     def _split(self, entries: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """Parameters of each scheduler, and entries of the scenario."""
+        """Split the entries of a point into parameters of each scheduler, and entries of the scenario.
+
+        Raises ScenarioError for a path that names no parameter or an unknown scheduler.
+        """
         own: dict[str, dict[str, Any]] = {name: {} for name in self.schedulers}
         others = {}
         for path, value in entries.items():
@@ -270,7 +278,7 @@ class Sweep:
 
 
 def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
-    """What `make` makes of a value, or a ScenarioError naming the axis: TOML has dates, Python has more."""
+    """Return ``make(value)``; raise ScenarioError naming the axis for other values, such as dates of TOML."""
     try:
         return make(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -280,7 +288,7 @@ def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
 
 
 def _check_codeless(file: str, over: Mapping[str, Any]) -> None:
-    """That no parameter of a scheduler names code, of an axis or in a case of one."""
+    """Raise ScenarioError if a value for a parameter of a scheduler, in an axis or a case, names code."""
     for axis, values in over.items():
         for case in values.values() if isinstance(values, dict) else [{axis: values}]:
             for path, value in case.items() if isinstance(case, dict) else ():
@@ -308,8 +316,9 @@ def sweep(
     time_limit: float | None = None,
     **how: Any,
 ) -> SweepResult:
-    """Run `schedulers` on replicas of `scenario`, changed as `over` says; see `Sweep`, and `Sweep.run` for
-    `how`: executor, batch, store, retry, progress."""
+    """Run `schedulers` on replications of `scenario`, changed as `over` says; see `Sweep`.
+
+    how : executor, batch, store, retry, progress; see `Sweep.run`."""
     made = Sweep(
         scenario=scenario,
         schedulers=schedulers,

@@ -1,4 +1,4 @@
-"""What a sweep came to: tables of its cells, and statistics of its points."""
+"""Results of a sweep: the table of its runs, and statistics for each of its points."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from gridsim.support.text import align, plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Columns of the table of cells, besides axes and metrics.
+#: Columns of the table of runs, besides axes and metrics.
 COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
-#: Label of each axis.
+#: A point of a sweep: axis -> label.
 Point = dict[str, Any]
-#: The first whole number that no column holds.
+#: The smallest whole number that is too large for an int64 column.
 _COUNTED = 1 << 63
 
 
 def label_of(value: Any) -> Any:
-    """What a value of an axis is called: numbers and texts as they are, others as JSON.
+    """Return the label of a value of an axis: numbers and texts are their own labels, others become JSON.
 
-    Whole numbers that no column holds are called as floats.  TypeError for what is no plain value,
-    OverflowError for a number that is no float either.
+    Whole numbers that are too large for a column become floats.
+
+    Raises TypeError for a value that is not plain, OverflowError for a number that is too large for a float.
     """
     value = plain(value)
     if isinstance(value, int) and not -_COUNTED <= value < _COUNTED:
@@ -43,14 +44,14 @@ def label_of(value: Any) -> Any:
 
 
 def as_column(labels: Sequence[Any]) -> list[Any]:
-    """Labels as a column holds them: all as numbers, or all as texts."""
+    """Return labels as a column holds them: all as numbers, or all as texts."""
     if all(isinstance(label, (int, float)) for label in labels):
         return list(np.array(labels).tolist())
     return [str(label).rstrip("\0") for label in labels]
 
 
 def column_of(axis: str) -> str:
-    """An axis as the name of a column, which is of ASCII."""
+    """Return the column name of an axis: ASCII letters, digits and ``_``, not beginning with a digit."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", axis)
     return name if not name[:1].isdigit() else f"_{name}"
 
@@ -61,13 +62,16 @@ def _unit(name: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep came to.
+    """The results of a sweep.
 
-    axes : axis -> its labels; the points are all combinations, those of the last axis next to one another.
-    schedulers, replicates : names, and how many, of each point.
-    metrics : what was measured; schedulers are compared by the first.  baseline : who with, or None.
-    measured : of each cell: point after point, of each replica after replica, of each the schedulers in
-        order.
+    axes : axis -> its labels; the points are all combinations, in an order in which the last axis varies
+        fastest.
+    schedulers : names of the schedulers that ran at each point.
+    replicates : the number of replications of each point.
+    metrics : names of what was measured; schedulers are compared by the first.
+    baseline : name of the scheduler that others are compared with, or None.
+    measured : the record of each run: point after point, in each replication after replication, in each of
+        those all schedulers in order.
     """
 
     axes: Mapping[str, tuple[Any, ...]]
@@ -78,17 +82,17 @@ class SweepResult:
     measured: Sequence[Measured]
 
     def points(self) -> Iterator[Point]:
-        """The labels of each point."""
+        """Iterate over the points, each as axis -> label."""
         for labels in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, labels, strict=True))
 
     @property
     def errors(self) -> list[str]:
-        """Why cells failed, each reason once."""
+        """Why runs failed, each reason once."""
         return list(dict.fromkeys(each.error for each in self.measured if each.error))
 
     def table(self) -> Table:
-        """A row a cell: its point, scheduler, replicate, digest, error, wall_seconds, and the metrics."""
+        """Return a table with one row per run: its point, the columns of `COLUMNS`, and the metrics."""
         rows, width = len(self.measured), len(self.schedulers)
         per_point = self.replicates * width
         points = list(self.points())
@@ -105,15 +109,17 @@ class SweepResult:
         return Table(columns)
 
     def to_pandas(self) -> Any:
-        """`table` as a pandas DataFrame."""
+        """Return `table` as a pandas DataFrame."""
         return self.table().to_pandas()
 
     def to_arrow(self) -> Any:
-        """`table` as a pyarrow Table."""
+        """Return `table` as a pyarrow Table."""
         return self.table().to_arrow()
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset: a dimension an axis, then scheduler and replicate; a variable a metric, and the
+        """Return an xarray Dataset.
+
+        Its dimensions are the axes, scheduler and replicate; its variables are the metrics, wall_seconds and
         digest."""
         xarray = need("xarray", "data", "to_xarray")
         table = self.table()
@@ -128,10 +134,12 @@ class SweepResult:
         return xarray.Dataset(variables, coords)
 
     def at(self, **labels: Any) -> Replicates:
-        """The replicates of one point, with means, ratios and their intervals; labels of all axes that have
-        more than one, with ``_`` in their names for what is no letter (of ASCII) or digit.
+        """Return the `Replicates` of one point, with means, ratios and their intervals.
 
-        Raises ScenarioError where that is no point.
+        labels : axis -> label, for all axes that have more than one label; characters of the axis that are
+            not ASCII letters or digits are written ``_``.
+
+        Raises ScenarioError if there is no such point.
         """
         wanted = {axis: self._label(axis, labels) for axis in self.axes}
         if labels:
@@ -159,12 +167,12 @@ class SweepResult:
         return arranged(made, self.schedulers, numbers, self.metrics, self.baseline)
 
     def each(self) -> Iterator[tuple[Point, Replicates]]:
-        """The labels and the replicates of each point."""
+        """Iterate over the points: their labels and their `Replicates`."""
         for number, labels in enumerate(self.points()):
             yield labels, self._at(number)
 
     def format(self) -> str:
-        """A line a point and scheduler: the mean of the first metric, and its ratio to the baseline."""
+        """Return as text a line per point and scheduler: mean of the first metric, ratio to the baseline."""
         metric, base = self.metrics[0], self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = []
@@ -183,16 +191,16 @@ class SweepResult:
     __str__ = format
 
     def figure(self) -> Figure:
-        """The first metric over the first axis, a panel for each point of the others.
+        """Draw the first metric over the first axis with several labels, a panel per point of the others.
 
-        Raises ScenarioError for more than 6 of these, ImportError without matplotlib.
+        Raises ScenarioError for more than 6 panels, ImportError without matplotlib.
         """
         from gridsim.studies.figures import of_sweep
 
         return of_sweep(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Axes, cells, and means with their intervals, as plain values."""
+        """Return axes, runs, and means and ratios with their intervals, as plain values."""
         return {
             "axes": {axis: list(labels) for axis, labels in self.axes.items()},
             "schedulers": list(self.schedulers),

@@ -1,1 +1,1 @@
-"""What knows nothing of grids: arguments, files, memory, states, text, time."""
+"""Helpers that know nothing of grids: arguments, files, memory, states, text, time."""

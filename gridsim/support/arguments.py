@@ -1,7 +1,8 @@
-"""Checks of what a user gives: one line with the configuration path, what was expected and what was given.
+"""Checks of values that a user gives.
 
-Each takes the path, say ``"workload.tasks"``, and the value, returns the value as the type that is meant, and
-raises ScenarioError for what it cannot be.
+Each check takes a configuration path, such as ``"workload.tasks"``, and a value, and returns the value in the
+expected type.  It raises ScenarioError for a wrong value: one line with the path, what was expected and what
+was given.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 
-#: Whole numbers in a scenario stay below this (what TOML and int64 hold).
+#: Whole numbers in a scenario are below this; it is the limit of TOML and int64.
 WHOLE_LIMIT = 2**63
 
 
 def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -> int:
-    """`value` as an int, or a ScenarioError naming `path`."""
+    """Return `value` as an int in low..high, or raise a ScenarioError naming `path`."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and low <= value <= high:
         return int(value)
     unbounded = high == WHOLE_LIMIT - 1 and not (isinstance(value, int) and value > high)
@@ -38,7 +39,7 @@ def real(
     unit: str = "",
     finite: bool = True,
 ) -> float:
-    """`value` as a float > `above` and >= `low`, or a ScenarioError naming `path`."""
+    """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`."""
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -46,28 +47,28 @@ def real(
             number = math.inf
         good = not math.isnan(number) and (math.isfinite(number) or not finite)
         if good and (above is None or number > above) and (low is None or number >= low):
-            return number + 0.0  # of -0.0 numpy says that it is below 0
+            return number + 0.0  # turns -0.0 into 0.0, as numpy takes -0.0 for negative
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
     raise ScenarioError(f"{path} must be {expected}, got {shown(value)}")
 
 
 def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
-    """`value` if it is one of the `known` texts, or a ScenarioError naming `path`."""
+    """Return `value` if it is one of the `known` texts, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
-        return str(value)  # of numpy's texts, too
+        return str(value)  # numpy's texts become str
     raise ScenarioError(f"{path} must be one of {known}, got {shown(value)}")
 
 
 def flag(path: str, value: Any) -> bool:
-    """`value` as a bool, or a ScenarioError naming `path`."""
+    """Return `value` as a bool, or raise a ScenarioError naming `path`."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ScenarioError(f"{path} must be true or false, got {shown(value)}")
 
 
 def text(path: str, value: Any) -> str:
-    """`value` as a non-empty str that can name a file, or a ScenarioError naming `path`."""
+    """Return `value` as a non-empty str that can name a file, or raise a ScenarioError naming `path`."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, str) and value and "\0" not in value:
@@ -76,7 +77,7 @@ def text(path: str, value: Any) -> str:
 
 
 def sequence(path: str, values: Any) -> list[Any]:
-    """`values` as a list of plain numbers, or a ScenarioError naming `path`."""
+    """Return `values` as a list, or raise a ScenarioError naming `path`; an array becomes plain numbers."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         plain: list[Any] = values.tolist()
         return plain
@@ -86,7 +87,7 @@ def sequence(path: str, values: Any) -> list[Any]:
 
 
 def shown(value: Any) -> str:
-    """`value` for a message, in at most 60 characters."""
+    """Return `value` as text for a message, at most 60 characters."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # more digits than Python spells out
@@ -95,6 +96,6 @@ def shown(value: Any) -> str:
 
 
 def normalise(recipe: msgspec.Struct, **values: Any) -> None:
-    """Set checked fields of a frozen recipe, in its ``__post_init__`` only."""
+    """Set checked fields of a frozen recipe; for use in its ``__post_init__`` only."""
     for name, value in values.items():
         msgspec.structs.force_setattr(recipe, name, value)

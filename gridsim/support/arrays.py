@@ -1,4 +1,4 @@
-"""Kinds of arrays, for annotations."""
+"""Types of arrays, for annotations."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-#: A structured array: a row a message.
+#: A structured array with one row per message.
 Rows = NDArray[Any]

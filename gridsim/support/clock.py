@@ -1,12 +1,12 @@
-"""Time: int64 nanoseconds, so that equal delays meet in one instant."""
+"""Time in int64 nanoseconds, so that events with equal delays fall on the same instant."""
 
 from __future__ import annotations
 
 NS = 1_000_000_000
-#: No event: later than any instant that a simulation can reach.
+#: Time of an event that never happens, later than any instant that a simulation can reach.
 NEVER = 2**63 - 1
 
 
 def nanoseconds(seconds: float) -> int:
-    """`seconds` as int64 nanoseconds, rounded once (half to even)."""
+    """Return `seconds` as a whole number of nanoseconds, rounded once (half to even)."""
     return round(seconds * NS)

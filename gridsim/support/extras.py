@@ -1,4 +1,4 @@
-"""Modules of an extra: imported when first needed, or one line that says what to install."""
+"""Import of optional modules (extras) when they are first needed, or an error that says what to install."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from gridsim.support.memory import check_addresses
 
-#: Bytes of addresses that a library takes as it is loaded and begins its threads.  With fewer these do not
-#: end well: OpenBLAS, which SciPy brings, tries again for ever, and Arrow crashes.
+#: Bytes of address space that a library takes when it is loaded and starts its threads.  With less, OpenBLAS,
+#: which SciPy brings, tries again for ever, and Arrow crashes.
 _ADDRESSES = {"scipy.stats": 400_000_000, "pyarrow": 400_000_000}
 
 
@@ -18,10 +18,10 @@ class MissingExtra(ImportError):
 
 
 def need(module: str, extra: str, what: str) -> Any:
-    """`module`, imported, which `what` needs and `extra` installs.
+    """Import and return `module`, which `what` needs and the extra `extra` installs.
 
-    Raises MissingExtra (an ImportError) if it is not installed, OutOfMemory where a limit of addresses leaves
-    too few for it; one that is installed but cannot be imported raises what it raises.
+    Raises MissingExtra (an ImportError) if it is not installed, and OutOfMemory if the limit of address space
+    leaves too little for it.  A module that is installed but cannot be imported raises its own error.
     """
     package = module.partition(".")[0]
     for name in (package, module):

@@ -1,4 +1,7 @@
-"""Files of others: opened only if they are files, and read only as far as this machine can hold."""
+"""Files that a user names: opened only if they are regular files, and written as a whole or not at all.
+
+Their readers read no more than this machine can hold.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ StrPath = str | os.PathLike[str]
 
 
 class _Named(FileIO):
-    """A file that names itself in errors of reading it, where the system does not say which file it was.
+    """A file that puts its name into errors of reading, in which the system does not name the file.
 
-    Not in those of seeking: a place that is not there may be one that its content names.
+    Errors of seeking are left alone: a wrong position may come from the content of the file.
     """
 
     def readinto(self, buffer: Any) -> int | None:
@@ -40,14 +43,14 @@ class _Named(FileIO):
 
 
 def opened(path: StrPath) -> BufferedReader:
-    """A regular file, open to be read.  What else has a name (pipes, devices) may never end, or never begin.
+    """Open a regular file for reading; reject pipes and devices, which may never end or never begin.
 
-    Raises OSError naming `path`, as does whatever is read from it.
+    Raises OSError naming `path`; errors in reading from the file name it, too.
     """
     name = os.fspath(path)
     if "\0" in name:
         raise OSError(errno.EINVAL, "no file has a NUL in its name", name)
-    # or opening a pipe would wait for whoever writes to it
+    # without O_NONBLOCK, opening a pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(name, flags)
     mode = os.fstat(descriptor).st_mode
@@ -61,21 +64,21 @@ def opened(path: StrPath) -> BufferedReader:
     raise OSError(errno.EINVAL, "not a regular file", name)
 
 
-_LONG = 230  # bytes of a file name, of which file systems have 255, that leave room for a longer one
+_LONG = 230  # bytes of a file name that leave room for a longer, temporary name; file systems allow 255
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of `path` when all went well, and leaves no trace otherwise.
+    """Open a binary file that replaces `path` at the end of the context, or leaves no trace after an error.
 
-    new : nothing may have come there by then, where the disk has hard links to make sure of it.
+    new : reject a file that exists at `path` by then; it is only checked if the disk has hard links.
 
-    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one, and its
-    mode what it was, but not its owner).  A process
-    that is killed meanwhile leaves the file beside `path`; see `remove_leftovers`.
+    The file is written beside `path`, synced to the disk, then renamed to `path`.  A symbolic link stays, and
+    so does the mode of the target, but not its owner.  A process that is killed meanwhile leaves the file
+    beside `path`; see `remove_leftovers`.
 
-    Raises OSError naming `path`, among others when something that is no regular file stands there,
-    FileExistsError if it must be new and is not.
+    Raises OSError naming `path`, for instance if it exists and is not a regular file, and FileExistsError if
+    it must be new and is not.
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
@@ -86,11 +89,11 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
     try:
         descriptor = os.open(temporary, flags, 0o666)
     except OSError as error:
-        error.filename = os.fspath(path)  # the user knows nothing of the temporary file
+        error.filename = os.fspath(path)  # the user does not know the temporary file
         raise
     try:
         with os.fdopen(descriptor, "w+b") as stream:
-            with suppress(OSError):  # there is none yet, or its disk knows no such thing
+            with suppress(OSError):  # there is no target yet, or its disk has no modes
                 os.chmod(temporary, os.stat(target).st_mode & 0o777)
             yield stream
             stream.flush()
@@ -100,7 +103,7 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
         else:
             os.replace(temporary, target)
     except BaseException as error:
-        with suppress(OSError):  # what went wrong before is what to tell
+        with suppress(OSError):  # the first error is the one to report
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = os.fspath(path), None
@@ -108,9 +111,9 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
 
 
 def _linked(file: str, name: str) -> bool:
-    """Whether `file` has a second name now; False where there are no such links.
+    """Give `file` the second name `name` and return True; return False if the disk has no hard links.
 
-    Raises FileExistsError if something has it already.
+    Raises FileExistsError if `name` exists already.
     """
     try:
         os.link(file, name)
@@ -122,18 +125,18 @@ def _linked(file: str, name: str) -> bool:
 
 
 def _short(name: str) -> str:
-    """`name`, or where something beside it would have too long a name a short one that is as much its own."""
+    """Return `name`, or a short unique name if a temporary file named after it would have too long a name."""
     encoded = os.fsencode(name)
     return name if len(encoded) <= _LONG else f"{name[:20]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
 
 
 def leftovers(pattern: str) -> re.Pattern[str]:
-    """What `atomic_file` calls files beside those, not too long, whose names match `pattern`."""
+    """Return a pattern of temporary files of `atomic_file` for names, not too long, that match `pattern`."""
     return re.compile(rf"\.(?:{pattern})\.[0-9a-f]{{12}}\.tmp")
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what processes that were killed while they wrote `path` have left beside it."""
+    """Remove the temporary files that killed processes left beside `path` while writing it."""
     folder, name = os.path.split(os.path.realpath(path))
     for entry in os.scandir(folder):
         if leftovers(re.escape(_short(name))).fullmatch(entry.name):

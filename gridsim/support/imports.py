@@ -1,4 +1,4 @@
-"""Things of a user's modules, by name."""
+"""Classes and functions of a user's modules, by name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 
 
 def names_code(value: Any) -> str | None:
-    """The first text in `value`, lists and tables included, that could be a ``module:attribute``; else None.
+    """Return the first text in `value`, also inside lists and tables, that could be a ``module:attribute``.
 
-    For values of files, before they become parameters: a file is not asked what to import.
+    Returns None if there is none.  Values from files are checked with it before they become parameters, as a
+    file must not say what to import.
     """
     if isinstance(value, str):
         return value if ":" in value else None
@@ -26,20 +27,20 @@ def names_code(value: Any) -> str | None:
 
 
 def kept_name(thing: Any) -> str:
-    """The ``module:name`` by which files keep a class or function; of gridsim's own, the public one."""
+    """Return the ``module:name`` that files keep of a class or function; of gridsim's own, the public one."""
     return current_name(f"{thing.__module__}:{thing.__qualname__}")
 
 
 def current_name(kept: str) -> str:
-    """A name that a file keeps, as it is today: earlier versions said in which module of gridsim it was."""
+    """Return the present form of a name kept in a file; earlier versions kept the module inside gridsim."""
     package, _, name = kept.partition(":")
     return f"gridsim:{name}" if package.startswith("gridsim.") else kept
 
 
 def imported(name: str) -> Any:
-    """What ``module:attribute`` names.
+    """Import and return the object that ``module:attribute`` names.
 
-    Modules of the current directory are found too, after installed ones.  Raises whatever goes wrong.
+    Modules of the current directory are found too, after installed ones.  Any error of the import is raised.
     """
     module, _, attribute = name.partition(":")
     _look_here()
@@ -50,20 +51,20 @@ def imported(name: str) -> Any:
 
 
 def located(module: str) -> str | None:
-    """The file of the module that `imported` would take for one of this name; None if there is none.
+    """Return the file of the module that `imported` would import by this name; None if there is none.
 
-    The module is not imported, packages around it are.
+    The module is not imported, but the packages that contain it are.
     """
     _look_here()
     try:
         spec = importlib.util.find_spec(module)
-    except Exception:  # whatever finding raises
+    except Exception:  # finding may raise anything
         return None
     return spec.origin if spec is not None and spec.has_location else None
 
 
 def _look_here() -> None:
-    """Let modules of the current directory be found."""
-    with suppress(FileNotFoundError):  # one that is gone has no modules
+    """Add the current directory to the end of the module search path."""
+    with suppress(FileNotFoundError):  # the directory may have been removed
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())

@@ -1,4 +1,4 @@
-"""What a run takes of memory as far as that is known before: better refused than ended by the system."""
+"""Checks that a run has enough memory, as far as known before, so that the system does not kill it later."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from gridsim.errors import OutOfMemory
 from gridsim.support.files import StrPath
 
-#: Bytes of a machine, and of an application, in the tables of any result and what these are made from (they
-#: were measured to take 280 and 270).
+#: Least bytes of a machine, and of an application, in the tables of any result and the data that they are
+#: made from (measured: 280 and 270).
 OF_MACHINE = OF_APPLICATION = 200
-#: Of a task that has a size of its own: that, and the factor that it is drawn by.
+#: Bytes of a task that has a size of its own: the size and the factor from which it is made.
 OF_TASK = 16
 
 
 def check_room(path: str, count: int, what: str, each: int) -> None:
-    """That `count` of `what`, as `path` says, of at least `each` bytes, may fit into the memory.
+    """Check that `count` of `what`, of at least `each` bytes, may fit into memory.
 
-    Raises OutOfMemory.
+    Raises OutOfMemory with `path`, the configuration path of the count.
     """
     need, most = count * each, memory()
     if need > most:
@@ -30,9 +30,9 @@ def check_room(path: str, count: int, what: str, each: int) -> None:
 
 
 def check_addresses(what: str, need: int) -> None:
-    """That the limit of this process (``ulimit -v``), if there is one, leaves `need` bytes to load `what`.
+    """Check that the address space of this process (``ulimit -v``) has `need` bytes left to load `what`.
 
-    Raises OutOfMemory.
+    Raises OutOfMemory.  Without a limit nothing is checked.
     """
     left = addresses()
     if need > left:
@@ -43,16 +43,16 @@ def check_addresses(what: str, need: int) -> None:
 
 
 def memory() -> int:
-    """Bytes that this process may hold at most: of the machine, of its control group, or its own limit."""
+    """Return the bytes that this process may hold: the least of the machine, control group and own limit."""
     try:
         most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
+    except (AttributeError, ValueError, OSError):  # the system does not say
         most = sys.maxsize
     return min(most, _own_limit(), group_limit())
 
 
 def addresses() -> int:
-    """Bytes of addresses that the limit of this process leaves it, as far as the system tells."""
+    """Return the bytes of address space that the limit of this process leaves; very large if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -70,9 +70,10 @@ def _own_limit() -> int:
 
 
 def group_limit(told: StrPath = "/proc/self/cgroup", mounted: StrPath = "/sys/fs/cgroup") -> int:
-    """Bytes that the control group of this process may hold, as that of a container or of a batch job.
+    """Return the bytes that the control group of this process may hold, as of a container or a batch job.
 
-    told : which groups it is in.  mounted : where they are, of version 2, or beside it those of version 1.
+    told : file that lists the groups of the process.
+    mounted : folder of the groups of version 2; those of version 1 are in its folder ``memory``.
     """
     least = sys.maxsize
     for line in _lines(told):
@@ -83,14 +84,14 @@ def group_limit(told: StrPath = "/proc/self/cgroup", mounted: StrPath = "/sys/fs
             top, limit = Path(mounted, "memory"), "memory.limit_in_bytes"
         else:
             continue
-        folder = Path(f"{top}{group}")  # of those around it each has a limit, too; not all need be seen here
+        folder = Path(f"{top}{group}")  # enclosing groups have limits, too; some may not be visible here
         for each in (folder, *folder.parents[: len(folder.parts) - len(top.parts)]):
             least = min([least, *(int(bytes_) for bytes_ in _lines(each / limit) if bytes_.isdecimal())])
     return least
 
 
 def _lines(file: StrPath) -> list[str]:
-    """Of a file of the system, none if there is no such file."""
+    """Return the lines of a system file; an empty list if it cannot be read."""
     try:
         return Path(file).read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -98,5 +99,5 @@ def _lines(file: StrPath) -> list[str]:
 
 
 def size_of(count: int) -> str:
-    """Bytes, for a message."""
+    """Return `count` bytes as text for a message."""
     return f"{count} bytes" if count < 10_000 else f"{count / 1e6:,.6g} MB"

@@ -1,4 +1,4 @@
-"""Parameters that declare what they may be: the limits of a field stand in its annotation.
+"""Parameters that declare their allowed values: the limits of a field are in its annotation.
 
     class Pausing(Scheduler, frozen=True, kw_only=True):
         pause: Annotated[float, Limits(low=0, unit="s")] = 0.0
@@ -24,9 +24,9 @@ Check = Callable[[str, Any], Any]
 
 
 class Limits(NamedTuple):
-    """What a number may be: at least `low`, or above `above`, and at most `high`.
+    """The allowed values of a number: at least `low`, or above `above`, and at most `high`.
 
-    unit : of the number.  or_zero : 0 is allowed as well.  finite : whether infinity is not.
+    unit : unit of the number.  or_zero : allow 0 as well.  finite : reject infinity.
     """
 
     low: float | None = None
@@ -37,7 +37,7 @@ class Limits(NamedTuple):
     finite: bool = True
 
     def real(self, path: str, value: Any) -> float:
-        """`value` as a float within the limits, or a ScenarioError naming `path`."""
+        """Return `value` as a float within the limits, or raise a ScenarioError naming `path`."""
         if self.high is None:
             return real(path, value, above=self.above, low=self.low, unit=self.unit, finite=self.finite)
         with suppress(ScenarioError):
@@ -49,32 +49,32 @@ class Limits(NamedTuple):
 
     @property
     def said(self) -> str:
-        """The range in words, of a number that has a largest value."""
+        """The range in words, for limits with a largest value."""
         least = f" > {self.above:g} and" if self.above is not None else ""
         wanted = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
         return f"{zero}a number{least} {wanted}{unit}"
 
     def whole(self, path: str, value: Any) -> int:
-        """`value` as an int within the limits, or a ScenarioError naming `path`."""
+        """Return `value` as an int within the limits, or raise a ScenarioError naming `path`."""
         high = WHOLE_LIMIT - 1 if self.high is None else int(self.high)
         return whole(path, value, low=0 if self.low is None else int(self.low), high=high)
 
 
-#: A field of a text that may not be empty.
+#: Type of a field for a text that may not be empty.
 Text = Annotated[str, "not empty"]
-#: A field of a whole number from which random streams are made.
+#: Type of a field for a seed, a whole number from which random streams are made.
 Seed = Annotated[int, Limits(low=0)]
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A struct whose fields are checked as they are declared, when it is made.
+    """A struct that checks its fields against their declarations when it is created.
 
-    Fields with `Limits`, `Text`, literals and bools are checked, also where None is allowed, and in tuples.
-    Other fields are for a subclass to check, in a ``__post_init__`` that calls this one first.
+    Fields with `Limits`, `Text`, literals and bools are checked, also if None is allowed, and inside tuples.
+    A subclass checks its other fields itself, in a ``__post_init__`` that calls this one first.
     """
 
-    #: What the paths of its fields begin with, in errors.
+    #: Prefix of the paths of the fields in errors.
     part: ClassVar[str] = ""
 
     def _path(self) -> str:
@@ -90,12 +90,12 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """A table of a scenario file of which there are several kinds."""
+    """A table of a scenario file that exists in several kinds, told apart by its key ``kind``."""
 
 
 @cache
 def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
-    """Of the fields that are declared: name, name in files, and how it is checked."""
+    """Return, for each field that has a check, its name, its name in files and the check."""
     hints = get_type_hints(kind, include_extras=True)
     fields = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
     found = ((name, told, _check(hints[name])) for name, told in fields.items())
@@ -103,7 +103,7 @@ def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
 
 
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:
-    """How a value of this type is checked; None for one of which nothing is declared."""
+    """Return the check for a value of the type `hint`; None if nothing is declared for it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         kind, *said = arguments
@@ -137,7 +137,7 @@ def _entries(entry: Check) -> Check:
 
 
 def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:
-    """Field -> limits, of those that have some."""
+    """Return field -> limits, for the fields that have limits."""
     found: dict[str, Limits] = {}
 
     def look(name: str, hint: Any) -> None:

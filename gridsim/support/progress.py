@@ -1,6 +1,6 @@
-"""Whether and how it is shown how far something has come; all of it on standard error.
+"""Display of progress on standard error.
 
-On a terminal a bar, in a Jupyter notebook its kind of bar, in a log file whole lines, a few of them.
+It is a bar on a terminal, a notebook's bar in Jupyter, and a few whole lines in a log file.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from gridsim.errors import ScenarioError
 
-#: False: nothing; True: a bar on a terminal or in a notebook; "force": elsewhere too, as lines.
+#: False: show nothing.  True: show a bar on a terminal or in a notebook.  "force": show lines elsewhere, too.
 Progress = bool | Literal["force"]
 
-#: Seconds between two looks of a bar, and between two lines of a log.
+#: Seconds between two updates of a bar, and between two lines of a log.
 BAR_EVERY, LINE_EVERY = 0.1, 10.0
 
 _Item = TypeVar("_Item")
 
 
 class Bar(Protocol):
-    """Something that shows how far it is; a context, in which it is shown."""
+    """A display of progress, shown while its context is active."""
 
     def move(self, done: int, note: Callable[[], str] | None = None) -> None:
-        """So many are done; `note` makes a few words on it, if they are to be shown now."""
+        """Report that `done` are done; `note` makes a short text, and is only called if it is shown now."""
 
     def __enter__(self) -> Self: ...
 
@@ -35,13 +35,13 @@ class Bar(Protocol):
 
 
 def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | None:
-    """What shows how many of `total` things, called `unit`, are done; None if nothing is to be shown.
+    """Return a display of how many of `total` things, called `unit`, are done; None to show nothing.
 
-    Raises ScenarioError for a `progress` that is none.
+    Raises ScenarioError if `progress` is not a `Progress`.
     """
     if progress not in (False, True, "force"):
         raise ScenarioError(f"progress must be True, False or 'force', got {progress!r}")
-    if not progress or sys.stderr is None:  # as of a program without a console
+    if not progress or sys.stderr is None:  # a program without a console has no stderr
         return None
     if _in_notebook():
         return _Drawn(_notebook_bar(), total, unit, title)
@@ -51,7 +51,7 @@ def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | Non
 
 
 def watched(items: Iterable[_Item], progress: Progress, total: int, unit: str) -> Iterator[_Item]:
-    """The items, while it is shown how many of `total` have been dealt with."""
+    """Yield the items, and show how many of `total` have been processed."""
     shown = bar(progress, total, unit)
     if shown is None:
         yield from items
@@ -63,13 +63,13 @@ def watched(items: Iterable[_Item], progress: Progress, total: int, unit: str) -
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in a kernel of Jupyter; IPython is not imported to find out."""
+    """Return whether this runs in a Jupyter kernel, without importing IPython."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return "IPKernelApp" in getattr(shell, "config", {})
 
 
 def _notebook_bar() -> str:
-    """The module with the bar for a notebook: without ipywidgets tqdm's has nothing to draw with."""
+    """Return the module of the bar for a notebook; tqdm's notebook bar needs ipywidgets."""
     try:
         import_module("ipywidgets")
     except ImportError:
@@ -103,7 +103,7 @@ class _Drawn:
 
 
 class _Lines:
-    """Lines: one in `LINE_EVERY` seconds, and one at the end, be that an error."""
+    """Progress as lines: one every `LINE_EVERY` seconds, and one at the end, also after an error."""
 
     def __init__(self, total: int, unit: str, title: str) -> None:
         self._title, self._total, self._unit = f"{title}: " if title else "", total, unit
@@ -120,7 +120,7 @@ class _Lines:
         done, note = self._now
         more = f", {note()}" if note is not None else ""
         after = f"after {self._last - self._began:.0f} s"
-        with suppress(OSError):  # where nobody can be told, as on a full disk, the run goes on
+        with suppress(OSError):  # the run goes on if nothing can be written, as on a full disk
             sys.stderr.write(f"{self._title}{done}/{self._total} {self._unit} {after}{more}\n")
             sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""Provenance: what made a result.  It names no host, and has no part in the digest."""
+"""Provenance: the versions, files and seed that made a result.  It names no host and is not in the digest."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gridsim.support.files import opened
 
 #: Bytes that are read at once.
 _CHUNK = 1 << 20
-#: What decides what comes out of a run, beside numpy.
+#: The packages that, with numpy, determine the outcome of a run.
 PACKAGES = ("gridcore", "gridsim")
 _SOURCES = (".py", ".pyx", ".pxd", ".h")
 
 
 def version() -> str:
-    """Version of the installed distribution; "unknown" in a tree that was never installed."""
+    """Return the version of the installed distribution; "unknown" in a source tree never installed."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
@@ -35,18 +35,18 @@ def version() -> str:
 
 @cache
 def code_version() -> str:
-    """The version of gridsim, and the SHA-256 (16 digits) of its sources and of the version of numpy.
+    """Return the version of gridsim, and the SHA-256 (16 digits) of its sources and of the version of numpy.
 
-    The sources of the kernels count, not what a compiler made of them.
+    The sources of the kernels are hashed, not the compiled files.
     """
     import numpy
 
-    # the packages are of one distribution, and lie side by side
+    # the packages are in one distribution, side by side
     return f"{version()}+{digest_of_sources(Path(__file__).parents[2], numpy.__version__)[:16]}"
 
 
 def digest_of_sources(folder: Path, numpy: str) -> str:
-    """SHA-256 (hexadecimal) of the sources of `PACKAGES` in a folder, and of the version of numpy."""
+    """Return the SHA-256 (hexadecimal) of the sources of `PACKAGES` in a folder and of numpy's version."""
     total = hashlib.sha256(numpy.encode())
     for package in PACKAGES:
         root = folder / package
@@ -57,10 +57,10 @@ def digest_of_sources(folder: Path, numpy: str) -> str:
 
 
 def sha256(path: str) -> str:
-    """SHA-256 of a regular file, hexadecimal.
+    """Return the SHA-256 of a regular file, hexadecimal.
 
-    Raises OSError naming it for one that cannot be read, or has more than it says, as some of a system do,
-    without end.
+    Raises OSError naming the file if it cannot be read or has more bytes than its size, as some system files
+    do, without end.
     """
     digest = hashlib.sha256()
     with opened(path) as stream:
@@ -75,10 +75,10 @@ def sha256(path: str) -> str:
 
 @contextmanager
 def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
-    """The SHA-256 of each of `files`, which are read meanwhile.
+    """Yield a dict with the SHA-256 of each of `files`, for a context that reads them.
 
-    It is there from the beginning, of a file that can be read, and checked in the end: raises FileChanged for
-    one that is another one by then.  What is wrong with a file, its reader says.
+    A file that can be read is in the dict from the beginning, the others at the end.  Raises FileChanged at
+    the end if a file has changed meanwhile.  Other errors of a file are left to its reader.
     """
     before = {file: (_state(file), digest_now(file)) for file in files}
     found = {file: digest for file, (_, digest) in before.items() if digest is not None}
@@ -90,7 +90,7 @@ def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
 
 
 def digest_now(file: str) -> str | None:
-    """The SHA-256 of a file; None of one that cannot be read."""
+    """Return the SHA-256 of a file, or None if it cannot be read."""
     try:
         return sha256(file)
     except (OSError, ValueError):
@@ -106,23 +106,23 @@ def _state(file: str) -> tuple[int, ...] | None:
 
 
 def other_file(found: Mapping[str, str], stated: Mapping[str, str]) -> str | None:
-    """The first file of which the two do not have the same SHA-256, or not both have one."""
+    """Return the first file whose SHA-256 differs in the mappings, or is in only one; None if all agree."""
     return next(
         (file for file in sorted(found.keys() | stated.keys()) if found.get(file) != stated.get(file)), None
     )
 
 
 class FirstRead:
-    """What traces were when a study first read them: its runs are compared, and must have read the same."""
+    """The SHA-256 of traces as a study first read them; its runs are compared, so all must read the same."""
 
     def __init__(self) -> None:
         self._digests: dict[tuple[str, str], str | None] = {}
 
     def other(self, read: Mapping[str, str], places: Mapping[str, Iterable[str]]) -> str:
-        """The first file that is not what it was, or was not there; "" if all are as before.
+        """Return the first file that has changed, appeared or disappeared; "" if all are as before.
 
-        read : SHA-256 of each file that a run has read.  places : see
-            `gridsim.model.scenario.Scenario.places`.
+        read : SHA-256 of each file that a run has read.
+        places : see `gridsim.model.scenario.Scenario.places`.
         """
         asked = [(trace, file) for trace, files in places.items() for file in files]
         for trace, file in (*asked, *(("", file) for file in read)):
@@ -133,7 +133,7 @@ class FirstRead:
 
 
 def check_read(files: Iterable[str], stated: Mapping[str, str]) -> None:
-    """That `files` are those of which `stated` has the SHA-256, and all of them.
+    """Check that `files` are exactly the files in `stated`, with the same SHA-256.
 
     Raises FileChanged.
     """
@@ -144,7 +144,7 @@ def check_read(files: Iterable[str], stated: Mapping[str, str]) -> None:
 
 
 def peak_memory() -> int | None:
-    """The most bytes of memory this process has held so far; None where the system does not tell."""
+    """Return the most bytes of memory that this process has held so far; None if the system does not say."""
     try:
         import resource
     except ImportError:
@@ -154,7 +154,7 @@ def peak_memory() -> int | None:
 
 
 def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
-    """Versions, the kind of machine, the seed, and `files`, the SHA-256 of each trace file as it was read."""
+    """Return versions, the kind of machine, the seed, and `files`, the SHA-256 of each trace file as read."""
     import platform
 
     import numpy

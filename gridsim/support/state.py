@@ -1,8 +1,9 @@
-"""The state of a run as plain values and arrays: how policies say what of them changes.
+"""The state of a run as plain values and arrays: policies declare which of their attributes change.
 
-What has ``getstate`` and ``setstate`` keeps its own state: kernels, policies, parts of policies.  `packed`
-turns any of it into what JSON can hold, with arrays put aside; `unpacked` makes it again.  Nothing that is
-read is code: of objects only the state is kept, and they are made as at the beginning of the run.
+Objects with ``getstate`` and ``setstate`` handle their own state: kernels, policies, parts of policies.
+`packed` turns a state into JSON values, with arrays stored separately; `unpacked` reverses it.  A checkpoint
+contains no code: only the state of objects is kept, and the objects are made anew, as at the beginning of the
+run.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ Array = NDArray[Any]
 
 
 class Stateful:
-    """What keeps in a checkpoint the attributes that it names in `STATE`."""
+    """Base class of objects that keep the attributes named in `STATE` in a checkpoint."""
 
-    #: Names of all attributes that change while a run goes on; None if that is not said.
+    #: Names of all attributes that change during a run; None if the class does not declare them.
     STATE: ClassVar[tuple[str, ...] | None] = None
 
     def getstate(self) -> dict[str, Any]:
-        """What is kept.  Raises SchedulerError where `STATE` is None."""
+        """Return the state to keep, by name.  Raises SchedulerError if `STATE` is None."""
         if self.STATE is None:
             raise SchedulerError(
                 f"{type(self).__name__} does not say what of it changes while it runs (STATE), "
@@ -35,14 +36,14 @@ class Stateful:
         return {name: getattr(self, name) for name in self.STATE}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Go on from what was kept.  Raises ValueError for the state of something else."""
+        """Restore a kept state.  Raises ValueError if it is the state of another kind of object."""
         check_names(self, state, self.STATE or ())
         for name, value in state.items():
             put(self, name, value)
 
 
 class Kept:
-    """The state of something that has ``setstate``, read from a checkpoint."""
+    """The state of an object with ``setstate``, as read from a checkpoint."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
@@ -56,9 +57,9 @@ def check_names(owner: Any, state: Any, names: Iterable[str]) -> None:
 
 
 def put(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute to a value that was read, in place if it has ``setstate``.
+    """Set an attribute to a value read from a checkpoint, in place if the attribute has ``setstate``.
 
-    Raises ValueError for one of another type than it has.
+    Raises ValueError if the value has another type than the attribute.
     """
     now = getattr(owner, name)
     if hasattr(now, "setstate") != isinstance(value, Kept):
@@ -78,11 +79,12 @@ def _kind(value: Any) -> str:
 
 
 def packed(value: Any, save: Callable[[Array], int], what: str = "state") -> Any:
-    """`value` as JSON can hold it; `save` puts an array aside and returns its number.
+    """Return `value` as JSON values; `save` stores an array and returns its number.
 
-    What keeps its own state can be an attribute of such a thing, not an item of a list or a dict.
+    An object with a state of its own may be an attribute of another such object, but not an item of a list or
+    dict.
 
-    Raises SchedulerError for a value of another kind, which `what` leads to.
+    Raises SchedulerError for a value that cannot be kept; `what` is the path to it in the message.
     """
     if not hasattr(value, "getstate"):
         return _plain(value, save, what)
@@ -115,9 +117,9 @@ def _plain(value: Any, save: Callable[[Array], int], what: str) -> Any:
 
 
 def unpacked(value: Any, load: Callable[[int], Array]) -> Any:
-    """What `packed` was given; `load` gets an array by its number.
+    """Return the value that `packed` was given, with `Kept` for objects; `load` gets an array by its number.
 
-    Whatever cannot have come from `packed` raises ValueError, TypeError or KeyError.
+    A value that cannot have come from `packed` raises ValueError, TypeError or KeyError.
     """
     if not isinstance(value, dict):
         return value
@@ -157,7 +159,7 @@ Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
 
 
 def kept_in_checkpoints(cls: type[Tuple]) -> type[Tuple]:
-    """Let values of a class of named tuples be kept; a decorator."""
+    """Class decorator that allows values of a named tuple class to be kept in checkpoints."""
     _KEPT.add(cls)
     _SEQUENCES[cls.__name__] = lambda fields: cls(*fields)
     return cls

@@ -14,21 +14,22 @@ from gridsim.errors import in_line
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-#: What JSON may hold as it is, but no terminal (or encoding) should get.
+#: Characters that JSON may hold unescaped, but that no terminal (or encoding) should get.
 _UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 def check_name(name: str) -> str:
-    """`name` if it can name a table or column (letters, digits, _), else ValueError."""
+    """Return `name` if it can name a table or column (letters, digits, _), else raise ValueError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a table or column name must be letters, digits and _, got {name!r}")
     return name
 
 
 def align(columns: list[list[str]], left: int = 0) -> list[str]:
-    """Lines of right-aligned columns; the first `left` columns are left-aligned.
+    """Return lines of right-aligned columns; the first `left` columns are left-aligned.
 
-    Whatever stands in a cell, as a name of somebody's, it is of that line and as wide as it looks.
+    Line breaks and unprintable characters in a cell, such as in a user's name, are replaced, so that a cell
+    stays on its line and its width is the one seen.
     """
     columns = [[in_line(cell) for cell in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
@@ -42,7 +43,7 @@ def align(columns: list[list[str]], left: int = 0) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """`value` as plain Python: dicts, lists, text, numbers, booleans, None.  TypeError for anything else."""
+    """Return `value` as plain dicts, lists, text, numbers, booleans and None; TypeError for anything else."""
     if value is None or isinstance(value, (str, bool, int, float)):
         # subclasses (np.float64 is one) become the plain type
         for kind in (bool, int, float, str):
@@ -61,7 +62,7 @@ def plain(value: Any) -> Any:
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
-    """`value` as strict JSON: numbers that JSON does not have (NaN, infinity) become null."""
+    """Return `value` as strict JSON: numbers that JSON does not have (NaN, infinity) become null."""
 
     def strict(item: Any) -> Any:
         if isinstance(item, float):

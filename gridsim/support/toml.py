@@ -1,4 +1,4 @@
-"""TOML of others: whatever a text makes of the parser is one error with FILE:LINE, in time."""
+"""Reading of TOML that a user gives: bad text fails soon, with one error naming FILE or FILE:LINE."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Any
 from gridsim.errors import ScenarioError
 from gridsim.support.files import StrPath, opened
 
-#: Bytes of a file (a million speeds are 8 MB; the parser takes some 2 s a MB), parts of a key, tables and
-#: lists in one another, and digits of a whole number.
+#: Limits of a TOML text: bytes of a file (a million speeds are 8 MB; the parser takes about 2 s per MB),
+#: parts of a key, levels of nested tables and lists, and digits of a whole number.
 MOST_BYTES, MOST_PARTS, DEEPEST, MOST_DIGITS = 1 << 24, 64, 64, 100
 
-# each begins where no other part goes on: a search takes as long as the line is, whatever it holds
+# A match of either pattern begins only where no other part goes on, so that a search takes linear time.
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 _LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9](?:_?[0-9]){{{MOST_DIGITS}}}")
 
 
 def read(file: StrPath) -> str:
-    """The text of a file.  Raises ScenarioError for one that is too long or no UTF-8, OSError as `opened`."""
+    """Return the text of a file.
+
+    Raises ScenarioError if it is too long or not UTF-8, and OSError as `opened` does.
+    """
     with opened(file) as stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -34,11 +37,11 @@ def read(file: StrPath) -> str:
 
 
 def parsed(toml: str, file: StrPath) -> dict[str, Any]:
-    """The tables in a TOML text, read from `file`.
+    """Return the tables of a TOML text that was read from `file`.
 
-    Raises ScenarioError with FILE:LINE where it is no TOML, and for keys of more than `MOST_PARTS` parts (the
-    parser takes the cube of their number), what lies deeper than `DEEPEST` and numbers of more than
-    `MOST_DIGITS` digits.
+    Raises ScenarioError with FILE:LINE if it is not TOML, and for keys of more than `MOST_PARTS` parts (the
+    parser's time grows with the cube of their number).  Also raises it, with FILE or FILE:LINE, for values
+    nested deeper than `DEEPEST` and numbers of more than `MOST_DIGITS` digits.
     """
     for number, line in enumerate(toml.split("\n"), 1):
         if line.count(".") >= MOST_PARTS and _LONG_KEY.search(line):
@@ -49,7 +52,7 @@ def parsed(toml: str, file: StrPath) -> dict[str, Any]:
         raise ScenarioError(_fault(file, toml, str(error))) from error
     except RecursionError:
         raise ScenarioError(f"{file}: values lie too deeply in one another") from None
-    except ValueError as error:  # digits beyond what Python makes a number of
+    except ValueError as error:  # more digits than Python converts to a number
         found = _LONG_NUMBER.search(toml)
         at = toml.count("\n", 0, found.start()) + 1 if found else 1
         raise ScenarioError(f"{file}:{at}: a number of more than {MOST_DIGITS} digits") from error

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for whole scenarios: failures, other load, small grids on which much coincides."""
+"""Hypothesis strategies for whole scenarios: failures, background load, small grids where events coincide."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 
-#: Sizes of a tree that are special, and any.
+#: Numbers of machines that are special cases for a tree.
 _MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
-#: During the descent of the first requests, a summary's flight, with a heartbeat, or whenever (s).
+#: Instants of failures, s: while the first requests descend or a summary travels, at a heartbeat, and others.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)
 
 
 def networks() -> st.SearchStrategy[Network]:
-    """Queues or none; messages that take no time, little, or longer than most tasks."""
+    """Draw networks with or without queues; messages take no time, little, or longer than most tasks."""
     latencies = st.sampled_from(((0.0, 0.0), (0.001, 0.0), (0.05, 0.0), (0.05, 0.02), (2.0, 0.0)))
     return st.builds(
         lambda latency, **rest: Network(latency=latency[0], jitter=latency[1], **rest),
@@ -35,7 +35,7 @@ def networks() -> st.SearchStrategy[Network]:
 
 @st.composite
 def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
-    """Resets and outages of any machines at once; one of the machines never stays away."""
+    """Draw transient failures and outages of any machines at once; one machine has no outages."""
     safe = draw(st.integers(0, machines - 1))
     rows: list[tuple[int, float, float]] = []
     for _ in range(draw(st.integers(1, 4))):
@@ -47,14 +47,14 @@ def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
         rows += [(u, at, at if u == safe else last) for u in sorted(struck)]
     kept: list[tuple[int, float, float]] = []
     for u, down, up in sorted(rows):
-        if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are of whole ns
+        if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are rounded to whole ns
             kept.append((u, down, up))
     return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
 
 
 @st.composite
 def fluctuations(draw: st.DrawFn, machines: int) -> Fluctuation:
-    """Few factors, which change often, or seldom where tasks are short."""
+    """Draw background loads with few factors, which change often, or seldom compared with short tasks."""
     rows, steps = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     factors = st.lists(st.sampled_from((1.0, 0.5, 0.25, 0.1)), min_size=steps, max_size=steps)
 
@@ -78,11 +78,13 @@ def scenarios(
     unequal: bool = False,
     fluctuating: bool = False,
 ) -> st.SearchStrategy[Scenario]:
-    """Up to `max_nodes` machines and 1..6 applications, often released at one instant, or at another event's.
+    """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
-    faults : whether machines fail.  rigid : whether the applications are rigid jobs.  unequal : whether tasks
-    of one application may differ in size, which they then do in some of the scenarios.  fluctuating : whether
-    machines may fluctuate, which they then do in some.
+    Applications are often released at the same instant, or at the instant of another event.
+
+    faults : whether machines fail.  rigid : whether the applications are rigid jobs.
+    unequal : whether tasks of one application differ in size in some of the scenarios.
+    fluctuating : whether machines have background load in some of the scenarios.
     """
     plain = _rigid(max_nodes, faults) if rigid else _bags(max_nodes, faults, unequal)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
@@ -95,11 +97,11 @@ def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
 
 @st.composite
 def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
-    together = draw(st.booleans())  # all at once at one node of few: its jobs take each other's machines
+    together = draw(st.booleans())  # all at once at one of few nodes: its jobs compete for machines
     if together:
         nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
     else:
-        # with few machines most jobs are too large for those that can be found
+        # with few machines most jobs would be too large for those that can be found
         nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
     count = draw(st.integers(3, 6) if together else st.integers(1, 6))
 
@@ -146,7 +148,7 @@ def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool) -> Scena
     release = column(instants | st.floats(0.0, 30.0, allow_subnormal=False))
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
     if unequal and draw(st.booleans()):
-        # a few, again and again: large bags stay small for who draws and shrinks them, and much coincides
+        # few sizes that repeat: large bags stay easy to draw and to shrink, and more events coincide
         few = column(st.lists(sizes, min_size=1, max_size=6))
         each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
         workload = Workload.of_tasks(release, each, column(st.integers(0, nodes - 1)))

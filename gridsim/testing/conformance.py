@@ -1,7 +1,7 @@
-"""check_scheduler(): does a scheduler keep the invariants that a believable one keeps?
+"""check_scheduler(): checks that a scheduler keeps the invariants of every credible scheduler.
 
-In the manner of scikit-learn's ``check_estimator``: random small grids on which much coincides, and for each
-of them every invariant.  What breaks one is shrunk and saved as a scenario that can be run.
+It works like scikit-learn's ``check_estimator``: it runs the scheduler on random small grids with many
+coincidences, and checks every invariant on each.  A scenario that breaks one is shrunk and saved, to be run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from gridsim.testing.order import broken_promise
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.validation.results import validate_result
 
-#: A run that is not over by then (simulated s) will never be: the failures of an example are over by 1500 s.
+#: Simulated s, after which a run counts as endless: the failures of an example are over by 1500 s.
 LONGEST = 1.0e7
-#: What is checked of a run; others, of which less is recorded, must have the same digest.
+#: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
-#: Interpreters in which texts have other hashes, so that sets of them have other orders.
+#: PYTHONHASHSEED of further interpreters, where strings have other hashes and sets of them other orders.
 HASH_SEEDS = ("1", "2")
 
 LAWS = {
@@ -63,9 +63,9 @@ LAWS = {
 class ConformanceError(AssertionError):
     """A scheduler broke an invariant.
 
-    law : name of the invariant, one of `LAWS`.  scenario : the smallest one found.  scheduler : as it was
-        then.
-    file : where the scenario has been saved.
+    law : name of the invariant, one of `LAWS`.
+    scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
+    file : where the scenario has been saved; None before that.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -82,10 +82,11 @@ class ConformanceError(AssertionError):
 
 @dataclass(frozen=True)
 class Conformance:
-    """That a scheduler kept all invariants.
+    """The report on a scheduler that kept all invariants.
 
-    examples : how many scenarios it was tried on, and with failures how many of them.
-    left_out : invariants that were not tried, and why.
+    scheduler : its name.
+    examples, with_failures : the number of scenarios tried, and how many of them had failures.
+    left_out : invariant -> why it was not checked.
     """
 
     scheduler: str
@@ -110,18 +111,19 @@ def check_scheduler(
     seed: int = 0,
     folder: str | os.PathLike[str] = "gridsim-check",
 ) -> Conformance:
-    """Try `scheduler` on random scenarios, and see that it keeps `LAWS`.
+    """Run `scheduler` on random scenarios and check that it keeps the invariants `LAWS`.
 
-    scheduler : its parameters, or a Hypothesis strategy for them.
-    examples : how many scenarios; half of them have failures, if the scheduler can do with them.
-    faults : True for failures in all of them, False for none; None: as the scheduler can.
-    max_nodes : machines, at most.
-    hash_seeds : run everything in two further interpreters too, which must be able to import the scheduler.
-    seed : of the random scenarios; the same seed tries the same ones.
-    folder : where the scenario of a violated invariant is saved, made if it is needed.
+    scheduler : the scheduler, or a Hypothesis strategy that draws it with various parameters.
+    examples : the number of scenarios; half of them have failures, if the scheduler handles these.
+    faults : True for failures in all scenarios, False for none; None: in half, if the scheduler handles them.
+    max_nodes : the most machines.
+    hash_seeds : whether to run everything in two further interpreters, which must be able to import the
+        scheduler.
+    seed : seed of the random scenarios; the same seed gives the same scenarios.
+    folder : the folder for the scenario that breaks an invariant; created when needed.
 
-    Raises ConformanceError with the smallest scenario that was found, ScenarioError for arguments that are
-    none or a class that other interpreters cannot import.
+    Raises ConformanceError with the smallest scenario found that breaks an invariant, and ScenarioError for
+    invalid arguments or a class that other interpreters cannot import.
     """
     whole("examples", examples, low=1)
     whole("max_nodes", max_nodes, low=1)
@@ -168,7 +170,7 @@ def _attempt(
     count: int,
     seed: int,
 ) -> None:
-    """The trial of so many cases; what breaks an invariant is shrunk."""
+    """Run `trial` on `count` drawn cases; Hypothesis shrinks one that breaks an invariant."""
 
     @seeded(seed)
     @settings(
@@ -188,7 +190,7 @@ def _attempt(
 
 
 class _Trial:
-    """All invariants on one scenario."""
+    """Checks all invariants on one scenario for each call, and counts what was checked."""
 
     def __init__(self, interpreters: list[ProcessPoolExecutor], keeps_state: bool) -> None:
         self.interpreters, self.keeps_state = interpreters, keeps_state
@@ -210,7 +212,7 @@ class _Trial:
         self.keeps("locality", result, scenario, scheduler)
 
     def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        """Try one invariant; an error that only its runs have breaks it too."""
+        """Check one invariant; an error in one of its own runs breaks it, too."""
         try:
             getattr(self, law)(result, scenario, scheduler)
         except ConformanceError:
@@ -296,7 +298,7 @@ def _first_difference(a: Result, b: Result) -> str:
 def _policy_of(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
 ) -> tuple[type[Policy], dict[str, bool]]:
-    """The class of the policies of such a scheduler, and what kinds of scenarios it is for."""
+    """Return the class of the scheduler's policy, and the kinds of scenarios that the scheduler supports."""
     policies: list[tuple[type[Policy], dict[str, bool]]] = []
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
@@ -328,7 +330,7 @@ def _policy_of(
         except (Exception, SystemExit) as error:
             if not policies:
                 raise ConformanceError("runs", _said(error), scenario, scheduler) from error
-            # else it comes again, and is shrunk
+            # otherwise the trials meet the error again, and shrink it
 
     try:
         look()
@@ -343,7 +345,7 @@ def _policy_of(
 
 @contextmanager
 def _interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
-    """A process in which texts have other hashes."""
+    """Provide a pool with one process, which has another hash seed."""
     with unseeing(), environment(PYTHONHASHSEED=hash_seed):
         pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         begun = pool.submit(os.getpid)
@@ -369,7 +371,7 @@ def _check_importable(scheduler: Scheduler) -> None:
 
 
 def _digest(scenario: str, scheduler: Scheduler) -> str:
-    """The digest of a run, or the error; in another interpreter."""
+    """Return the digest of a run, or the text of its error; called in another interpreter."""
     try:
         return simulate(Scenario.from_toml(scenario), scheduler, time_limit=LONGEST).digest
     except (Exception, SystemExit) as error:
@@ -380,11 +382,14 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
 
 
-# -- what is saved ------------------------------------------------------------------------------------------
+# -- saved scenarios ----------------------------------------------------------------------------------------
 
 
 def _save(error: ConformanceError, folder: str) -> str:
-    """Save the scenario of a violated invariant, with the scheduler's parameters if it is known by a name."""
+    """Save the scenario of a broken invariant and return its path.
+
+    The file has the scheduler's parameters, too, if the scheduler is registered.
+    """
     scheduler, scenario = error.scheduler, error.scenario
     if scheduler.name in registered():
         given: dict[str, Any] = {

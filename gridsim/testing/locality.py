@@ -1,8 +1,9 @@
-"""Does a machine know what nobody can have told it?
+"""Checks that machines use no information that no message can have brought them.
 
-One machine is changed from some instant on: what is submitted there is something else, or comes later, or
-the speed of the machine is another one.  A message takes the latency at least, so that until then no other
-machine can behave differently: what it sends and what it starts must be the same.
+The check runs a scenario as it is, and again with one machine changed from some instant on: another
+application is submitted there, or the same one later, or the machine has another speed.  A message takes at
+least the latency, so that no other machine can know of the change before that time has passed.  Until then
+all other machines must send and start the same as in the first run.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from gridsim.simulation.simulate import simulate
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 
-#: s, of a message in these runs: what happens at one machine is long unknown to the others.
+#: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
 LATENCY = 40.0
-#: More rows than any cohort has: whole cohorts, handed over in Python.
+#: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40
 
 
 def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
-    """The first thing that another machine does differently before it can know; None if there is none.
+    """Return the first thing that another machine does differently before it can know of a change; else None.
 
-    The scenario is run without failures, with messages that take `LATENCY`.  What a scheduler derives from
-    platform and workload before the run (`Scheduler.explicit`) stays the same.
+    The scenario is run without failures and with messages that take `LATENCY`.  What the scheduler derives
+    from platform and workload before the run (`Scheduler.explicit`) stays the same.
     """
     if scenario.platform.nodes < 2:
         return None
@@ -67,12 +68,12 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
 
 
 def _another(applications: Applications, i: int, platform: Platform, turn: int) -> tuple[Workload, str]:
-    """The workload in which application i is another one, and what that is; by `turn` in other ways."""
+    """Return the workload with application i changed, and the change in words; `turn` selects the change."""
     changed = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
     release, tasks, size = changed.values()
     who = f"application {i} of machine {applications.submitter[i]}"
     latest = release[i + 1] if i + 1 < len(release) else math.inf
-    if turn % 3 == 1 and latest > release[i]:  # the applications stay in their order
+    if turn % 3 == 1 and latest > release[i]:  # keep the order of the applications
         later = min(30.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
@@ -91,7 +92,10 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
 def _workload(
     applications: Applications, platform: Platform, release: Floats, tasks: Integers, task_size: Floats
 ) -> Workload:
-    """These applications, but so; tasks that differ in size come again from the first one on."""
+    """Return the workload of `applications` with these columns in place of theirs.
+
+    Where tasks differ in size and an application has more tasks than before, its sizes repeat in order.
+    """
     submitter = applications.submitter
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
@@ -108,9 +112,12 @@ Decisions = tuple[list[tuple[Any, ...]], int]
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
-    """A scheduler whose messages are written down."""
+    """A scheduler that runs another one and records its messages.
 
-    unequal = fluctuating = True  # as far as that scheduler can, which has run the scenario already
+    inner : the other scheduler.  seen : the decisions; rows are appended to it.
+    """
+
+    unequal = fluctuating = True  # the inner scheduler has run the scenario before, so it supports it
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]
@@ -126,13 +133,13 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
 
 
 class _ObservedJobs(_Observed, frozen=True, kw_only=True):
-    """The same for rigid jobs."""
+    """The same for a scheduler of rigid jobs."""
 
     rigid = True
 
 
 def _observe(scenario: Scenario, scheduler: Scheduler) -> Decisions:
-    """What each machine sends and starts, by time (ns); and when the run ends."""
+    """Return what each machine sends and starts in a run, by time (ns), and when the run ends (ns)."""
     seen: list[tuple[Any, ...]] = []
     observed = (_ObservedJobs if scheduler.rigid else _Observed)(inner=scheduler, seen=seen)
     result = simulate(scenario, observed, record=True, cohort_limit=_ALL)
@@ -146,7 +153,10 @@ def _observe(scenario: Scenario, scheduler: Scheduler) -> Decisions:
 
 
 def _differ(one: Decisions, other: Decisions, source: int, since: int, least: int) -> str | None:
-    """The first decision of another machine than `source` that differs, before news can have reached it."""
+    """Return the first decision that differs on a machine other than `source`, before news can reach it.
+
+    since, least : ns, when the change happens and how long a message takes at least.
+    """
     end = min(since + least, one[1], other[1])
     here, there = (
         [row for row in rows if row[0] < end and (row[1] != source or row[0] < since)]

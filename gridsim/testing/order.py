@@ -1,4 +1,4 @@
-"""Do machines run what came to them in the order that their scheduler promises?"""
+"""Checks that machines run tasks in the order that their scheduler promises."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gridsim.validation.order import in_turn
 
 
 def broken_promise(result: Result, order: str) -> str | None:
-    """The first place where a recorded schedule without failures is not in `order`; None if there is none.
+    """Return the first place where a recorded schedule without failures is not in `order`; None if none is.
 
-    "fifo" and "edf" are replayed from the arrivals; for "fcfs" machines need only be looked
-    at.
+    For "fifo" and "edf" the expected schedule is replayed from the arrivals; for "fcfs" and "list" the
+    recorded tables are enough.
     """
     if order == "list":
         return _list(result)
     if order == "fcfs":
         return next((f"{each.where} {each.message}" for each in in_turn(result)), None)
     if "largest_task" in result.applications:
-        return None  # schedules do not say which tasks ran, so there is nothing to replay
+        return None  # where sizes differ, schedules do not say which tasks ran: no replay
     applications, arrivals = result.applications, result.tables["arrivals"]
     replayed = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
     replayed.add_applications(*(applications[name] for name in ("release", "size", "task_size")))

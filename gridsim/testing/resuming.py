@@ -1,4 +1,4 @@
-"""Does a run that goes on from a checkpoint end as it would have ended?"""
+"""Checks that a run which continues from a checkpoint ends like one that was not interrupted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Snapshot = tuple[str, list[Array]]
 
 
 def keeps_state(policy: type[Policy]) -> bool:
-    """Whether such a policy says what of it is to be kept in a checkpoint."""
+    """Return whether the policy class defines what a checkpoint must keep of it."""
     return policy.STATE is not None or policy.getstate is not Policy.getstate
 
 
 def snapshot(simulation: Simulation) -> Snapshot:
-    """What a checkpoint of a simulation has: text and arrays, which are its own."""
+    """Return the contents of a checkpoint of `simulation`: text, and copies of arrays."""
     arrays: list[Array] = []
 
     def save(array: Array) -> int:
@@ -40,12 +40,12 @@ def differing_end(
     time_limit: float | None = None,
     record: Record = True,
 ) -> str | None:
-    """How a run that is kept, or that goes on from what was kept, ends in another way than `result`.
+    """Return how a run with checkpoints, or one that continues from a checkpoint, ends unlike `result`.
 
-    time_limit, record : those of the run that came to `result`; see `gridsim.simulate`.
+    Returns None if all ends are the same.  The run takes a checkpoint after waves 1, 2, 4, ...; the check
+    continues from the last one and from the middle one.
 
-    It is kept after waves 1, 2, 4, ...; of these the last one and the middle one are gone on from.  None if
-    all ends are the same.
+    time_limit, record : the options of the run that gave `result`; see `gridsim.simulate`.
     """
     kept: list[tuple[float, Snapshot]] = []
     options = Options(record=record, time_limit=time_limit)

@@ -16,9 +16,9 @@ from gridsim.support.arrays import Floats
 
 @dataclass(frozen=True)
 class QueueCase:
-    """One leaf's queue: whole tasks of each application, and perhaps a pinned running task.
+    """The queue of one leaf: whole tasks of each application, and perhaps a running task.
 
-    An application i of the queue was released at r_i and has size w_i; at a stretch S it is due at
+    Application i of the queue was released at r_i and has size w_i; at a stretch S it is due at
     r_i + S w_i.  The leaf serves the queue by earliest deadline from `free_at` on.
 
     Attributes
@@ -29,7 +29,8 @@ class QueueCase:
     tasks : int64[n], at least 1; how many tasks of the application wait here.
     speed : Mflop/s.
     free_at : s; when the processor can start the queue: the end of the running task, or now.
-    running_release, running_size : s and Mflop; the application of the running task, None without one.
+    running_release, running_size : s and Mflop; release and size of the application of the running task;
+        None without one.
     """
 
     release: Floats
@@ -43,30 +44,30 @@ class QueueCase:
 
     @property
     def work(self) -> Floats:
-        """float64[n], Mflop left of each application."""
+        """The work left of each application: float64[n], Mflop."""
         return self.task_size * self.tasks
 
     @property
     def entries(self) -> tuple[Floats, Floats, Floats]:
-        """(release, size, work), the positional arguments of the kernels."""
+        """The positional arguments of the kernels: (release, size, work)."""
         return self.release, self.size, self.work
 
     @property
     def running(self) -> dict[str, float | None]:
-        """The keyword arguments of the running task."""
+        """The keyword arguments of the kernels for the running task."""
         return {"running_release": self.running_release, "running_size": self.running_size}
 
     @property
     def machine(self) -> dict[str, float | None]:
-        """The keyword arguments of `gridcore.gap` and `gridcore.available_tasks`: all but the entries."""
+        """The keyword arguments of `gridcore.gap` and `gridcore.available_tasks`, without the entries."""
         return {"speed": self.speed, "free_at": self.free_at, **self.running}
 
 
 def quarters(low: float, high: float) -> st.SearchStrategy[float]:
-    """Multiples of 1/4, for arithmetic without rounding.
+    """Draw multiples of 1/4, for arithmetic without rounding.
 
     Sums and products of a few of them are exact in float64, so that a property can be asserted without a
-    tolerance, and ties are likely.  Half of the draws are whole numbers, which examples shrink to.
+    tolerance, and ties are likely.  Half of the draws are whole numbers, to which examples shrink.
 
     Parameters
     ----------
@@ -105,16 +106,16 @@ def queues(
     free_at: float | None = None,
     max_tasks: int = 4,
 ) -> QueueCase:
-    """Queues of one leaf as they stand at 0: instances of scheduling by earliest deadline.
+    """Draw queues of one leaf at time 0: problem instances of scheduling by earliest deadline.
 
     Releases are -8..0 s, sizes 0.25..12 Mflop, tasks 0.25..4 Mflop, speeds 0.5..3 Mflop/s.
 
     Parameters
     ----------
-    min_entries, max_entries : applications in the queue.
-    exact : draw multiples of 1/4 (see `quarters`); else any floats in the same ranges.
-    running : whether a running task is pinned, which ends at `free_at`; None for either.
-    free_at : s, when the processor is free; None for anything from 0 to 4 s.
+    min_entries, max_entries : least and greatest number of applications in the queue.
+    exact : whether to draw multiples of 1/4 (see `quarters`) or any floats in the same ranges.
+    running : whether there is a running task, which ends at `free_at`; None draws either.
+    free_at : s, when the processor is free; None draws a time from 0 to 4 s.
     max_tasks : the most tasks of one application.
 
     Returns
@@ -154,7 +155,13 @@ def queues(
 
 @st.composite
 def batches(draw: st.DrawFn, /, *, max_nodes: int = 5, **options: Any) -> dict[str, Any]:
-    """The arguments of the batch kernels: many queues, flat, with offsets; NaN for no running task."""
+    """Draw arguments of the batch kernels: up to `max_nodes` queues as flat arrays with offsets.
+
+    NaN stands for no running task.
+
+    max_nodes : the most queues.
+    **options : passed to `queues`.
+    """
     cases = draw(st.lists(queues(**options), max_size=max_nodes))
 
     def flat(name: str) -> Floats:
@@ -173,7 +180,10 @@ def batches(draw: st.DrawFn, /, *, max_nodes: int = 5, **options: Any) -> dict[s
 
 @st.composite
 def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> SummaryGrid:
-    """A small summary grid whose samples lie where `queues` puts its stretches and sizes."""
+    """Draw small summary grids whose samples lie in the ranges of the queues that `queues` draws.
+
+    max_samples : the most samples of an axis.  exact : see `queues`.
+    """
 
     def axis(low: float, high: float) -> list[float]:
         values = st.lists(_numbers(low, high, exact), min_size=1, max_size=max_samples, unique=True)
@@ -184,7 +194,10 @@ def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> Summa
 
 @st.composite
 def summaries(draw: st.DrawFn, grid: SummaryGrid, *, max_count: int = 2**32 - 1) -> npt.NDArray[np.uint32]:
-    """Any summary on a grid that obeys the invariants: non-decreasing in S and w, non-increasing in a."""
+    """Draw summaries on `grid` that keep the invariants: non-decreasing in S and w, non-increasing in a.
+
+    max_count : the largest entry.
+    """
     counts = st.lists(st.integers(0, max_count), min_size=grid.cells, max_size=grid.cells)
     cells = np.array(draw(counts), dtype=np.uint32).reshape(grid.shape)
     cells = np.maximum.accumulate(cells, axis=0)

@@ -1,4 +1,4 @@
-"""Readers of real traces: job logs, availability, host speeds; bags of tasks and rigid jobs from logs."""
+"""Readers of real traces (job logs, availability, host speeds), and bags and rigid jobs made from logs."""
 
 from __future__ import annotations
 

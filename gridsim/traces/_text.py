@@ -1,4 +1,4 @@
-"""Reading trace files as text lines: plain or gzip, every failure a `TraceFormatError` with file:line."""
+"""Reads trace files as text lines, plain or gzip; every failure is a `TraceFormatError` with file:line."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from gridsim.support.files import StrPath, opened
 from gridsim.support.memory import memory, size_of
 
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
-#: Times, sizes and speeds beyond that are mistakes, and so are counts: sums of them stay numbers.
+#: Larger times, sizes and speeds, or larger counts, are mistakes. The limits keep sums of them finite.
 LARGEST, LARGEST_COUNT = 1e18, 2**40
-#: Characters of a word that an error shows.
+#: The most characters of a word that an error shows.
 _SHOWN = 60
-#: Bytes of a line; those of real traces have some 100 kB.
+#: The most bytes of a line; lines of real traces have up to some 100 kB.
 LONGEST_LINE = 1 << 24
-#: How much larger than the file what gzip makes of it may be, from so many bytes on; of real logs it is 12
-#: times as large at most.
+#: How many times larger than a gzip file its contents may be, and from how many bytes on this is checked.
+#: The contents of real logs are at most 12 times as large.
 MOST_PACKED, PACKED_FROM = 100, 1 << 24
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def format_error(path: StrPath, line: int, message: str) -> TraceFormatError:
-    """The error `FILE:LINE: message`; line 0 stands for none: `FILE: message`."""
+    """Return the error `FILE:LINE: message`, or `FILE: message` if `line` is 0."""
     return TraceFormatError(f"{os.fspath(path)}:{line}: {message}" if line else f"{path}: {message}")
 
 
 def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]]) -> None:
-    """One `TraceWarning` for a file; repairs are (count, first line, what), counts of 0 are skipped."""
+    """Issue one `TraceWarning` for a file, at the caller's caller, unless nothing was repaired.
+
+    repairs : (count, first line, what was repaired and how); those with a count of 0 are skipped.
+    """
     done = [repair for repair in repairs if repair[0]]
     if done:
         first = min(line for _, line, _ in done)
@@ -46,12 +49,12 @@ def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]]) -> None
 
 
 def cut(word: str) -> str:
-    """A word of a file, for an error: of one that is no trace only the beginning."""
+    """Return a word of a file for an error message; only the beginning of a long one."""
     return word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..."
 
 
 def parse_number(word: str) -> float | None:
-    """The value of a plain decimal number, None for anything else (float() alone takes 1_000 and more)."""
+    """Return the value of a plain decimal number; None for other text, even if float() takes it (1_000)."""
     try:
         return float(word) if word.isascii() and "_" not in word else None
     except ValueError:
@@ -59,8 +62,11 @@ def parse_number(word: str) -> float | None:
 
 
 def number_fault(field: str, word: str, *, whole: bool = False, most: float = LARGEST) -> str | None:
-    """What is wrong with the word of a field, a number of at most `most` either way, or a whole one of at
-    most 2**53; None when nothing is."""
+    """Return what is wrong with the word of a field; None if nothing is.
+
+    It must be a finite number of absolute value at most `most`; if `whole`, a whole number of at most 2**53,
+    too.
+    """
     value = parse_number(word)
     shown = repr(cut(word))
     if value is None:
@@ -75,13 +81,15 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
 
 
 def text_lines(path: StrPath) -> Generator[str, None, None]:
-    """The lines of a UTF-8 text file, plain or gzip (told by content), without their newline.
+    """Yield the lines of a UTF-8 text file, plain or gzip (found from its content), without their newline.
 
-    Raises `TraceFormatError` naming the file when it cannot be opened, and the line reached when it is
-    truncated, corrupt, not gzip in spite of its name, binary, or not UTF-8, when it has a line of more than
-    `LONGEST_LINE` bytes, when gzip makes more of it than this machine has memory, or than `MOST_PACKED` times
-    its size, or when reading fails.  Whoever leaves it before its end closes it, or the file stays open for
-    as long as somebody has the error.
+    Raises `TraceFormatError` naming the file if it cannot be opened, or if its unpacked contents exceed the
+    memory of this machine or `MOST_PACKED` times its size.  The error also names the line reached if the file
+    is truncated, corrupt, not gzip in spite of its name, binary, or not UTF-8, if it has a line of more than
+    `LONGEST_LINE` bytes, or if reading fails.
+
+    Code that leaves the generator before its end must close it; otherwise the file stays open for as long as
+    a reference to the error exists.
     """
     reached = 0
     block = b""
@@ -121,9 +129,9 @@ def text_lines(path: StrPath) -> Generator[str, None, None]:
 
 
 def torn_line(path: StrPath, otherwise: str) -> tuple[int, str]:
-    """Of a file each of whose lines is sound by its words: where and why numpy does not read it all the same.
+    """Return the line and the reason why numpy rejects a file although the words of each line are valid.
 
-    That is a carriage return within a line; else it is what numpy says, `otherwise`.
+    The reason is a carriage return within a line; if there is none, line 1 and `otherwise`, numpy's message.
     """
     for number, line in enumerate(text_lines(path), 1):
         if "\r" in line.rstrip("\r") and not line.startswith((";", "#")):
@@ -132,7 +140,10 @@ def torn_line(path: StrPath, otherwise: str) -> tuple[int, str]:
 
 
 def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
-    """The rows of a CSV file that are not empty, each with its line (errors as `text_lines`)."""
+    """Yield (line, row) for the rows of a CSV file that are not empty.
+
+    Raises `TraceFormatError` as `text_lines` does, and for invalid CSV.
+    """
     with closing(text_lines(path)) as lines:
         reader = csv.reader(lines, strict=True)
         try:
@@ -152,7 +163,7 @@ def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
     stream.seek(0)
     if start == _GZIP_MAGIC or Path(path).suffix == ".gz":
         with gzip.GzipFile(fileobj=stream) as unpacked:
-            # read1 hands over what was unpacked before it reports a truncation: the line reached is exact
+            # read1 returns all that was unpacked before it reports a truncation, so the line reached is exact
             size, most = os.fstat(stream.fileno()).st_size, memory()
             allowed = min(most, max(PACKED_FROM, MOST_PACKED * size))
             done = 0

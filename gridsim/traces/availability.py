@@ -15,12 +15,12 @@ class AvailabilityTrace:
     """When each of n hosts was up.
 
     path : the file it was read from.
-    names : the n hosts; a host that was never up is kept, without interval.
+    names : the names of the n hosts; a host that was never up is kept, without intervals.
     offsets : int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
-    start, end : float64, s; sorted within a host, disjoint, not touching, never empty.
-    first : float64[n], s; the host joined here (its first record), it does not exist before.
-    horizon : s; the last record of the trace.
-    origin : s; the time in the file that is 0 here.
+    start, end : float64, s; the up intervals, sorted within a host, disjoint, not touching, never empty.
+    first : float64[n], s; when each host joined (its first record); it does not exist before that.
+    horizon : s; the end of the last record of the trace.
+    origin : s; the time in the file that is time 0 here.
     """
 
     path: str
@@ -36,18 +36,21 @@ class AvailabilityTrace:
         return len(self.names)
 
     def intervals(self, host: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(start, end) of the up intervals of one host, s (views)."""
+        """Return (start, end) of the up intervals of one host, s (views)."""
         part = slice(int(self.offsets[host]), int(self.offsets[host + 1]))
         return self.start[part], self.end[part]
 
     def up_time(self) -> NDArray[np.float64]:
-        """float64[n]: seconds each host was up."""
+        """Return how long each host was up: float64[n], s."""
         host = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         up = np.bincount(host, weights=self.end - self.start, minlength=len(self))
         return up.astype(np.float64)
 
     def availability(self) -> NDArray[np.float64]:
-        """float64[n]: share of the time from joining to the horizon that each host was up (0 if none)."""
+        """Return the share of the time from joining to the horizon that each host was up: float64[n].
+
+        It is 0 for a host that joined at the horizon.
+        """
         observed = self.horizon - self.first
         share: NDArray[np.float64] = np.divide(
             self.up_time(), observed, out=np.zeros(len(self)), where=observed > 0
@@ -57,7 +60,10 @@ class AvailabilityTrace:
 
 @dataclass(frozen=True)
 class RawIntervals:
-    """Up intervals as they stand in a file: one row each, in any order (s; `line` is where it stands)."""
+    """Up intervals as they are in a file: one row each, in any order; times are s.
+
+    line : the line of each in the file.
+    """
 
     host: NDArray[np.int64]
     start: NDArray[np.float64]
@@ -65,11 +71,14 @@ class RawIntervals:
     line: NDArray[np.int64]
 
     def empty_rows(self) -> NDArray[np.int64]:
-        """Rows up for 0 s (below the trace's resolution), in file order."""
+        """Return the rows that are up for 0 s (below the trace's resolution), in file order."""
         return np.flatnonzero(self.end == self.start)
 
     def clashing_rows(self) -> NDArray[np.int64]:
-        """Rows that begin at or before the latest end of earlier rows of their host (touch or overlap)."""
+        """Return the rows that touch or overlap earlier intervals of their host, in file order.
+
+        They begin at or before the latest end of these intervals.
+        """
         rows = np.flatnonzero(self.end > self.start)
         rows = rows[np.lexsort((self.end[rows], self.start[rows], self.host[rows]))]
         host, start, end = self.host[rows], self.start[rows], self.end[rows]
@@ -91,7 +100,10 @@ def assemble(
     horizon: float,
     origin: float = 0.0,
 ) -> tuple[AvailabilityTrace, list[tuple[int, int, str]]]:
-    """The trace of raw intervals (empty ones dropped, clashes merged) and the repairs for `warn_repairs`."""
+    """Return the trace of raw intervals, without empty ones and with clashing ones merged, and the repairs.
+
+    The repairs are for `warn_repairs`.
+    """
     empty, clashing = raw.empty_rows(), raw.clashing_rows()
     head = np.ones(len(raw.host), dtype=bool)  # the rows that begin an interval of the result
     head[clashing] = False
@@ -112,5 +124,5 @@ def assemble(
 
 
 def first_line(line: NDArray[np.int64], rows: NDArray[Any]) -> int:
-    """The smallest line of some rows, 0 when there are none."""
+    """Return the smallest line of some rows, 0 if there are none."""
     return int(line[rows].min()) if len(rows) else 0

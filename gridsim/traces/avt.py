@@ -27,11 +27,12 @@ from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assembl
 def read_avt(path: StrPath) -> AvailabilityTrace:
     """Read an `.avt` file, plain or gzip: `id n` and n pairs `start end` (s), split by blanks or tabs.
 
-    Lines from `#` are comments; ids are any words. Hosts join at 0 and the horizon is the last end. Intervals
-    of 0 s are left out and those that touch or overlap another are merged, counted in one `TraceWarning`.
+    Lines that begin with `#` are comments; ids are any words. Hosts join at 0, and the horizon is the last
+    end. Intervals of 0 s are left out, and intervals that touch or overlap are merged; one `TraceWarning`
+    counts both.
 
-    Raises `TraceFormatError` "FILE:LINE: ..." when n does not fit the line, a time is no finite number, an
-    interval ends before it starts, an id comes twice, or the file is missing, truncated, binary or empty.
+    Raises `TraceFormatError` "FILE:LINE: ..." if n does not fit the line, a time is not a finite number, an
+    interval ends before it starts, an id occurs twice, or the file is missing, truncated, binary or empty.
     """
     names, raw = parse_avt(path)
     horizon = float(raw.end.max()) if len(raw.end) else 0.0
@@ -41,7 +42,7 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
 
 
 def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
-    """Host names and up intervals exactly as they stand in the file (errors as `read_avt`)."""
+    """Return host names and up intervals exactly as they are in the file (errors as `read_avt`)."""
     seen: dict[str, int] = {}
     counts, lines, times = array("q"), array("q"), array("d")
     number = 0
@@ -65,7 +66,7 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
         counts.append(count)
         lines.append(number)
         try:
-            # what float() alone would take: 1_000, and digits that are not those of ASCII
+            # float() alone would accept 1_000, and digits outside of ASCII
             if ("_" in line or not line.isascii()) and None in map(parse_number, words[2:]):
                 raise ValueError
             times.extend(map(float, words[2:]))
@@ -78,7 +79,7 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
     pairs = np.array(times, dtype=np.float64).reshape(-1, 2)
     raw = RawIntervals(host, pairs[:, 0], pairs[:, 1], np.array(lines, dtype=np.int64)[host])
     names = list(seen)
-    for row in np.flatnonzero(~(np.abs(pairs) <= LARGEST).all(axis=1))[:1]:  # which NaN is not
+    for row in np.flatnonzero(~(np.abs(pairs) <= LARGEST).all(axis=1))[:1]:  # False for NaN
         message = (
             f"host {cut(names[host[row]])} is up from {pairs[row, 0]} to {pairs[row, 1]}, expected finite "
             f"times of at most {LARGEST:g} s"
@@ -93,7 +94,7 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
 
 
 def parse_count(word: str) -> int | None:
-    """The value of a plain non-negative integer, None for anything else."""
+    """Return the value of a plain non-negative integer; None for anything else."""
     return int(word) if word.isascii() and word.isdigit() and len(word) < 16 else None
 
 

@@ -1,8 +1,8 @@
 """Bags of tasks derived from a job log: jobs that one user submitted in one go are one application.
 
-After the groupings of A. Iosup et al., "The characteristics and performance of groups of jobs in grids"
-(Euro-Par 2007): same user, submissions close together. The limit on a bag's own span is ours: without it one
-user who submits steadily for days makes a single bag.
+The grouping follows A. Iosup et al., "The characteristics and performance of groups of jobs in grids"
+(Euro-Par 2007): same user, submissions close together. The limit on the span of a bag is an addition of
+gridsim: without it, a user who submits steadily for days would make a single bag.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from gridsim.traces.jobs import JobLog, warn_jobs
 class Bags:
     """Bags of independent tasks, sorted by (release, first job number).
 
-    All arrays have one entry per bag, but those of jobs: the jobs of bag after bag, in order of submission.
+    All arrays have one entry per bag, except `job_run_time` and `job_procs`, which have one per job: the jobs
+    of the first bag in order of submission, then those of the next.
 
     release : float64, s on the clock of the log; the first submission.
-    tasks : int64; the processors of its jobs added up.
+    tasks : int64; the sum of the processors of its jobs.
     run_time : float64, s; mean per task.
-    user : int64; -1 when the log does not tell users.
-    jobs : int64; jobs of the log in the bag.
-    job_run_time : float64, s; of each job.
-    job_procs : int64; processors of each job, so many tasks of its run time.
+    user : int64; -1 if the log does not name users.
+    jobs : int64; number of jobs of the log in the bag.
+    job_run_time : float64, s; run time of each job.
+    job_procs : int64; processors of each job, which is as many tasks of its run time.
     """
 
     release: NDArray[np.float64]
@@ -45,18 +46,19 @@ class Bags:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """int64[n + 1]; where the jobs of each bag begin."""
+        """The index of the first job of each bag, and the number of jobs: int64[n + 1]."""
         return np.concatenate(([0], np.cumsum(self.jobs)))
 
     @property
     def cpu_seconds(self) -> float:
-        """Processor seconds of all bags."""
+        """The processor seconds of all bags together."""
         return float(self.tasks @ self.run_time)
 
     def offered_load(self, machines: int) -> float:
-        """Processor seconds over the processor seconds that `machines` offer from first to last release.
+        """Return the offered load of `machines` machines as fast as those of the log.
 
-        For machines as fast as the log's own; infinite when all bags are released at once.
+        It is the processor seconds of the bags over those that the machines offer from first to last release,
+        and infinite if all bags are released at once. Raises `ScenarioError` for fewer than 1 machine.
         """
         if machines < 1:
             raise ScenarioError(f"machines: {machines}, expected 1 or more")
@@ -74,13 +76,13 @@ def derive_bags(
     max_procs: int | None = None,
     zero_run_time: float = 1.0,
 ) -> Bags:
-    """Bags of a job log: same user, consecutive submissions at most `gap` s apart, cut at `span` s.
+    """Return the bags of a job log: same user, successive submissions at most `gap` s apart, cut at `span` s.
 
-    A job joins the bag of the user's job before it unless it comes more than `gap` s after that job or more
+    A job joins the bag of the user's previous job unless it comes more than `gap` s after that job or more
     than `span` s after the first job of the bag (`span=math.inf`: no such limit). A job of p processors
-    (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as those of one user.
+    (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as jobs of one user.
 
-    Jobs of unknown run time are left out before bags are cut (one `TraceWarning`); run times of 0 s, below
+    Jobs of unknown run time are left out before bags are formed (one `TraceWarning`); run times of 0 s, below
     the log's resolution, count as `zero_run_time` s (one `TraceWarning`).
 
     Raises `ScenarioError` for a parameter out of range and for a job of more than `max_procs` processors.
@@ -111,7 +113,7 @@ def derive_bags(
     count = np.diff(np.append(begins, len(order)))
     first_job = np.minimum.reduceat(jobs["job"][order], begins)
     sort = np.lexsort((first_job, submit[begins]))
-    rank = np.repeat(np.argsort(sort), count)  # of the bag of each job
+    rank = np.repeat(np.argsort(sort), count)  # the rank of the bag of each job
     bag_by_bag = order[np.argsort(rank, kind="stable")]
     return Bags(
         release=submit[begins][sort],
@@ -125,7 +127,7 @@ def derive_bags(
 
 
 def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span: float) -> NDArray[np.int64]:
-    """Indices where a bag begins, for jobs sorted by (user, submission)."""
+    """Return the indices where bags begin, for jobs sorted by (user, submission)."""
     if not len(user):
         return np.empty(0, dtype=np.int64)
     breaks = np.flatnonzero((np.diff(user) != 0) | (np.diff(submit) > gap)) + 1
@@ -141,7 +143,7 @@ def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span:
 
 
 def _within(submit: NDArray[np.float64], span: float) -> int:
-    """How many of the sorted times are at most `span` after the first."""
+    """Return how many of the sorted times are at most `span` s after the first."""
     return int(np.searchsorted(submit, submit[0] + span, side="right"))
 
 

@@ -2,8 +2,8 @@
 
 Source: http://fta.scem.uws.edu.au/index.php?n=Main.FTAFormat: `event_trace.tab` with one event a line
 (event_id, component_id, node_id, platform_id, node_name, event_type, event_start_time, event_stop_time,
-event_end_reason), `node.tab` with the nodes. Event types: 1 up, 0 down; one desktop trace also has 2 (user
-present) and 3 (processor busy), when the grid may not use the node either.
+event_end_reason), `node.tab` with the nodes. Event types: 1 up, 0 down. One desktop trace also has 2 (user
+present) and 3 (processor busy), during which the grid may not use the node either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assembl
 
 UP = 1  # event_type; 0 is down
 _COLUMNS = {1: "component_id", 2: "node_id", 5: "event_type", 6: "event_start_time", 7: "event_stop_time"}
-#: What files are called in the folder of a trace.
+#: The names of files in the folder of a trace: the events, and the table of nodes.
 EVENT_FILES = ("event_trace.tab", "event_trace.tab.gz")
 NODE_TABLES = ("node.tab", "node.tab.gz")
 _WIDTH = 8  # columns up to event_stop_time; event_end_reason is not read
@@ -34,7 +34,7 @@ _WIDTH = 8  # columns up to event_stop_time; event_end_reason is not read
 
 @dataclass(frozen=True)
 class FtaEvents:
-    """The events as they stand in the file (times in s since 1970, one row each, in file order)."""
+    """The events as they are in the file (times in s since 1970, one row each, in file order)."""
 
     component: NDArray[np.int64]
     node: NDArray[np.int64]
@@ -47,18 +47,19 @@ class FtaEvents:
 def read_fta(path: StrPath) -> AvailabilityTrace:
     """Read a Failure Trace Archive trace: its folder, or its `event_trace.tab` (plain or gzip).
 
-    A node is up during its events of type 1 and down at any other time, events of type 0 or missing ones.
-    Time 0 is the first event of the trace (`origin` keeps it), the horizon its last. Nodes join at their own
-    first event; trace_start in component.tab is not used, since it is the same for nodes that came months
-    apart. Names are those in `node.tab` beside the events, else the node ids; nodes without any event are
-    kept and join at the horizon. Hosts are in the order of node ids.
+    A node is up during its events of type 1. It is down at any other time, during other events or without a
+    record. Time 0 is the start of the trace's first event (its time in the file is `origin`), and the horizon
+    is the latest end. Nodes join at their own first event; trace_start in component.tab is not used, because
+    it is the same for nodes that joined months apart. Names are those in `node.tab` in the same folder, else
+    the node ids. Nodes without any event are kept and join at the horizon. Hosts are sorted by node id.
 
-    One `TraceWarning` counts: up intervals of 0 s (left out), touching or overlapping ones (merged: this
-    drops failures below the resolution), events of types other than 0 and 1 (not up), and events of other
-    components than the lowest (left out).
+    One `TraceWarning` counts: up intervals of 0 s (left out), touching or overlapping ones (merged, which
+    drops failures below the resolution), events of types other than 0 and 1 (taken as down), and events of
+    components other than the one with the lowest id (left out).
 
-    Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 8 columns, a field that is no finite
-    number, an event that stops before it starts, and files that are missing, truncated, binary or empty.
+    Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 8 columns, a field that is not a
+    finite number, an event that stops before it starts, and files that are missing, truncated, binary or
+    empty.
     """
     file = event_file(path)
     events = parse_fta(file)
@@ -85,7 +86,10 @@ def read_fta(path: StrPath) -> AvailabilityTrace:
 
 
 def event_file(path: StrPath) -> Path:
-    """The file of events: the path itself, or event_trace.tab[.gz] in a folder."""
+    """Return the file of events: the path itself, or event_trace.tab[.gz] in it if it is a folder.
+
+    Raises `TraceFormatError` for a folder without this file.
+    """
     folder = Path(path)
     if not folder.is_dir():
         return folder
@@ -96,13 +100,13 @@ def event_file(path: StrPath) -> Path:
 
 
 def node_table(file: StrPath) -> Path | None:
-    """node.tab[.gz] beside a file of events, if there is one."""
+    """Return node.tab[.gz] in the folder of a file of events; None if there is none."""
     tables = (Path(file).parent / name for name in NODE_TABLES)
     return next((table for table in tables if table.exists()), None)
 
 
 def parse_fta(file: StrPath) -> FtaEvents:
-    """The events of an event_trace file, without any repair (errors as `read_fta`)."""
+    """Return the events of an event_trace file, without any repair (errors as `read_fta`)."""
     numbers = array("q")
 
     def event_lines() -> Generator[str, None, None]:
@@ -129,7 +133,7 @@ def parse_fta(file: StrPath) -> FtaEvents:
         except ValueError as error:
             raise _first_fault(file, str(error)) from error
     whole = table[:, :3]
-    within = (np.abs(table) <= LARGEST).all() and (np.abs(whole) <= 2**53).all()  # which NaN is not
+    within = (np.abs(table) <= LARGEST).all() and (np.abs(whole) <= 2**53).all()  # False for NaN
     if not within or (whole != np.floor(whole)).any():
         raise _first_fault(file, "a field is not a finite (whole) number")
 
@@ -143,7 +147,7 @@ def parse_fta(file: StrPath) -> FtaEvents:
 
 
 def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
-    """Node id -> name, by id: the nodes of the events and those in node.tab[.gz] beside them."""
+    """Return node id -> name, sorted by id, of all nodes with events or in node.tab[.gz] in that folder."""
     names = {int(node): str(node) for node in np.unique(events.node)}
     if (table := node_table(file)) is not None:
         for number, line in enumerate(text_lines(table), 1):

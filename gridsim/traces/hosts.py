@@ -1,7 +1,7 @@
 """Speeds of volunteer computers from BOINC's public tables of hosts by processor model.
 
 Source: the CPU tables of SETI@home and Einstein@Home: CSV with a header line cpu_model, computers, avg_cores,
-gflops_core, gflops_computer. Model names may hold commas and are quoted then.
+gflops_core, gflops_computer. Model names with commas are quoted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gridsim.traces._text import (
 _Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
-#: Computers of a table: one of them is drawn as a whole number of int64.
+#: The most computers of a table; one of them is drawn as an int64.
 MOST_COMPUTERS = 2**53
 
 
@@ -41,7 +41,7 @@ class HostSpeeds:
     path : the file it was read from.
     speed : float64[m], Mflop/s of a host of each model.
     weight : int64[m], number of computers of each model.
-    model : the m model names (a name may come more than once).
+    model : the m model names (a name may occur more than once).
     """
 
     path: str
@@ -53,32 +53,34 @@ class HostSpeeds:
         return len(self.model)
 
     def mean(self) -> float:
-        """Mean speed over all computers, Mflop/s."""
+        """Return the mean speed over all computers, Mflop/s."""
         return float(np.average(self.speed, weights=self.weight))
 
     def sample(self, nodes: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Speeds (Mflop/s, float64[nodes]) of hosts drawn with replacement, each computer equally likely.
+        """Return speeds (Mflop/s, float64[nodes]) of computers drawn uniformly with replacement.
 
         Raises `ScenarioError` for a negative number of nodes.
         """
         if nodes < 0:
             raise ScenarioError(f"nodes: {nodes}, expected 0 or more")
-        last = np.cumsum(self.weight)  # computer k is of the first model with last > k: exact, no rounding
+        last = np.cumsum(self.weight)  # computer k is of the first model with last > k; exact
         drawn = np.searchsorted(last, rng.integers(int(last[-1]), size=nodes), side="right")
         speed: NDArray[np.float64] = self.speed[drawn]
         return speed
 
 
 def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
-    """Read a CSV table of hosts (plain or gzip), the speeds from a column in Gflop/s.
+    """Read a CSV table of hosts (plain or gzip).
 
-    `gflops_core` is the speed of one core (a machine that runs one task at a time), `gflops_computer` that of
-    all cores. Rows of 0 Gflop/s or 0 computers are left out, counted in one `TraceWarning`.
+    column : the column of the speeds, in Gflop/s: `gflops_core` is the speed of one core (a machine that runs
+        one task at a time), `gflops_computer` that of all cores.
 
-    Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row of another number of fields than
+    Rows of 0 Gflop/s or 0 computers are left out; one `TraceWarning` counts them.
+
+    Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row with another number of fields than
     the header (a model name with a comma must be quoted), a speed or number of computers that is negative,
-    not finite or no number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated, binary
-    or without hosts.
+    not finite or not a number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated,
+    binary or without hosts.
     """
     models, speed, weight, line = parse_host_speeds(path, column)
     empty = np.flatnonzero((speed == 0) | (weight == 0))
@@ -93,7 +95,7 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
 
 def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
-    """(models, Gflop/s, computers, lines) as they stand in the file (errors as `read_host_speeds`)."""
+    """Return (models, Gflop/s, computers, lines) as they are in the file (errors as `read_host_speeds`)."""
     with closing(csv_rows(path)) as rows:
         return _parsed(path, rows, column)
 

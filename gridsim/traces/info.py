@@ -1,4 +1,4 @@
-"""What is in a trace file: its format, and its size and shape as plain values."""
+"""Describes trace files: their format, and their size and shape as plain values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from gridsim.traces.swf import SWF, read_swf
 FORMATS = ("swf", "gwf", "avt", "fta", "hosts")
 
 _SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".avt": "avt", ".csv": "hosts"}
-_LINES_TO_LOOK_AT = 1000  # headers are shorter; a file without a telling line by then is none of ours
+_LINES_TO_LOOK_AT = 1000  # headers are shorter; without a recognizable line by then, no known format
 
 
 def availability_files(path: StrPath) -> list[str]:
-    """The files that `read_availability` takes for `path`: an FTA trace may be a folder, and have a table of
-    its nodes beside its events."""
+    """Return the files that `read_availability` reads for `path`.
+
+    An FTA trace may be a folder, and may have a table of its nodes in the folder of its events.
+    """
     file = event_file(path)
     table = node_table(file)
     if table is None or detect_format(path) != "fta":
@@ -39,7 +41,7 @@ def availability_files(path: StrPath) -> list[str]:
 
 
 def availability_places(path: StrPath) -> list[str]:
-    """Where `availability_files` looks, as it names them: none of these needs to be there."""
+    """Return the paths where `availability_files` looks, in its spelling; none of them needs to exist."""
     names = [*EVENT_FILES, *NODE_TABLES]
     return [os.fspath(Path(path)), *(os.fspath(Path(path, name)) for name in names)] + [
         os.fspath(Path(path).parent / name) for name in NODE_TABLES
@@ -47,7 +49,7 @@ def availability_places(path: StrPath) -> list[str]:
 
 
 def format_of_name(path: StrPath) -> str:
-    """The format that the name of a trace tells, one of `FORMATS`; "" where its lines must."""
+    """Return the format that the name of a trace shows, one of `FORMATS`; "" if only its lines can."""
     name = Path(path).name.removesuffix(".gz")
     if Path(path).is_dir() or name == "event_trace.tab":
         return "fta"
@@ -55,9 +57,9 @@ def format_of_name(path: StrPath) -> str:
 
 
 def detect_format(path: StrPath) -> str:
-    """The format of a trace, one of `FORMATS`, from its name and else from its first lines.
+    """Return the format of a trace, one of `FORMATS`, from its name or else from its first lines.
 
-    Raises `TraceFormatError` when neither tells, or when the file cannot be read.
+    Raises `TraceFormatError` if neither shows the format, or if the file cannot be read.
     """
     if found := format_of_name(path):
         return found
@@ -84,23 +86,26 @@ def detect_format(path: StrPath) -> str:
 
 
 def _format_of_record(words: list[str], commented: bool) -> str | None:
-    """The format of a file's first record, after comments from # or not; None when it is none of ours."""
+    """Return the format of a file's first record; None if it is of no known format.
+
+    commented : whether comment lines with # came before it.
+    """
     count = parse_count(words[1]) if len(words) > 1 else None
-    # a job log has a -1 in nearly every line, an interval has not
+    # job logs have a -1 in nearly every line, intervals have none
     if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
         return "avt"
     numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))
-    told = commented or len(words) == GWF.columns  # that it is not SWF
+    told = commented or len(words) == GWF.columns  # then it is not SWF
     if numbers >= SWF.required and not told:
         return "swf"
-    user = GWF.required - 1  # may be a text, as what follows; of 12 to 17 numbers, it might be a cut SWF
+    user = GWF.required - 1  # it and later fields may be texts; 12 to 17 numbers might be a cut SWF
     if len(words) > user <= numbers and (told or numbers < min(len(words), len(GWF.fields))):
         return "gwf"
     return None
 
 
 def choose_format(path: StrPath, format: str | None) -> str:
-    """The format named, else the one detected. Raises `ScenarioError` for an unknown name."""
+    """Return `format`, or the detected one if it is None. Raises `ScenarioError` for an unknown name."""
     if format is None:
         return detect_format(path)
     if format not in FORMATS:
@@ -109,10 +114,13 @@ def choose_format(path: StrPath, format: str | None) -> str:
 
 
 def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
-    """Size and shape of a trace as plain values (units in the key names: _s, _mflops).
+    """Return size and shape of a trace as plain values (units in the key names: _s, _mflops).
 
-    Always: format, file, bytes, sha256, records (jobs, hosts or models). The numbers are those after the
-    reader's repairs, which it announces by `TraceWarning`. Raises `TraceFormatError` as the reader does.
+    format : one of `FORMATS`; default: detected.
+
+    The keys format, file, bytes, sha256 and records (number of jobs, hosts or models) are always there. The
+    numbers are those after the reader's repairs, which it reports by `TraceWarning`. Raises
+    `TraceFormatError` as the reader does, and `ScenarioError` for an unknown `format`.
     """
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
@@ -138,7 +146,7 @@ def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "users": len(np.unique(jobs["user"][jobs["user"] >= 0])),
         "first_submit_s": float(jobs["submit"][0]),
         "span_s": float(jobs["submit"][-1] - jobs["submit"][0]),
-        "tasks": int(procs[known].sum(dtype=np.float64)),  # beyond int64, if need be
+        "tasks": int(procs[known].sum(dtype=np.float64)),  # may exceed int64
         "cpu_s": float(procs[known] @ jobs["run_time"][known]),
         "max_procs": int(procs.max()),
         "max_run_time_s": float(jobs["run_time"].max()),
@@ -176,11 +184,11 @@ def _hosts(path: StrPath) -> dict[str, Any]:
 
 
 def read_jobs(path: StrPath) -> JobLog:
-    """A job log, SWF or GWF: see `read_swf` and `read_gwf`.
+    """Read a job log, SWF or GWF; see `read_swf` and `read_gwf`.
 
-    Raises `TraceFormatError` for a bad log, or for a file that is something else.
+    Raises `TraceFormatError` for a faulty log, or for a file of another format.
     """
-    # a folder, which may be one of FTA, is opened as a file to say that it is none
+    # a folder, such as one of FTA, is read as a file, which raises an error that says that it is a folder
     format = "swf" if Path(path).is_dir() else detect_format(path)
     if format not in ("swf", "gwf"):
         raise format_error(path, 1, f"this looks like {format}, expected a job log, swf or gwf")
@@ -188,9 +196,9 @@ def read_jobs(path: StrPath) -> JobLog:
 
 
 def read_availability(path: StrPath) -> AvailabilityTrace:
-    """An availability trace, .avt or FTA: see `read_avt` and `read_fta`.
+    """Read an availability trace, .avt or FTA; see `read_avt` and `read_fta`.
 
-    Raises `TraceFormatError` for a bad trace, or for a file that is something else.
+    Raises `TraceFormatError` for a faulty trace, or for a file of another format.
     """
     format = detect_format(path)
     if format not in ("avt", "fta"):

@@ -1,4 +1,4 @@
-"""Job logs, and what the readers of their text formats share: a job a line, its fields in columns."""
+"""Job logs, and the shared parts of the readers of their text formats: one job a line, fields in columns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
 _COUNTS = ("used_procs", "req_procs")
-#: Lines of comments, which are kept until the end.
+#: The most comment lines of a log: they are kept in memory until its end.
 _MOST_COMMENTS = 100_000
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
 
@@ -55,8 +55,8 @@ class JobLog:
 
     path : the file it was read from.
     header : the `Key: value` comments; the values of a repeated key are joined by newlines.
-    jobs : structured array (`JOB_DTYPE`) of the 18 fields of the Standard Workload Format and `line`, the
-        line in the file, sorted by submission. Times in s as in the log, memory in KB, -1 for unknown.
+    jobs : structured array (`JOB_DTYPE`), sorted by submission, of the 18 fields of the Standard Workload
+        Format and `line`, the line in the file. Times are s as in the log, memory is KB, -1 is unknown.
     """
 
     path: str
@@ -68,7 +68,7 @@ class JobLog:
 
     @property
     def procs(self) -> NDArray[np.int64]:
-        """Processors of each job: those used if known, else those requested, else 1."""
+        """The processors of each job: those used if known, else those requested if known, else 1."""
         used, requested = self.jobs["used_procs"], self.jobs["req_procs"]
         procs: NDArray[np.int64] = np.where(used > 0, used, np.where(requested > 0, requested, 1))
         return procs
@@ -78,11 +78,11 @@ class JobLog:
 class JobFormat:
     """A text format of job logs; its lines begin with the fields of `JOB_FIELDS`, in that order.
 
-    comment : what a comment begins with.
-    fields : fields of `JOB_FIELDS` that a line may tell.
+    comment : the text with which a comment line begins.
+    fields : the fields of `JOB_FIELDS` that a line may have.
     required : how many of them a line must have.
-    columns : columns of a line, those that are no field included.
-    texts : fields whose words may be anything.
+    columns : the columns of a line, including those that are not in `fields`.
+    texts : the fields that may be any word.
     """
 
     comment: str
@@ -92,12 +92,12 @@ class JobFormat:
     texts: tuple[str, ...] = ()
 
     def is_job(self, text: str) -> bool:
-        """Whether a line is neither empty nor a comment."""
+        """Return whether a line is neither empty nor a comment."""
         bare = text.lstrip()
         return bool(bare) and not bare.startswith(self.comment)
 
     def line_fault(self, text: str) -> str | None:
-        """What is wrong with one job line; None when nothing is."""
+        """Return what is wrong with one job line; None if nothing is."""
         words = text.split()
         if len(words) < self.required:
             more = " or more" if self.required < self.columns else ""
@@ -111,7 +111,7 @@ class JobFormat:
         return None
 
     def faulty_lines(self, path: StrPath) -> Iterator[tuple[int, str]]:
-        """(line number, what is wrong) of each job line that cannot be read."""
+        """Yield (line number, what is wrong) for each job line that cannot be read."""
         for number, line in enumerate(text_lines(path), 1):
             if self.is_job(line) and (fault := self.line_fault(line)):
                 yield number, fault
@@ -120,11 +120,13 @@ class JobFormat:
 def parse_jobs(
     path: StrPath, format: JobFormat, plain: Callable[[str], str] = str
 ) -> tuple[dict[str, str], NDArray[np.void]]:
-    """Header and jobs exactly as they stand in the file; -1 for the fields that the format does not have.
+    """Return header and jobs exactly as they are in the file; -1 for the fields that the format lacks.
 
-    `plain` makes the fields of a job line plain numbers. Raises `TraceFormatError` "FILE:LINE: ..." for a
-    line of too few fields, a field that is no finite number (or has a fraction where only whole numbers make
-    sense), and a file that is missing, truncated, binary or without jobs.
+    plain : returns a job line with plain numbers for its fields; default: the line as it is.
+
+    Raises `TraceFormatError` "FILE:LINE: ..." for a line of too few fields, a field that is not a finite
+    number (or has a fraction where only whole numbers make sense), and a file that is missing, truncated,
+    binary or without jobs.
     """
     comments: list[str] = []
     numbers = array("q")
@@ -155,7 +157,7 @@ def parse_jobs(
             raise _first_fault(path, format, str(error)) from error
     whole = table[:, [_KINDS[name] is np.int64 for name in format.fields]]
     most = [LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields]
-    within = (np.abs(table) <= most).all() and (np.abs(whole) <= 2**53).all()  # which NaN is not
+    within = (np.abs(table) <= most).all() and (np.abs(whole) <= 2**53).all()  # False for NaN
     if not within or (whole != np.floor(whole)).any():
         raise _first_fault(path, format, "a field is not a finite (whole) number")
 
@@ -167,9 +169,9 @@ def parse_jobs(
 
 
 def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, int, str]]]:
-    """Jobs sorted (stably) by submission, run times below -1 unknown; and the repairs for `warn_repairs`.
+    """Return jobs sorted (stably) by submission, with run times below -1 as unknown, and the repairs made.
 
-    The jobs given may be changed, those returned are read-only.
+    The repairs are for `warn_repairs`. The array `jobs` may be changed; the returned one is read-only.
     """
     submit, run_time = jobs["submit"], jobs["run_time"]
     late = np.flatnonzero(submit < np.maximum.accumulate(submit))
@@ -186,7 +188,10 @@ def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, in
 
 
 def warn_jobs(log: JobLog, rows: NDArray[np.bool_], what: str) -> None:
-    """One `TraceWarning` of the caller's caller: how many jobs of a log, what of them, and the first line."""
+    """Issue one `TraceWarning` at the caller's caller: how many jobs of a log, `what`, and the first line.
+
+    rows : bool[jobs], the jobs in question.  what : what is wrong with them and what was done.
+    """
     line = int(log.jobs["line"][rows].min())
     text = f"{log.path}:{line}: {int(rows.sum())} {what} (the first is at this line)"
     warnings.warn(text, TraceWarning, stacklevel=3)

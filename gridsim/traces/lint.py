@@ -1,4 +1,4 @@
-"""What is suspicious about a trace file: each class of records with its count and first line."""
+"""Finds suspicious records in a trace file: each class of them with its count and first line."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _ORDER = ("error", "warning", "note")
 class Finding:
     """One class of suspicious records.
 
-    severity : "error" (the reader refuses the file, or no simulation makes sense of the record),
-        "warning" (the reader repairs it, or a study should know), "note".
+    severity : "error" (the reader rejects the file, or no simulation can use the record), "warning" (the
+        reader repairs the record, or users of the trace should know of it) or "note".
     code : a stable name of the class.
-    message : what it is.
+    message : a description of the class.
     count : number of records.
-    first_line : line of the first one; 0 when the finding is about no line.
+    first_line : line of the first one; 0 if the finding does not refer to a line.
     """
 
     severity: Severity
@@ -50,9 +50,11 @@ class Finding:
 
 
 def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
-    """Every class of suspicious records in a trace, errors first; empty when there is nothing to say.
+    """Return all classes of suspicious records in a trace, errors first; empty if there are none.
 
-    A file that cannot be read is a finding ("unreadable"), not an exception. Raises `ScenarioError` for an
+    format : one of `FORMATS`; default: detected.
+
+    A file that cannot be read gives a finding ("unreadable"), not an exception. Raises `ScenarioError` for an
     unknown `format`.
     """
     checks: dict[str, Callable[[StrPath], list[Finding]]] = {
@@ -65,7 +67,7 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     try:
         findings = checks[choose_format(path, format)](path)
     except TraceFormatError as error:
-        # FILE:LINE: message, or FILE: message; of a folder, FILE begins with it
+        # FILE:LINE: message, or FILE: message; FILE begins with `path`, which may be its folder
         said = str(error).removeprefix(os.fspath(path))
         place, _, message = said.partition(": ")
         line = place.rpartition(":")[2]
@@ -86,7 +88,7 @@ def _findings(classes: list[Class], line: NDArray[np.int64]) -> list[Finding]:
 
 
 def _again(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which values occur earlier in the array too."""
+    """Return which values also occur earlier in the array."""
     again = np.ones(len(values), dtype=bool)
     again[np.unique(values, return_index=True)[1]] = False
     return again
@@ -99,7 +101,7 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     try:
         header, jobs = parse(path)
     except TraceFormatError:
-        faults = list(format.faulty_lines(path))  # raises again for a file that is no text
+        faults = list(format.faulty_lines(path))  # raises again for a file that is not text
         if not faults:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
@@ -161,7 +163,7 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
 
 
 def _columns(path: StrPath, format: JobFormat) -> list[Finding]:
-    """Job lines that can be read but have more or fewer columns than the format."""
+    """Return findings for job lines that can be read but have more or fewer columns than the format."""
     wide, short = array("q"), array("q")
     for number, text in enumerate(text_lines(path), 1):
         columns = len(text.split(None, format.columns))
@@ -237,7 +239,7 @@ def _lint_fta(path: StrPath) -> list[Finding]:
 
 
 def _quietly(read: Callable[[StrPath], AvailabilityTrace], path: StrPath) -> AvailabilityTrace:
-    with warnings.catch_warnings():  # the findings say the same, with more detail
+    with warnings.catch_warnings():  # the findings report the repairs in more detail
         warnings.simplefilter("ignore", TraceWarning)
         return read(path)
 

@@ -1,4 +1,4 @@
-"""Rigid jobs derived from a job log: each needs all its nodes at once, from its start until it is done."""
+"""Rigid jobs derived from a job log: each needs all its nodes at once, from its start to its end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class RigidJobs:
     """Rigid jobs, sorted by (release, job number); all arrays have one entry per job.
 
     release : float64, s on the clock of the log.
-    nodes : int64; all of them at once.
+    nodes : int64; the number of nodes, which a job needs all at once.
     run_time : float64, s.
-    requested : float64, s; what the user asked for, the run time where the log does not tell. Jobs that
-        ran for longer than they asked are as in the log.
-    user : int64; -1 when the log does not tell users.
-    job : int64; the number in the log.
-    row : int64; the row of `JobLog.jobs`.
+    requested : float64, s; the run time that the user requested, or the actual one if the log does not
+        have it. Jobs that ran for longer than requested are as in the log.
+    user : int64; -1 if the log does not name users.
+    job : int64; the job number in the log.
+    row : int64; the row in `JobLog.jobs`.
     """
 
     release: NDArray[np.float64]
@@ -38,9 +38,10 @@ class RigidJobs:
         return len(self.release)
 
     def utilization(self, machines: int) -> float:
-        """Request utilization: node seconds over those that `machines` nodes have from first to last release.
+        """Return the request utilization.
 
-        Infinite when all jobs are released at once. Raises `ScenarioError` for fewer than 1 machine.
+        It is the node seconds of the jobs over those that `machines` nodes have from first to last release,
+        and infinite if all jobs are released at once. Raises `ScenarioError` for fewer than 1 machine.
         """
         _check_whole("machines", machines)
         return _utilization(self.release, self.nodes, self.run_time, machines)
@@ -57,18 +58,19 @@ def derive_jobs(
     utilization: float | None = None,
     machines: int | None = None,
 ) -> RigidJobs:
-    """Rigid jobs of a job log: those submitted in [start, end), s after its first submission.
+    """Return the rigid jobs of a job log that were submitted in [start, end), s after its first submission.
 
     A job of p processors (`JobLog.procs`) needs ceil(p / `procs_per_node`) nodes. Jobs of unknown run time
     are left out, and so are those of more than `max_nodes` nodes; run times of 0 s, below the log's
-    resolution, count as `zero_run_time` s. Each of the three is told by one `TraceWarning`.
+    resolution, count as `zero_run_time` s. One `TraceWarning` reports each of the three.
 
-    With `utilization` and `machines`, release times are compressed: from the first release on they are
-    multiplied by the factor that makes `RigidJobs.utilization(machines)` that value; a factor above 1
-    stretches them. Run times stay.
+    With `utilization` and `machines`, release times are scaled: their distances from the first release are
+    multiplied by the factor with which `RigidJobs.utilization(machines)` gets that value. A factor below 1
+    compresses them, one above 1 stretches them. Run times stay the same.
 
     Raises `ScenarioError` for a parameter out of range, for one of `utilization` and `machines` without the
-    other, and for a `utilization` of jobs that are all released at once, or that no release could have.
+    other, for a `utilization` of jobs that are all released at once, and for one so small that the last
+    release would not be finite.
     """
     _check(procs_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
@@ -122,7 +124,7 @@ def _compress(
     utilization: float,
     machines: int,
 ) -> NDArray[np.float64]:
-    """Release times for this request utilization; the first one stays."""
+    """Return release times that give this request utilization; the first one stays the same."""
     now = _utilization(release, nodes, run_time, machines)
     if now == 0:  # no jobs
         return release

@@ -1,4 +1,4 @@
-"""Is a finished schedule one that could have been?  Told from its files alone, without the engine.
+"""Checks whether a finished schedule is possible, from its files alone and without the engine.
 
-`gridsim.validation.results` is for results of gridsim, `gridsim.validation.logs` for those of others.
+`gridsim.validation.results` checks results of gridsim, `gridsim.validation.logs` those of other programs.
 """

@@ -1,4 +1,4 @@
-"""What checks of schedules have in common."""
+"""Helpers that the checks of schedules share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from gridsim.errors import GridSimError, ScenarioError, one_line
 from gridsim.support.arrays import Floats, Integers
 
-#: Times are multiples of 1 ns, as floats: two that are equal are at most this far apart, relatively.
+#: Times are multiples of 1 ns, stored as floats (s): equal times differ by at most this much, relatively.
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 NS = 1e-9
-#: What is more than a row each is gone through up to so many steps.
+#: The most steps of a check that may need more than one step for each row.
 MOST_STEPS = 50_000_000
 
 
 def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
-    """Whether times (s) are the same, up to `slack` s and what floats lose."""
+    """Return where times (s) are equal, up to `slack` s and the rounding of floats."""
     near: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))
     return near
 
@@ -29,8 +29,8 @@ def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_
 class Violation:
     """An invariant that does not hold.
 
-    law : name of the invariant.  count : how often it is broken.  where, message : the first place, and
-        what is wrong.
+    law : name of the invariant.  count : how often it is broken.
+    where, message : the first place where it is broken, and what is wrong there.
     """
 
     law: str
@@ -44,26 +44,30 @@ class Violation:
 
 
 def broken(law: str, bad: Any, where: Callable[[int], str], say: Callable[[int], str]) -> list[Violation]:
-    """The violation of `law` at the indices at which `bad` is true; none if it never is."""
+    """Return the violation of `law` at the indices where `bad` is true; empty if it is true nowhere."""
     found = np.flatnonzero(bad)
     return [Violation(law, len(found), where(int(i)), say(int(i))) for i in found[:1]]
 
 
 def few(steps: float, what: str, of: str, error: type[GridSimError] = ScenarioError) -> None:
-    """Raises `error` where `what` makes more than `MOST_STEPS` `of` something."""
+    """Raise `error` if `what` makes more than `MOST_STEPS` steps; `of` says what these are."""
     if steps > MOST_STEPS:
         raise error(f"{what} makes {steps:g} {of}, at most {MOST_STEPS} are gone through")
 
 
 def column(name: str) -> Callable[[int], str]:
-    """Where row k of a column is."""
+    """Return a function that names the place of row k of the column `name`."""
     return lambda k: f"{name}[{k}]"
 
 
 def differs(
     law: str, where: Callable[[int], str], bad: Any, have: Any, want: Any, source: str, what: str = ""
 ) -> list[Violation]:
-    """`broken` where `have` is not `want`, which it must be by `source`."""
+    """Return the violation of `law` at the indices where `bad` is true, as `broken` does.
+
+    have, want : the values found, and the values that they should have.  source : what requires these.
+    what : the name of the value, if `where` does not have it.
+    """
 
     def say(k: int) -> str:
         return f"{what} is {have[k].item()!r}, {source} {want[k].item()!r}".lstrip()
@@ -72,14 +76,14 @@ def differs(
 
 
 def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, Integers]:
-    """Pairs of rows (earlier, later) on one resource, the later of which starts before the earlier has ended.
+    """Return pairs of rows (earlier, later) on one resource where the later starts before the earlier ends.
 
     Each later row is in one pair, with the row that ends last among those that start before it.
     """
     order = np.lexsort((end, start, resource))
     u, begin, stop = resource[order], start[order], end[order]
     position, first = np.arange(len(order)), np.diff(u, prepend=u[:1] - 1) != 0
-    # ends as ranks, one resource above the other: their running maximum is that of each resource
+    # Ends as ranks, which are higher for each next resource: one running maximum then serves all resources.
     rank = np.unique(stop, return_inverse=True)[1].ravel() + np.cumsum(first) * len(order)
     later = np.diff(np.maximum.accumulate(rank), prepend=-1) > 0
     latest = np.maximum.accumulate(np.where(later, position, 0))
@@ -89,10 +93,10 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
 
 
 def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:
-    """The first instant at which more than `capacity` is in use, and how much; None if there is none."""
+    """Return the first instant when more than `capacity` is in use, and the amount; None if there is none."""
     time = np.concatenate((start, end))
     change = np.concatenate((amount, -amount))
-    order = np.lexsort((change, time))  # what ends at an instant is free for what starts at it
+    order = np.lexsort((change, time))  # ends come before starts at the same instant
     used = np.cumsum(change[order])
     # only the last change of an instant counts
     last = np.r_[time[order][1:] != time[order][:-1], True] if len(time) else np.zeros(0, bool)

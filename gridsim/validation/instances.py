@@ -1,5 +1,8 @@
-"""Tasks that may have several instances: replicas, tasks begun again from their newest checkpoint, and tasks
-that keep what they have done, wherever they go."""
+"""Checks of schedules whose tasks may have several instances, each one execution of a task on one machine.
+
+Instances are replicas, restarts of tasks from their newest checkpoint, and continuations of tasks that keep
+all they have done when they move.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,11 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Instances:
-    """Rows of a recorded schedule: `task` counts through all applications, times are ns.
+    """Rows of a recorded schedule; times are ns.
 
-    place : says where a row is.
+    task : numbers of tasks, counted through all applications.
+    begin : Mflop of the task that were done before.
+    place : returns the name of a row, for messages.
     """
 
     machine: Integers
@@ -40,9 +45,11 @@ class Instances:
 
 @dataclass(frozen=True)
 class Rules:
-    """ns of computing between two checkpoints (0: none), of writing one and of reading one.
+    """The checkpoints of tasks, and how long tasks take with them.
 
-    local : whether they stay on their machine.
+    interval : ns of computing between two checkpoints; 0 for no checkpoints.
+    checkpoint, restore : ns that it takes to write a checkpoint and to read one.
+    local : whether checkpoints stay on the machine that wrote them.
     """
 
     interval: int
@@ -50,12 +57,12 @@ class Rules:
     restore: int
     local: bool
 
-    #: By how much durations may differ, relatively, besides the 1 ns to which they are rounded.
+    #: Relative tolerance of durations, in addition to the 1 ns to which they are rounded.
     slack: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, result: Result) -> Rules | None:
-        """Those of the result's scheduler; None if it does not tell them.
+        """Return the rules of the result's scheduler; None if it has no parameters for checkpoints.
 
         Raises ScenarioError for costs below 0 s.
         """
@@ -77,17 +84,17 @@ class Rules:
         return FluctuatingRules(*rules, fluctuation.realize(result.scenario.platform.nodes))
 
     def lasts(self, rows: Instances, work: Floats) -> Integers:
-        """ns that the instances take for `work`, ns at whole speed."""
+        """Return how long instances take for `work` (ns at full speed) with checkpoints: int64[rows], ns."""
         computing = np.maximum(1, np.rint(work)).astype(np.int64)
         marks = (computing - 1) // self.interval if self.interval else 0
         return computing + marks * self.checkpoint + np.where(rows.begin > 0, self.restore, 0)
 
     def steps(self, rows: Instances) -> Floats:
-        """float64[rows]: what there is to go through to know what each instance did."""
+        """Return how many steps it takes to compute what each instance did: float64[rows]."""
         return np.ones(len(rows.task))
 
     def saved(self, rows: Instances, k: Integers, at: Integers, work: Floats) -> Floats:
-        """ns at whole speed of the `work` of rows k that are in their newest checkpoint at `at` ns."""
+        """Return how much of `work` the newest checkpoints of rows k have at `at` ns, in ns at full speed."""
         if not self.interval:
             return np.zeros(len(k))
         since = np.minimum(at, rows.end[k]) - self.computing_from(rows, k)
@@ -96,25 +103,28 @@ class Rules:
         return (np.maximum(0, marks) * self.interval).astype(np.float64)
 
     def computing_from(self, rows: Instances, k: Integers) -> Integers:
-        """When rows k have read their checkpoints, ns."""
+        """Return when rows k have read their checkpoints and begin to compute, ns."""
         return rows.start[k] + np.where(rows.begin[k] > 0, self.restore, 0)
 
     @property
     def each(self) -> int:
-        """ns from one checkpoint to the next."""
+        """The time from one checkpoint to the next, ns."""
         return self.interval + self.checkpoint
 
 
 @dataclass(frozen=True)
 class FluctuatingRules(Rules):
-    """The same where machines fluctuate: what they computed is added up, from one checkpoint to the next."""
+    """The same rules under background load: the work done is summed up from checkpoint to checkpoint.
+
+    pace : the share of its speed that each machine has at each time.
+    """
 
     pace: Pace
 
-    slack: ClassVar[float] = 1e-9  # factors are summed up
+    slack: ClassVar[float] = 1e-9  # rounding of sums of factors
 
     def lasts(self, rows: Instances, work: Floats) -> Integers:
-        """See `Rules.lasts`; what is left to do at the end counts as it takes at whole speed.
+        """See `Rules.lasts`; work that is left at the end of an instance counts with its time at full speed.
 
         Raises ScenarioError for too many checkpoints.
         """
@@ -124,7 +134,7 @@ class FluctuatingRules(Rules):
         return rows.end - rows.start + left
 
     def steps(self, rows: Instances) -> Floats:
-        """See `Rules.steps`: its checkpoints."""
+        """See `Rules.steps`; each checkpoint adds one."""
         marks = (rows.end - rows.start) // self.each if self.interval else 0
         return super().steps(rows) + marks
 
@@ -137,7 +147,7 @@ class FluctuatingRules(Rules):
         return self._computed(rows, k, begin + marks * self.each)
 
     def _computed(self, rows: Instances, k: Integers, at: Integers) -> Floats:
-        """ns at whole speed that rows k have done at `at` ns."""
+        """Return how much work rows k have done at `at` ns, in ns at full speed."""
         each = self.each if self.interval else np.iinfo(np.int64).max
         begin, done = self.computing_from(rows, k), np.zeros(len(k))
         for which, mark in _counted(-((begin - at) // each)):
@@ -146,7 +156,7 @@ class FluctuatingRules(Rules):
         return done
 
     def _between(self, machine: Integers, begin: Integers, at: Integers) -> Floats:
-        """ns at whole speed that machines do from `begin` on until their next checkpoints, or `at` ns."""
+        """Return what machines do from `begin` to their next checkpoints, or `at` ns, in ns at full speed."""
         pace, ever = self.pace, np.iinfo(np.int64).max
         end = begin + np.minimum(self.interval or ever, at - begin)
         series = pace.series[machine]
@@ -161,12 +171,12 @@ class FluctuatingRules(Rules):
 
     @cached_property
     def _before(self) -> Floats:
-        """float64[rows, steps + 1]: sums of the factors before each step."""
+        """The sums of the factors before each step: float64[rows, steps + 1]."""
         return np.pad(np.cumsum(self.pace.factors, axis=1), ((0, 0), (1, 0)))
 
 
 def overtaken(rows: Instances) -> NDArray[np.bool_]:
-    """bool[rows]: who ends, not completed, when another instance of its task is."""
+    """Return which instances end without completion when another instance completes the task: bool[rows]."""
     done = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
     done[rows.task[rows.completed]] = rows.end[rows.completed]
     result: NDArray[np.bool_] = ~rows.completed & (rows.end == done[rows.task])
@@ -174,7 +184,11 @@ def overtaken(rows: Instances) -> NDArray[np.bool_]:
 
 
 def check_instances(result: Result, given: Applications, rows: Instances) -> list[Violation]:
-    """Each task is completed once, by the first of its instances, which begin with the newest checkpoint."""
+    """Check the instances of a result whose workload is `given`.
+
+    Each task must be completed once, by the instance that is the first to finish, and each instance must
+    begin with the newest checkpoint.
+    """
     sizes, speeds = given.sizes(), result.scenario.platform.speeds
     size, speed = sizes[rows.task], speeds[rows.machine]
     completed = np.bincount(rows.task[rows.completed], minlength=len(sizes))
@@ -232,14 +246,14 @@ def _bag(given: Applications, task: int) -> int:
 
 
 def _counts(result: Result, given: Applications, rows: Instances) -> list[Violation]:
-    """What the applications say of replicas, and of tasks that failures left without a running instance."""
+    """Check the counts of replicas, and of tasks that failures left without a running instance."""
     beaten = overtaken(rows)
     lost = ~rows.completed & ~beaten & (_running(rows, rows.end, "left") <= 0)
-    # several may be lost at one instant, which leaves a task alone once
+    # a task may lose several instances at one instant, and is then left without any only once
     pairs = np.unique(np.stack((rows.task[lost], rows.end[lost])), axis=1)
     left = np.bincount(pairs[0], minlength=int(given.tasks.sum()))
     bag = np.repeat(np.arange(len(given)), given.tasks)
-    # of those that start at an instant all but the first are replicas
+    # of the instances of a task that start at one instant, all except the first are replicas
     others = _running(rows, rows.start, "right") - 1
     starts = np.unique(np.stack((rows.task, rows.start)), axis=1, return_index=True)[1]
     first = np.zeros(len(rows.task), np.bool_)
@@ -263,26 +277,28 @@ def _counts(result: Result, given: Applications, rows: Instances) -> list[Violat
 
 
 def _running(rows: Instances, at: Integers, side: Literal["left", "right"]) -> Integers:
-    """int64[rows]: instances of its task that have not ended by `at`, and began before it, or then.
+    """Return how many instances of the task of each row run at `at` ns: int64[rows].
 
-    side : "left" without those that begin then.
+    They began at or before `at`, and end after it.
+
+    side : "left" leaves out instances that begin exactly at `at`; "right" includes them.
     """
     count = len(rows.task)
-    # instants of a task as ranks, one task above the other
+    # instants as ranks, which are higher for each next task, so that one sorted array serves all tasks
     time = np.unique(np.r_[rows.start, rows.end, at], return_inverse=True)[1].ravel()
     width = int(time.max(initial=0)) + 1
     begin, end, here = (rows.task * width + time[k * count : (k + 1) * count] for k in range(3))
     begun, ended = np.searchsorted(np.sort(begin), here, side), np.searchsorted(np.sort(end), here, "right")
-    running: Integers = begun - ended  # all instances of the tasks before have begun and ended
+    running: Integers = begun - ended  # all instances of earlier tasks have begun and ended
     return running
 
 
 def _at_a_time(rows: Instances, most: int) -> list[Violation]:
-    """At most so many instances of a task run at a time."""
+    """Check that at most `most` instances of a task run at a time."""
     count, task = len(rows.task), np.r_[rows.task, rows.task]
     change = np.r_[np.ones(count, np.int64), -np.ones(count, np.int64)]
     order = np.lexsort((change, np.r_[rows.start, rows.end], task))
-    running = np.cumsum(change[order])  # every task ends with 0
+    running = np.cumsum(change[order])  # the sum is back at 0 after each task
     return broken(
         "instances",
         running > most,
@@ -292,7 +308,7 @@ def _at_a_time(rows: Instances, most: int) -> list[Violation]:
 
 
 def _moves(result: Result, given: Applications, rows: Instances) -> list[Violation]:
-    """Tasks go on with all that they had done, and take as long as they must, moves to other machines too."""
+    """Check that tasks continue with all the work they had done, and take as long as work and moves need."""
     cost = round(result.scheduler["parameters"]["migration_cost"] * 1e9)
     speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
     wanted, lasts = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
@@ -348,15 +364,15 @@ def _moves(result: Result, given: Applications, rows: Instances) -> list[Violati
 
 
 def _begins(rows: Instances, rules: Rules, work: Floats, sizes: Floats, speeds: Floats) -> list[Violation]:
-    """Each instance begins with what was in the newest checkpoint that its machine can read.
+    """Check that each instance begins with the work in the newest checkpoint that its machine can read.
 
-    work : of each, ns at whole speed.
+    work : float64[rows], ns at full speed, the work of each instance.
 
-    Raises ScenarioError where more instances run at a time than can be gone through.
+    Raises ScenarioError if too many instances run at a time to check them all.
     """
 
     def kept(k: Integers, at: Integers) -> Floats:
-        """Mflop in the newest checkpoints of rows k at `at` ns."""
+        """Return the work in the newest checkpoints of rows k at `at` ns, Mflop."""
         kept: Floats = rows.begin[k] + rules.saved(rows, k, at, work) / 1e9 * speeds[rows.machine[k]]
         return kept
 
@@ -369,17 +385,20 @@ def _begins(rows: Instances, rules: Rules, work: Floats, sizes: Floats, speeds: 
     )
 
 
-#: Mflop in the newest checkpoints of rows at instants, ns.
+#: Returns the work (Mflop) in the newest checkpoints of given rows at given instants (ns).
 _Kept = Callable[[Integers, Integers], Floats]
 
 
 def _lost(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
-    """Mflop in the checkpoint on each machine: of the last instance that it lost, if it was of this task."""
+    """Return the work in the checkpoint that each instance finds on its machine: float64[rows], Mflop.
+
+    It is that of the last instance that the machine lost, if this was of the same task.
+    """
     wanted = np.zeros(len(rows.task))
     order = np.lexsort((rows.start, rows.machine))
     lost = ~(rows.completed | overtaken(rows))[order]
     last = np.maximum.accumulate(np.where(lost, np.arange(len(order)), -1))
-    last = np.r_[np.int64(-1), last][:-1]  # before it
+    last = np.r_[np.int64(-1), last][:-1]  # the last lost one before each row
     own, before = order[last >= 0], order[last[last >= 0]]
     same = (rows.machine[own] == rows.machine[before]) & (rows.task[own] == rows.task[before])
     own, before = own[same], before[same]
@@ -389,18 +408,22 @@ def _lost(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
 
 
 def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
-    """Mflop in the newest checkpoint of each task: of its instances that have ended, and that run."""
+    """Return the work in the newest checkpoint of the task when each instance starts: float64[rows], Mflop.
+
+    Checkpoints of instances that have ended count, and those of instances that still run.
+    """
     count = len(rows.task)
     order = np.lexsort((rows.start, rows.task))
     task, position = rows.task[order], np.arange(count)
-    # times as ranks: an instant of a task is one number
+    # times as ranks, so that an instant of a task is one number
     rank = np.unique(np.r_[rows.start, rows.end], return_inverse=True)[1].ravel()
     start, end = (task * 2 * count + rank[half][order] for half in (slice(count), slice(count, None)))
-    ended = np.maximum(np.searchsorted(start, end), position + 1)  # from here on, of this task
+    # rows from here on, of the same task, start when this one has ended
+    ended = np.maximum(np.searchsorted(start, end), position + 1)
     running = ended - position - 1
     steps = rules.steps(rows)[order]
     _few(rules, np.r_[steps, steps * running])
-    # those that have ended: the best so far; ranks again, one task above the other
+    # the most work that ended instances have saved so far, as ranks that are higher for each next task
     value, at = np.unique(kept(order, rows.end[order]), return_inverse=True)
     best = np.full(count + 1, -1)
     np.maximum.at(best, ended, task * count + at.ravel())
@@ -414,13 +437,13 @@ def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
 
 
 def _few(rules: Rules, steps: Floats) -> None:
-    """Checkpoints, and pairs of instances that run at a time."""
+    """Raise ScenarioError if `steps`, of checkpoints and instances that run at a time, are too many."""
     of = f"checkpoints of instances that run at a time, each {rules.each} ns one"
     few(float(steps.sum()), "facts.checkpoint_interval", of)
 
 
 def _counted(count: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """k and 0 to count[k] - 1 for each k, a part of them at a time."""
+    """Yield, in parts, arrays of k and of the numbers 0 to count[k] - 1 for each k."""
     until = np.cumsum(np.maximum(0, count))
     first = until - np.maximum(0, count)
     total = int(until[-1]) if len(until) else 0

@@ -1,4 +1,4 @@
-"""Jobs that may move once before they run: the table `jobs` of RJSS and its rivals."""
+"""Checks of the table `jobs` of RJSS and its rivals, whose jobs may move once before they run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs
 from gridsim.validation.order import in_turn
 
-#: The classes of those schedulers.
+#: The classes of the schedulers that make this table.
 WALKERS = {"gridsim:Rjss", "gridsim:ResourceExclusion", "gridsim:NoMigration"}
 
 
 def check_jobs(result: Result, given: Applications) -> list[Violation]:
-    """What is wrong with the table `jobs`, by the scenario, by the other tables, and by what was recorded.
+    """Return what is wrong with the table `jobs`, given the scenario, the other tables and what was recorded.
 
-    Without a recorded schedule the order is looked at where every application has one task: then their table
-    says when each job ran.
+    Without a recorded schedule the order of execution is checked only if every application has one task: the
+    table of applications then says when each job ran.
     """
     if "jobs" not in result.tables:
         return [Violation("jobs", 1, "jobs", f"is missing, which {result.scheduler['name']} makes")]
@@ -52,7 +52,7 @@ def check_jobs(result: Result, given: Applications) -> list[Violation]:
 
 @dataclass(frozen=True)
 class Jobs:
-    """A row per job; times are s."""
+    """The table `jobs`, one row for each job, and what can be computed for each row; times are s."""
 
     result: Result
     given: Applications
@@ -63,24 +63,24 @@ class Jobs:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Those of the scheduler."""
+        """The parameters of the scheduler."""
         said: dict[str, Any] = self.result.scheduler["parameters"]
         return said
 
     @cached_property
     def application(self) -> Integers:
-        """Of each job."""
+        """The application of each job."""
         return np.repeat(np.arange(len(self.given)), self.given.tasks)
 
     @cached_property
     def moved(self) -> NDArray[np.bool_]:
-        """Whether it ran elsewhere than where it was submitted."""
+        """Whether each job ran on another machine than the one where it was submitted."""
         away: NDArray[np.bool_] = self["machine"] != self.given.submitter[self.application]
         return away
 
     @cached_property
     def lasts(self) -> Floats:
-        """Of its execution."""
+        """How long each job runs on its machine."""
         speeds = self.result.scenario.platform.speeds
         ns: Floats = np.rint(self.given.sizes() / speeds[self["machine"]] * 1e9)
         return ns * NS
@@ -92,12 +92,15 @@ class Jobs:
 
     @cached_property
     def homes(self) -> dict[int, Integers]:
-        """Machine -> the jobs submitted there, in the order of their releases."""
+        """Machine -> the jobs submitted there, in order of release."""
         return _groups(self.given.submitter[self.application])
 
     @cached_property
     def decided(self) -> Integers:
-        """When it was known where it goes, ns: steps follow one another, and in a queue searches as well."""
+        """When the machine of each job was decided, ns.
+
+        The steps of a search follow one another; if jobs are `queued`, so do the searches of a machine.
+        """
         each, network = self.parameters.get("probe_latency", 0.0), self.result.scenario.network
         if each == "network":
             each = 2 * (network.latency + self.parameters["load_packet"] / network.bandwidth)
@@ -111,13 +114,13 @@ class Jobs:
 
     @cached_property
     def search(self) -> Floats:
-        """From its release until it was known where it goes."""
+        """The time from the release of each job until its machine was decided."""
         took: Floats = np.float64(NS) * (self.decided - self.given.release_ns[self.application])
         return took
 
     @cached_property
     def held(self) -> tuple[Floats, Floats]:
-        """The least and the most that its result waits until it leaves."""
+        """The shortest and the longest time that the result of each job waits before it leaves."""
         here = self.given.release[self.application] + self.search + self["waited"] + self.lasts
         if not self.queued:
             return np.zeros(len(here)), np.zeros(len(here))
@@ -125,9 +128,11 @@ class Jobs:
         return np.maximum(0.0, self._leaves(first, -1) - last), self._leaves(last, 1) - first
 
     def _leaves(self, end: Floats, side: int) -> Floats:
-        """When results leave of jobs that end then: after the decisions on all released there before.
+        """Return when the results of jobs that end at `end` leave.
 
-        side : -1 leaves out jobs released at the end itself, as it is rounded; 1 does not.
+        They leave after the decisions on all jobs that were released on the same machine before `end`.
+
+        side : -1 leaves out jobs released at `end` itself, within its rounding; 1 includes them.
         """
         at, leaves = end + side * (4 * NS + 2 * ROUNDING * end), end.copy()
         for u, ran in _groups(self["machine"]).items():
@@ -139,14 +144,14 @@ class Jobs:
 
     @cached_property
     def way(self) -> tuple[Floats, Floats]:
-        """The least and the most that it takes there, and as much back: nothing for those that stayed."""
+        """The shortest and the longest time that a job, or its result, travels; 0 if it did not move."""
         network = self.result.scenario.network
         data = np.zeros(len(self.given)) if self.given.data is None else self.given.data
         sending = np.rint(data / network.bandwidth * 1e9)[self.application] * NS
         least = sending + network.latency - network.jitter
         most = sending + network.latency + network.jitter
         if network.interfaces == "fifo":
-            # all else that the two ever send or receive may be before it
+            # everything else that the two machines ever send or receive may be queued before it
             home, there = self.given.submitter[self.application], self["machine"]
             nodes, on_its_way = len(self.result.machines), np.where(self.moved, sending, 0.0)
             busy = np.bincount(home, on_its_way, nodes) + np.bincount(there, on_its_way, nodes)
@@ -155,14 +160,17 @@ class Jobs:
 
 
 def _groups(machine: Integers) -> dict[int, Integers]:
-    """Machine -> the jobs that name it, in order."""
+    """Return machine -> the indices at which `machine` has it, ascending."""
     order = np.argsort(machine, kind="stable")
     which, begins = np.unique(machine[order], return_index=True)
     return dict(zip(which.tolist(), np.split(order, begins[1:]), strict=True))
 
 
 def _searches(jobs: Jobs) -> list[Violation]:
-    """As many steps as the scheduler's parameters allow; those that stayed were refused by all."""
+    """Check that searches have as many steps as the parameters allow.
+
+    The search for a job that stayed must have asked all nodes that it could.
+    """
     probes, nodes = jobs["probes"], len(jobs.result.machines)
     if "k" not in jobs.parameters:
         return broken("jobs", probes < 0, column("jobs.probes"), lambda k: f"is {probes[k]}")
@@ -179,7 +187,10 @@ def _searches(jobs: Jobs) -> list[Violation]:
 
 
 def _sent(jobs: Jobs) -> list[Violation]:
-    """A message for each step, and two for each job that moved."""
+    """Check the numbers of messages: one for each step, and two for each job that moved.
+
+    Without an overlay there is also one ``load`` message for each step.
+    """
     steps, moved = int(jobs["probes"].sum()), int(jobs.moved.sum())
     wanted = {"probe": steps, "job": moved, "result": moved}
     if jobs.parameters.get("overlay") is None:
@@ -217,7 +228,7 @@ def _times(jobs: Jobs) -> list[Violation]:
 
 
 def _within(have: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
-    """Whether times are in a range, each part of which is rounded; `digits` is the largest of them."""
+    """Return where times are in a range whose parts are rounded; `digits` is the largest of these."""
     slack = 4 * NS + 2 * ROUNDING * np.abs(digits)
     inside: NDArray[np.bool_] = (have >= low - slack) & (have <= high + slack)
     return inside
@@ -230,7 +241,7 @@ def _between(low: Any, high: Any) -> str:
 
 
 def _agreement(jobs: Jobs) -> list[Violation]:
-    """Between jobs, applications and machines."""
+    """Check that the tables of jobs, applications and machines agree."""
     applications, machines = jobs.result.applications, jobs.result.machines
     begins, release, tasks = jobs.given.offsets[:-1], jobs.given.release, jobs.given.tasks
     first, finish = applications["first_start"], applications["finish"]
@@ -255,7 +266,7 @@ def _agreement(jobs: Jobs) -> list[Violation]:
     ran = np.bincount(jobs["machine"], minlength=len(machines))
     busy = np.bincount(jobs["machine"], jobs.lasts, len(machines))
     used = np.bincount(pairs // len(machines), minlength=len(applications))
-    slack = NS * (ran + 1) + 1e-12 * busy  # sums of floats
+    slack = NS * (ran + 1) + 1e-12 * busy  # rounding of sums
     for name, table, want in (
         ("tasks", "machines", ran),
         ("busy", "machines", busy),
@@ -277,7 +288,10 @@ def _ranges(name: str, have: Floats, low: Floats, high: Floats) -> list[Violatio
 
 
 def _in_turn(jobs: Jobs) -> list[Violation]:
-    """First come, first served, where each application is one job, by what `applications` says of it."""
+    """Check that machines serve jobs first come, first served, by the times in the table of applications.
+
+    Each application must be one job.
+    """
     start, end = (jobs.result.applications[name] for name in ("first_start", "finish"))
     order = np.lexsort((start, jobs["machine"]))
     u, start, end = jobs["machine"][order], start[order], end[order]
@@ -305,14 +319,14 @@ def _in_turn(jobs: Jobs) -> list[Violation]:
 
 
 def _recorded(jobs: Jobs) -> list[Violation]:
-    """Between jobs and what was recorded of them."""
+    """Check that the table of jobs agrees with the recorded schedule and arrivals."""
     schedule, arrivals = jobs.result.tables["schedule"], jobs.result.tables["arrivals"]
     machines, count = len(jobs.result.machines), len(jobs.given)
     for table, times in ((schedule, ("start", "end")), (arrivals, ("time",))):
         u, i = table["machine"], table["application"]
         known = (u >= 0) & (u < machines) & (i >= 0) & (i < count) & (table["tasks"] >= 1)
         if not (known & np.logical_and.reduce([np.isfinite(table[name]) for name in times])).all():
-            return []  # said elsewhere
+            return []  # other checks report this
     for name, table in (("schedule", schedule), ("arrivals", arrivals)):
         if (tasks := float(table["tasks"].sum(dtype=np.float64))) > len(jobs.application):
             said = f"has {tasks:g} tasks, there are {len(jobs.application)} jobs"
@@ -336,7 +350,7 @@ def _recorded(jobs: Jobs) -> list[Violation]:
         lambda k: f"{came[k]:.0f} tasks have come, jobs has {ran[k]}",
     )
     found += in_turn(jobs.result)
-    # of applications with one task each table has one row, which says when
+    # for an application with one task both tables have one row, with its time
     single = jobs.given.tasks == 1
     for table in (schedule, arrivals):
         single = single & (np.bincount(table["application"], minlength=count) == 1)

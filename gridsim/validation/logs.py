@@ -1,4 +1,4 @@
-"""Schedules of rigid jobs as others write them: Batsim's jobs table, and job logs (SWF)."""
+"""Checks of schedules of rigid jobs from other programs: Batsim's jobs table, and job logs (SWF, GWF)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gridsim.traces._text import LARGEST_COUNT, csv_rows, cut, format_error, num
 from gridsim.traces.avt import parse_count
 from gridsim.validation.common import ROUNDING, Violation, broken, differs, few, over_capacity, overlaps
 
-#: What tables of others have as numbers is rounded to multiples of that: Batsim writes six decimals (s).
+#: Numbers in tables of other programs are rounded to multiples of this: Batsim writes six decimals (s).
 UNIT = 1e-6
 #: Columns that a jobs table of Batsim must have.
 BATSIM = (
@@ -31,7 +31,7 @@ BATSIM = (
     "finish_time",
     "allocated_resources",
 )
-#: Pieces of intervals that are looked at at once.
+#: Pieces of intervals that are checked in one step.
 _AT_ONCE = 1 << 20
 _NUMBERS = ("submission_time", "starting_time", "execution_time", "finish_time")
 
@@ -39,14 +39,14 @@ _NUMBERS = ("submission_time", "starting_time", "execution_time", "finish_time")
 def validate_batsim(
     path: StrPath, *, machines: int | None = None, job_log: StrPath | None = None
 ) -> list[Violation]:
-    """What is wrong with a schedule in the columns of Batsim (``..._jobs.csv``); empty if nothing is.
+    """Return what is wrong with a schedule in the columns of Batsim (``..._jobs.csv``); empty if nothing is.
 
-    machines : how many resources there are; without it only those below 0 are unknown.
-    job_log : the log (SWF, GWF) of the jobs that were to be run: each must be there once, as submitted: with
-        its number, whatever the workload before ``!``, its submit time and its processors.
+    machines : the number of resources; default: not checked.
+    job_log : the log (SWF, GWF) of the jobs that were to be run.  The table must have each of them once, with
+        its number (the workload before ``!`` does not matter), submit time and processors.
 
     Jobs without allocated resources (rejected ones) need not have run, unless the table says that they did.
-    Raises TraceFormatError with file:line for a file that is no such table.
+    Raises TraceFormatError with file:line for a file that is not such a table.
     """
     jobs = _read_batsim(path)
     name = os.fspath(path)
@@ -62,7 +62,7 @@ def validate_batsim(
     np.add.at(got, row, high - low)
     ran = got > 0
     label, bare = jobs["job_id"], [_bare(each) for each in jobs["job_id"]]
-    # a log has no workloads: its job 1 is w0!1 as well as w1!1
+    # a log has no workloads: both w0!1 and w1!1 are its job 1
     found = _twice(jobs["key"] if job_log is None else bare, label, where)
     found += broken(
         "size",
@@ -90,7 +90,7 @@ def validate_batsim(
         where,
         lambda k: f"job {label[k]} has {got[k]} resources, it requested {wanted[k]}",
     )
-    # a quotient of rounded numbers; of a job of no length that could be any
+    # a quotient of rounded numbers, which could have any value for a job of no length
     long = np.where(lasts > UNIT, lasts, np.nan)
     stretch = (finish - submit) / long
     of_stretch = UNIT + _slack(2, finish, submit, lasts) * (1 + np.abs(stretch)) / (long - UNIT / 2)
@@ -127,16 +127,16 @@ def validate_batsim(
 def validate_swf(
     path: StrPath, *, machines: int | None = None, job_log: StrPath | None = None
 ) -> list[Violation]:
-    """What is wrong with a job log (SWF, GWF) as a schedule; empty if nothing is.
+    """Return what is wrong with a job log (SWF, GWF) as a schedule; empty if nothing is.
 
-    machines : processors there are; default: ``MaxProcs`` of the header, else not checked.
-    job_log : the log of the jobs that were to be run: each of them must be there once, as it was submitted:
-        with its number, submit time and processors, and when it ran if it was completed.
+    machines : the number of processors; default: ``MaxProcs`` of the header, else not checked.
+    job_log : the log of the jobs that were to be run.  The log at `path` must have each of them once, with
+        its number, submit time and processors, and also with its wait and run time if it was completed.
 
     Jobs that did not run (unknown wait or run time) are left out.  Jobs may run for longer than they
     requested if the header says ``AllowOveruse: Yes``.
 
-    Raises TraceFormatError for a file that is no job log.
+    Raises TraceFormatError for a file that is not a job log.
     """
     log = read_jobs(path)
     jobs, procs, name = log.jobs, log.procs, os.fspath(path)
@@ -187,20 +187,22 @@ def validate_swf(
     return found
 
 
-# -- what they share ----------------------------------------------------------------------------------------
+# -- shared helpers -----------------------------------------------------------------------------------------
 
 
 def _shared(
     name: str, job: Integers, low: Integers, high: Integers, start: Floats, finish: Floats
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Two jobs that run on a resource at the same time, the first one, and on how many there are two.
+    """Yield (resource, count, earlier job, later job) for two jobs that run on a resource at the same time.
 
-    job, low, high : intervals of resources (without `high`) and whose they are.  Parts of the resources are
-        looked at in turn.
+    The resources are checked in parts.  Each part where jobs overlap yields its first such resource, and the
+    number of resources with overlaps, counted once for each later job.
 
-    Raises TraceFormatError where these intervals cut each other into too many pieces.
+    job, low, high : a job and an interval of its resources, low to high - 1.  name : the file, for errors.
+
+    Raises TraceFormatError if the intervals cut each other into too many pieces.
     """
-    # resources between two ends of intervals are in the same ones: one piece
+    # resources between two neighbouring ends of intervals are in the same intervals, and form one piece
     edges = np.unique(np.concatenate((low, high)))
     first, last = np.searchsorted(edges, low), np.searchsorted(edges, high)
     cover = np.bincount(first, minlength=len(edges)) - np.bincount(last, minlength=len(edges))
@@ -221,14 +223,14 @@ def _shared(
 
 
 def _slack(numbers: int, *times: Floats) -> Floats:
-    """How far a sum of so many `numbers` of a table may be off: half a unit each, and what floats lose."""
+    """Return the error of a sum of so many `numbers` of a table: half a `UNIT` each, and float rounding."""
     largest = np.maximum.reduce([np.abs(each) for each in times])
     slack: Floats = numbers * UNIT / 2 + ROUNDING * largest
     return slack
 
 
 def _twice(key: list[str], label: list[str], where: Callable[[int], str]) -> list[Violation]:
-    """Each `key`, of the job called `label`, is there once."""
+    """Check that each `key` is there once; `label` has the names of the jobs for messages."""
     first = _before(key)
     return broken(
         "done twice",
@@ -239,7 +241,7 @@ def _twice(key: list[str], label: list[str], where: Callable[[int], str]) -> lis
 
 
 def _before(key: list[str]) -> Integers:
-    """int64[rows]: the first row with the same key, -1 if it is this one."""
+    """Return the first row with the same key, -1 if it is the row itself: int64[rows]."""
     seen: dict[str, int] = {}
     first = np.array([seen.setdefault(each, k) for k, each in enumerate(key)], np.int64)
     return np.where(first < np.arange(len(key)), first, -1)
@@ -254,9 +256,9 @@ def _workload(
     have_size: Integers,
     where: Callable[[int], str],
 ) -> list[Violation]:
-    """Every job of the log is there, as it was submitted.
+    """Check that every job of the log is there, as it was submitted.
 
-    Of a number that the log has twice nobody can say which of the two jobs is meant: that is told.
+    A number that the log has twice is a violation, because it does not tell which of the two jobs is meant.
     """
     number, submit, size = [str(job) for job in log.jobs["job"].tolist()], log.jobs["submit"], log.procs
     line, first = log.jobs["line"], _before(number)
@@ -280,19 +282,19 @@ def _workload(
         ("submission", have_submit, submit[at], _slack(2, have_submit)),
         ("size", have_size, size[at], 0),
     ):
-        # a submission that is no number is none that was submitted
+        # NaN equals no submit time
         wrong = (at >= 0) & ~(np.abs(have - want) <= slack)
         found += differs("workload", where, wrong, have, want, "the workload has", what)
     return found
 
 
 def _bare(job: str) -> str:
-    """The job without its workload: ``w0!7`` is job 7."""
+    """Return the job without its workload: ``7`` for ``w0!7``."""
     return job.rpartition("!")[2]
 
 
 def _key(row: dict[str, str]) -> str:
-    """What a job is known by: numbers are those of its workload, be it in front of it or in a column."""
+    """Return a job as ``WORKLOAD!NUMBER``; the workload may be in front of the number or in a column."""
     workload = row.get("workload_name")
     return row["job_id"] if "!" in row["job_id"] or not workload else f"{workload}!{row['job_id']}"
 
@@ -325,7 +327,7 @@ def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, A
             raise format_error(path, number, fault)
         kept["requested_number_of_resources"].append(int(float(wanted)))
         for name in (*_NUMBERS, *further):
-            # a job that was rejected has no times
+            # a rejected job has no times
             fault = number_fault(name, row[name])
             if fault and here:
                 raise format_error(path, number, fault)
@@ -350,7 +352,7 @@ def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, A
 
 
 def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]]:
-    """``0-3 7`` as [(0, 4), (7, 8)]."""
+    """Return a set of intervals: [(0, 4), (7, 8)] for ``0-3 7``.  Raises TraceFormatError for other text."""
     made = []
     for part in text.replace(",", " ").split():
         low, dash, high = part.partition("-")

@@ -1,4 +1,4 @@
-"""The messages of a result: the table `messages`, and the log of them where one was kept."""
+"""Checks of the messages of a result: the table `messages` and, if recorded, the message log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gridsim.support.arrays import Floats
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
 
-#: Kinds of messages of `WALKERS` that take as long as the scheduler says.
+#: Kinds of messages of `WALKERS` whose duration the scheduler sets, and not the network.
 _ASKING = ("probe", "load")
 
 
 def check_messages(result: Result) -> list[Violation]:
-    """What is wrong with the messages of `result`."""
+    """Return what is wrong with the messages of `result`; empty if nothing is."""
     table = result.messages
     flight = table["sent"] - table["delivered"] - table["dropped"]
     counts = np.stack([table[name] for name in ("sent", "delivered", "dropped", "in_flight", "bytes")])
@@ -58,7 +58,7 @@ def _log(result: Result) -> list[Violation]:
     takes = network.latency - network.jitter + table["bytes"] / network.bandwidth
     if result.scheduler.get("class") in WALKERS:
         takes[np.isin(kind, _ASKING)] = 0.0
-    # each part is rounded to 1 ns
+    # each of the three times is rounded to 1 ns
     early = told & ~(delivered >= sent + takes - 3 * NS - ROUNDING * np.abs(delivered))
     found += broken(
         "message",
@@ -75,10 +75,10 @@ def _log(result: Result) -> list[Violation]:
 
 
 def _counts(result: Result) -> list[Violation]:
-    """The log has all that the table `messages` has, or of a log that was full, no more."""
+    """Check that the log has as many messages as the table `messages`; a log that was full may have fewer."""
     log, table = result.tables["message_log"], result.messages
     left_out = result.provenance.get("message_log", {}).get("left_out", 0)
-    # the last of them is for kinds that are none
+    # row len(table) collects messages of unknown kinds
     names, row = np.unique(table["kind"], return_index=True)
     at = np.searchsorted(names, log["kind"]) % max(1, len(names))
     of = (
@@ -111,7 +111,7 @@ def _to_the_dead(
     sent: Floats,
     delivered: Floats,
 ) -> list[Violation]:
-    """A machine that fails gets nothing later of what was sent before it is up; nor does it send then."""
+    """Check that machines that are down send nothing, and lose what was sent to them before they recover."""
     rows = np.flatnonzero(told)
     lost = np.zeros(len(told), np.bool_)
     faults = result.scenario.faults
@@ -123,9 +123,9 @@ def _to_the_dead(
         for machine, down, up in outages(faults.course(machines, looking(machines)), until):
             low, high = np.searchsorted(by_machine, (machine, machine + 1))
             mine = order[low:high]
-            # the first outage that is not over when it is sent
+            # the first outage that is not over when the message is sent
             first = np.append(down, np.inf)[np.searchsorted(up, sent[mine], side="right")]
-            # at the instant of a failure all else comes first
+            # at the instant of a failure everything else happens first
             lost[mine] |= first < (delivered if at_receiver else sent)[mine] - NS
     return broken(
         "dead machine",

@@ -1,4 +1,4 @@
-"""Do machines run what came to them as it came?"""
+"""Checks that machines run tasks in the order in which these came."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from gridsim.results.result import Result
 from gridsim.support.arrays import Integers
 from gridsim.validation.common import Violation, broken, close
 
-_SHOWN = 10  # applications of a machine that are told
+_SHOWN = 10  # the most applications of a machine that a message lists
 
 
 def in_turn(result: Result) -> list[Violation]:
-    """Each machine runs the tasks that came, one by one as they came, and never waits while one is there.
+    """Check that each machine runs tasks one by one in order of arrival, and never waits while it has one.
 
-    A row of the recorded schedule has several tasks, one after the other; where these differ in size it does
-    not say when each starts, and only those that come after its end are found to run too early.  Machines
-    must be known and rows have tasks in `schedule` and `arrivals`.  The invariant is "order".
+    A row of the recorded schedule may have several tasks, which run one after another.  If these differ in
+    size, the row does not say when each of them starts; a task is then found to run too early only if it
+    comes after the end of its row.  In `schedule` and `arrivals`, machines must be known and every row must
+    have tasks.  The invariant is called "order".
     """
     schedule, arrivals = result.tables["schedule"], result.tables["arrivals"]
     ran = np.lexsort((schedule["start"], schedule["machine"]))
     came = np.argsort(arrivals["machine"], kind="stable")
-    # task by task, machine after machine
+    # one entry for each task, sorted by machine
     did, had = schedule["tasks"][ran], arrivals["tasks"][came]
     order, here = (np.repeat(schedule[name][ran], did) for name in ("application", "machine"))
     wanted, there = (np.repeat(arrivals[name][came], had) for name in ("application", "machine"))
@@ -46,7 +47,7 @@ def in_turn(result: Result) -> list[Violation]:
         return f"runs tasks of applications {_shown(have, first)}, they came as {_shown(want, first)}"
 
     found = broken("order", wrong, lambda u: f"machine {u}", say)
-    # on the other machines the tasks of both tables are the same, one by one
+    # on the other machines both tables have the same tasks in the same order
     ran = ran[~wrong[schedule["machine"][ran]]]
     u, tasks, start, end = (schedule[name][ran] for name in ("machine", "tasks", "start", "end"))
     first = np.cumsum(tasks) - tasks
@@ -72,7 +73,7 @@ def in_turn(result: Result) -> list[Violation]:
 
 
 def _shown(applications: Integers, first: int) -> str:
-    """All of them, or if these are many some around the `first` that differs."""
+    """Return the list of `applications` as text; of a long one, the part around index `first`."""
     if len(applications) <= _SHOWN:
         return str(applications.tolist())
     low = max(0, min(first - 1, len(applications) - _SHOWN))

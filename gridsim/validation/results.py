@@ -1,4 +1,4 @@
-"""A result of gridsim, with its recorded schedule, against its scenario."""
+"""Checks of a result of gridsim, with its recorded schedule, against its scenario."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from gridsim.validation.schedule import check_schedule, given_up
 
 
 def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
-    """What is wrong with a result: its recorded schedule, its tables, and how they agree; empty if nothing.
+    """Return what is wrong with a result; empty if nothing is.
 
-    The scenario in it says what machines there are, when they fail and what was to be done.  Without a
-    recorded schedule (`simulate(record=True)`) the tables alone are checked.
+    Checks the recorded schedule, the tables, and whether they agree.  The scenario in the result says which
+    machines there are, when they fail and what was to be done.  Without a recorded schedule
+    (`simulate(record=True)`) only the tables are checked.
 
-    Raises GridSimError for a file that cannot be read as a result, or whose tables have no sense,
-    ScenarioError for one made of a job log, ScenarioError or TraceFormatError when the scenario cannot be
-    made again, as from a trace that is another one now.
+    Raises GridSimError for a file that cannot be read as a result or whose tables make no sense,
+    ScenarioError for a result made from a job log, and ScenarioError or TraceFormatError if the scenario
+    cannot be built again, for example because a trace file has changed since.
     """
     if not isinstance(result, Result):
         result = Result.load(result, verify=False)
@@ -46,19 +47,22 @@ def _violations(result: Result) -> list[Violation]:
     if found := _other_sizes(result):
         return found
     if isinstance(stated := result.provenance.get("files"), dict):
-        check_read(result.scenario.files, stated)  # what another trace tells is no fault of the result
+        check_read(result.scenario.files, stated)  # else a changed trace would look like a faulty result
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:
         found += check_schedule(result, given)
-    # other schedulers have a table of that name, too
-    if result.scheduler.get("class") in WALKERS:  # tables of others may mean something else
+    # another scheduler may have a table of the same name with another meaning
+    if result.scheduler.get("class") in WALKERS:
         found += check_jobs(result, given)
     return found
 
 
 def _other_sizes(result: Result) -> list[Violation]:
-    """That there are as many rows as the scenario says: what it makes of other numbers is not made."""
+    """Return violations if the tables have other numbers of rows than the scenario says.
+
+    In that case nothing else is checked, and the workload is not generated.
+    """
     platform, recipe = result.scenario.platform, result.scenario.workload.recipe
     if len(result.machines) != platform.nodes:
         said = f"has {len(result.machines)} rows, the platform has {platform.nodes} machines"
@@ -128,7 +132,7 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         waiting: Floats = finish - run_time - release
         made |= {"run_time": run_time, "waiting": waiting}
         made["slowdown"] = job_slowdown(waiting, run_time)
-    # finish - release may leave few digits of the two
+    # finish - release may lose most digits of the two
     digits = {"stretch": finish / table["size"], "stretch_agg": finish / table["size"] * speed}
     for name, want in made.items():
         have = table[name]
@@ -154,14 +158,17 @@ def _machines(result: Result) -> list[Violation]:
 
 
 def _failures(result: Result) -> list[Violation]:
-    """Machines failed as often as the scenario has it until the run ended; at that instant, or not yet."""
+    """Check that machines failed as often as the scenario says before the run ended.
+
+    Failures at the instant of the end may count or not.
+    """
     faults, have, machines = result.scenario.faults, result.machines["failures"], len(result.machines)
     until = float(result.provenance["clock_seconds"])
     least, most = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
     if faults is not None:
         slack = NS + ROUNDING * until
         for machine, down, up in outages(faults.course(machines, looking(machines)), until + slack):
-            failed = (down > 0) | (up <= 0)  # who is away from the beginning has not failed
+            failed = (down > 0) | (up <= 0)  # a machine that is down from the start has not failed
             least[machine] = (failed & (down < until - slack)).sum()
             most[machine] = (failed & (down <= until + slack)).sum()
     return broken(

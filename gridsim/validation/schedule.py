@@ -1,4 +1,4 @@
-"""The recorded schedule of a result: every row by itself, all of one machine, and the other tables."""
+"""Checks of a recorded schedule: each row, all rows of a machine, and agreement with the other tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsim.validation.instances import Instances, check_instances, overtaken
 
 
 def check_schedule(result: Result, given: Applications) -> list[Violation]:
-    """What is wrong with the recorded schedule of a result whose workload is `given`."""
+    """Return what is wrong with the recorded schedule of a result whose workload is `given`."""
     table, applications = result.tables["schedule"], result.applications
     speeds = result.scenario.platform.speeds
     u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
@@ -65,7 +65,7 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
         found += check_instances(result, given, instances)
         beaten = overtaken(instances)
     elif not given.unequal and result.scenario.fluctuation is None:
-        # where sizes differ, rows do not say which tasks ran, so not how long
+        # where task sizes differ, a row does not say which tasks ran, and so not how long it should last
         lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
         found += broken(
             "duration",
@@ -91,7 +91,7 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
 
 
 def given_up(result: Result) -> NDArray[np.bool_]:
-    """bool[applications]: rigid jobs that the scheduler says it gave up."""
+    """Return which applications are rigid jobs that the scheduler reports as rejected: bool[applications]."""
     if not result.rigid:
         return np.zeros(len(result.applications), np.bool_)
     failed: NDArray[np.bool_] = result.applications["failed"] != 0
@@ -106,7 +106,7 @@ def _together(
     done: NDArray[np.int64],
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Rigid jobs start on all their machines at once, and are completed on all of them or on none."""
+    """Check that rigid jobs start on all their machines at once, and are completed on all or on none."""
     wanted = result.applications["tasks"]
     size = np.bincount(runs)
     completed = np.bincount(runs, done)
@@ -146,7 +146,7 @@ def _on_machines_that_are_up(
         for machine, down, up in outages(faults.course(machines, looking(machines)), float(end.max())):
             low, high = np.searchsorted(by_machine, (machine, machine + 1))
             rows = order[low:high]
-            # the first outage that is not over when the row starts: it must not begin before the row ends
+            # the first outage that is not over when the row starts; it must not begin before the row ends
             first = np.searchsorted(up, start[rows], side="right")
             dead[rows] = np.append(down, np.inf)[first] < end[rows]
             hit, first = rows[dead[rows]], first[dead[rows]]
@@ -157,7 +157,7 @@ def _on_machines_that_are_up(
                 dead[k] = not _between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
             uncut[rows] &= ~np.isin(end[rows], down)
     if runs is not None and len(u):
-        # a rigid job that has lost a machine ends on the others when they are told
+        # a rigid job that has lost a machine ends on the others when these learn of it
         struck = np.full(runs.max() + 1, np.inf)
         np.minimum.at(struck, runs.ravel()[~whole & ~uncut], end[~whole & ~uncut])
         uncut &= end < struck[runs.ravel()]
@@ -176,7 +176,10 @@ def _on_machines_that_are_up(
 
 
 def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
-    """Whether a row meets only resets at which one of its tasks ends and the next begins."""
+    """Return whether a row meets only transient failures, each between two of its tasks.
+
+    down, up : float64[k], s, failures and recoveries during the row.
+    """
     done = (down - start) / (end - start) * tasks
     off = np.abs(done - np.rint(done)) * (end - start)
     return bool((up <= down).all() and (off <= NS * tasks).all())
@@ -191,7 +194,7 @@ def _agreement(
     end: Floats,
     beaten: NDArray[np.bool_],
 ) -> list[Violation]:
-    """Between the schedule and the other tables."""
+    """Check that the schedule agrees with the other tables."""
     applications, machines = result.applications, result.machines
     count = len(applications)
     completed = np.bincount(i, done, count).astype(np.int64)
@@ -215,13 +218,13 @@ def _agreement(
     busy = np.bincount(u, end - start, len(machines))
     ran = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = NS * np.bincount(u, minlength=len(machines))
-    # where tasks wait on machines, what counts is where they have come to
+    # where tasks wait on machines, an application uses each machine to which its tasks came
     came = result.tables.get("arrivals")
     met = (u, i) if came is None or not len(came) else (came["machine"], came["application"])
     pairs = np.unique(met[0] * count + met[1])
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
     until = float(np.fmax.reduce(applications["finish"]))
-    if np.isnan(applications["finish"]).any():  # what was rejected kept machines busy until the run ended
+    if np.isnan(applications["finish"]).any():  # rejected jobs kept machines busy until the run ended
         until = float(np.fmax(until, result.provenance["clock_seconds"]))
     span = until - float(applications["release"].min())
     more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
@@ -239,18 +242,21 @@ def _agreement(
         want = result.tables[table][name]
         most = slack.max() if len(slack) else NS
         if name == "utilization" and span > 0:
-            # finish - release leaves few digits of the two
+            # finish - release loses most digits of the two
             most = max(most, (most + ROUNDING * (span + float(applications["release"].max()))) / span)
         equal = have == want if have.dtype.kind == "i" else close(have, want, most)
-        equal = equal | ((have != have) & (want != want))  # never
+        equal = equal | ((have != have) & (want != want))  # both NaN, which stands for never
         found += differs("agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes")
     return found
 
 
 def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.bool_]) -> list[Violation]:
-    """What a failure cut off was submitted again, and no more than that where nothing waits on machines.
+    """Check that tasks which a failure cut off were submitted again.
 
-    uncut : bool[rows], who was not cut off.  Of instances, see `gridsim.validation.instances`.
+    If no tasks wait on machines, no others may have been submitted again.  Schedules of instances are checked
+    in `gridsim.validation.instances`.
+
+    uncut : bool[rows], which rows were not cut off.
     """
     if "task" in result.tables["schedule"]:
         return []
@@ -274,7 +280,7 @@ def _arrivals(
     start: Floats,
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Nothing comes from nowhere, and nothing runs where it has not come."""
+    """Check that only released tasks arrive, as many as there are, and run only where they have arrived."""
     table, applications = result.tables["arrivals"], result.applications
     machines, count = len(result.machines), len(applications)
     v, j, came, at = (table[name] for name in ("machine", "application", "tasks", "time"))
@@ -297,7 +303,7 @@ def _arrivals(
         lambda k: f"{came[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
     )
     v, j, came, at = (column[known] for column in (v, j, came, at))
-    # of each application on each machine: when it first came, and how much of it
+    # for each application on each machine: when it first came, how many tasks came, and how many began
     keys, of = np.unique(np.concatenate((v * count + j, u * count + i)), return_inverse=True)
     first, arrived, begun = np.full(len(keys), np.inf), np.zeros(len(keys)), np.zeros(len(keys))
     np.minimum.at(first, of[: len(v)], at)
@@ -313,7 +319,7 @@ def _arrivals(
             f"{first[mine[k]]} s"
         ),
     )
-    # once, or again after it was lost
+    # each task comes once, or again after it was lost
     total, most = np.bincount(j, came, count), applications["tasks"] + applications["resubmitted"]
     found += broken(
         "arrival",
@@ -324,7 +330,7 @@ def _arrivals(
             f"{applications['resubmitted'][k]} were submitted again"
         ),
     )
-    # what waits on a machine that fails has come, and does not begin
+    # tasks that wait on a machine when it fails have come, but do not begin there
     wrong = arrived < begun if result.scenario.faults is not None else arrived != begun
     return found + broken(
         "arrival",

@@ -1,4 +1,4 @@
-"""Tasks that are mapped to machines in batches, and mapped anew until they start."""
+"""A policy that maps tasks to machines in batches, and maps them anew until they start."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Polic
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: ns; what lasts longer lasts until the last instant.
+#: Longest duration, ns; anything longer lasts until the last instant.
 _LONGEST = 9.2e18
 #: Rows of `Batches.plan` and `Batches.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
 
 
 def lasting(task_size: float | Floats, speeds: Floats) -> Floats:
-    """Whole ns that a task of `task_size` Mflop takes on machines of `speeds` Mflop/s, at least 1."""
+    """Return the whole ns, at least 1, that a task of `task_size` Mflop takes at `speeds` (Mflop/s)."""
     lasts: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST)
     return lasts
 
 
 def sooner_than_never(left: Floats, now: int) -> None:
-    """Raise OverflowError if what is `left` to do, ns from `now` on, lasts beyond the last instant."""
+    """Raise OverflowError if the work that is `left`, ns from `now` on, lasts beyond the last instant."""
     if left.max() + now > _LONGEST:
         raise OverflowError("a task ends after the last instant")
 
 
 class Batches(Policy):
-    """At each mapping event all tasks that have not started are mapped by `rule`.
+    """Maps all tasks that have not started by `rule` at each mapping event.
 
     Tasks of one size are a row of `map_batch`, in order of their first application, and machines of one speed
     are of one kind.
 
-    rule : of `map_batch`.
-    interval : ns between mapping events while something waits; 0 for one at each change.
+    rule : rule of `map_batch`.
+    interval : ns between mapping events while tasks wait; 0 for one at each change.
 
     Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
-    that had not started at a mapping event.  Where machines fail it is a source of the engine, which ends the
-    run with the last task.
+    that had not started at a mapping event.  Where machines fail, the policy is a source of the engine that
+    ends the run with the last task.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -56,12 +56,12 @@ class Batches(Policy):
         self.left = np.zeros(applications, np.int64)  # tasks that have not started, mapped or not
         self.unreleased = applications
         self.resubmitted = np.zeros(applications, np.int64)
-        #: int64[4, tasks]: what has not started, as mapped, by machine and then by start
+        #: int64[4, tasks]: mapped tasks that have not started, by machine and then by start
         self.plan = np.zeros((4, 0), np.int64)
-        self.started: list[Integers] = []  # the same of what has
-        self.begun = 0  # how many tasks that is
-        self.lost: list[tuple[int, int]] = []  # task, counted as it started, and when
-        # of the last task that each machine has started: its end or loss, its number, its application
+        self.started: list[Integers] = []  # the same for tasks that have started
+        self.begun = 0  # how many tasks have started
+        self.lost: list[tuple[int, int]] = []  # (task, numbered in order of start; when, ns)
+        # for the last task that each machine has started: its end or loss (ns), its number, its application
         self.free_at = np.zeros(machines, np.int64)
         self.last = np.zeros(machines, np.int64)
         self.running = np.zeros(machines, np.int64)
@@ -71,16 +71,16 @@ class Batches(Policy):
         if run.faults:
             run.engine.add_source(self)
 
-    # -- what happens ------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """What is new waits for the next mapping event."""
+        """Let new tasks wait for the next mapping event."""
         self.left[applications] = self.run.applications.tasks[applications]
         self.unreleased -= len(applications)
         self._arm()
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """What was lost or was to run on a machine that fails waits for the next mapping event."""
+        """Let tasks that ran or were to run on a machine that fails wait for the next mapping event."""
         now = self.run.engine.now
         self._begin(now)
         cut = failed[self.free_at[failed] > now]
@@ -92,14 +92,14 @@ class Batches(Policy):
         self._arm()
 
     def _arm(self) -> None:
-        """Let there be a mapping event, if something waits."""
+        """Set the next mapping event if tasks wait and none is set."""
         now = self.run.engine.now
         if self.next_event < now and self.left.any():
             self.next_event = -(-now // self.interval) * self.interval if self.interval else now
             self.run.engine.at(self.next_event, "map")
 
     def on_map(self, _: list[int]) -> None:
-        """A mapping event: all of this instant but starts has happened."""
+        """Handle a mapping event: everything at this instant except starts has happened."""
         now = self.run.engine.now
         self._begin(now)
         self.peak_waiting = max(self.peak_waiting, int(self.left.sum()))
@@ -109,7 +109,7 @@ class Batches(Policy):
             self.run.engine.at(self.next_event, "map")
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the end of the last task is the end of the run."""
+        """See `gridsim.engine.Source`: the run ends when the last task ends."""
         if self.unreleased or int(self.left.sum()) > self.plan.shape[1]:
             return NEVER
         end = int(max(self.free_at.max(), self.plan[_END].max(initial=0)))
@@ -131,7 +131,7 @@ class Batches(Policy):
             self.run.applications.task_size[waiting], return_index=True, return_inverse=True
         )
         rows = np.argsort(first)
-        row_of = np.argsort(rows)[kind]  # of each application
+        row_of = np.argsort(rows)[kind]  # the row of each waiting application
         counts = np.zeros(len(rows), np.int64)
         np.add.at(counts, row_of, count)
         speeds, column = np.unique(self.run.speeds[up], return_inverse=True)
@@ -143,7 +143,7 @@ class Batches(Policy):
         by_row = np.argsort(row_of, kind="stable")
         application = np.empty_like(row)
         application[np.argsort(row, kind="stable")] = np.repeat(waiting[by_row], count[by_row])
-        # one after the other on each machine, in the order in which they were mapped
+        # each machine runs tasks one after the other, in the order in which they were mapped
         turn = np.argsort(machine, kind="stable")
         row, machine, application = row[turn], machine[turn], application[turn]
         length = lasts[row, column[machine]].astype(np.int64)
@@ -155,7 +155,7 @@ class Batches(Policy):
             self._note(self.run.decisions, now, len(up))
 
     def _note(self, log: Decisions, now: int, among: int) -> None:
-        """What waits has been mapped to some of so many machines."""
+        """Record that the waiting tasks have been mapped to some of `among` machines."""
         machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
         waiting, first = np.unique(application, return_index=True)
         last = np.zeros(len(self.left), np.int64)
@@ -175,7 +175,7 @@ class Batches(Policy):
         )
 
     def _begin(self, until: int) -> None:
-        """What was to start before `until` has started."""
+        """Mark the tasks that were to start before `until` ns as started."""
         due = self.plan[_START] < until
         if not due.any():
             return
@@ -192,7 +192,7 @@ class Batches(Policy):
     # -- the report --------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Start everything that is left, and report."""
+        """Start all tasks that are left, and return the outcome."""
         self._begin(NEVER)
         machine, application, start, end = np.concatenate([np.zeros((4, 0), np.int64), *self.started], axis=1)
         done = np.ones_like(machine)

@@ -1,4 +1,4 @@
-"""Tasks bound to machines at the smallest stretch that exact availabilities have room for, at release."""
+"""A policy that binds tasks at release, at the smallest stretch that exact availabilities have room for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gridsim.schedulers.centralized.immediate import Bound
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.support.arrays import Integers
 
-#: How closely the smallest stretch is found, relative and from above.
+#: Relative tolerance of the smallest stretch, which is found from above.
 STRETCH_TOLERANCE = 1e-9
-#: Of the schedulers whose policy is `Once`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Words of schedulers whose policy is `Once`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
 BOUND_WORDS: Words = {
     "bound": (
         "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
@@ -27,9 +27,9 @@ BOUND_WORDS: Words = {
 
 
 class Once(Bound):
-    """Tasks are shared out, by `divide`, at the smallest stretch at which the machines have room for them.
+    """Shares tasks out, by `divide`, at the smallest stretch at which the machines have room for them.
 
-    Table ``requests`` has that stretch of each application (``promised``, s/Mflop).
+    Table ``requests`` has that stretch for each application (``promised``, s/Mflop).
     """
 
     STATE = (*Bound.STATE, "bound", "promised", "_first", "_kind", "_count")
@@ -38,18 +38,18 @@ class Once(Bound):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)
-        # an entry each time that tasks are bound
+        # one entry for each time that tasks are bound
         self.bound: list[int] = []
         self.promised: list[float] = []
         self._sort_out(run.speeds)
         self._speed = self._kind
 
     def _sort_out(self, key: NDArray[Any]) -> None:
-        """Machines with the same `key` are of one kind: equally fast, all up or none, all empty or given the
-        same tasks ever since.
+        """Group machines with the same `key` into kinds.
 
-        They are in the same state, so only the first of each kind is asked how many tasks it can take.  For
-        those that are down its answer does not count.
+        Machines of a kind are equally fast, all up or all down, and have got the same tasks since they were
+        empty.  They are in the same state, so only the first of each kind is asked how many tasks it can
+        take.  For kinds that are down the answer does not count.
         """
         _, self._first, self._kind, self._count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
@@ -57,7 +57,7 @@ class Once(Bound):
         self._count[~self.run.up[self._first]] = 0
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Bound.on_faults`; who fails, is back or is still away is empty."""
+        """See `Bound.on_faults`; machines that fail, recover or are still down are empty."""
         empty = ~self.run.up
         empty[failed] = empty[back] = True
         self._sort_out(np.where(empty, len(self._first) + 2 * self._speed + self.run.up, self._kind))
@@ -73,7 +73,7 @@ class Once(Bound):
         return tasks
 
     def divide(self, room: Integers, count: int) -> Integers:
-        """How many of `count` tasks each machine gets, `room` of which it has room for: in proportion."""
+        """Return how many of `count` tasks each machine gets, in proportion to its `room` in tasks."""
         return split(room, count)
 
     def grounds(self, application: int, tasks: Integers, now: int) -> float:
@@ -81,20 +81,20 @@ class Once(Bound):
         return self.promised[-1]
 
     def _smallest(self, application: int, tasks: int, now: int) -> tuple[float, Integers]:
-        """The smallest stretch with room for `tasks` of the application, and the room of each machine at it.
+        """Return the smallest stretch with room for `tasks` of an application, and each machine's room at it.
 
-        Room does not fall as the stretch grows, so a kind that has the same at both ends of the bracket is
-        settled.  Rounding does not change that: it moves the stretch at which a count steps by some 1e-13 of
-        it, and what is tried later lies inside of these ends by at least half of STRETCH_TOLERANCE.
+        Room does not fall as the stretch grows, so the room of a kind is known once it is the same at both
+        ends of the bracket.  Rounding does not change that: it moves the stretch at which a count steps by a
+        relative 1e-13 or so, and later trials lie inside the bracket by at least half of STRETCH_TOLERANCE.
         """
         applications = self.run.applications
         columns = (applications.release, applications.size, applications.task_size)
         release, size, task_size = (float(column[application]) for column in columns)
         new = (release, size, task_size, now)
-        # Nothing ends earlier than on an empty platform whose machines could do parts of tasks.
+        # No schedule ends earlier than one on an empty platform whose machines could do parts of tasks.
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
         high = max(low, self.promised[-1] if self.promised else 0.0)
-        # the room of the first of each kind at high, and at low or below
+        # room of the first machine of each kind: `room` at high, `fewest` at low or below
         fewest = np.zeros(len(self._first), np.int64)
         room = self.queues.available(high, *new, machines=self._first)
         while room @ self._count < tasks:
@@ -111,7 +111,7 @@ class Once(Bound):
         return high, room[self._kind] * self.run.up
 
     def finish(self) -> Outcome:
-        """Let the machines complete what they have, and report."""
+        """Let the machines complete their tasks, and return the outcome."""
         outcome = super().finish()
         outcome.tables["requests"] = {
             "application": np.array(self.bound, np.int64),

@@ -1,10 +1,10 @@
-"""The classic mapping heuristics as centralized schedulers: tasks mapped in turn, or in batches.
+"""The classic mapping heuristics as centralized schedulers: they map tasks in turn, or in batches.
 
-Those of M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
+They are from M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
 independent tasks onto heterogeneous computing systems", JPDC 59 (1999).  The expected time of a task on a
-machine is the time that it takes there.  Like the other baselines they know the whole grid at every instant
-and are charged nothing; see `gridsim.schedulers.centralized.pull` for what that means, and for machines that
-fail.
+machine is the time that it takes there.  Like the other baselines, they know the whole grid at every instant
+and are charged nothing for it; see `gridsim.schedulers.centralized.pull` for what that means, and for
+machines that fail.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
-#: Intervals of mapping events, s.
+#: Shortest and longest interval between mapping events, s.
 _SHORTEST, _LONGEST = 1e-6, 4e9
 
 
 class InTurn(Scheduler, frozen=True, kw_only=True):
-    """Binds each task of an application, in turn, to a machine at its release; there they run in that order.
+    """Binds the tasks of an application in turn to machines at its release; each runs them in that order.
 
-    What is lost is bound again at once to machines that are up.
+    Lost tasks are bound again at once to machines that are up.
     """
 
     name: ClassVar[str] = "in-turn"
@@ -48,7 +48,7 @@ class InTurn(Scheduler, frozen=True, kw_only=True):
 class Mct(InTurn, frozen=True, kw_only=True):
     """Minimum completion time: each task goes to the machine that would end it first (ties: the lowest id).
 
-    The same schedule as ``Fcfs(mode="ect")``.
+    Makes the same schedule as ``Fcfs(mode="ect")``.
     """
 
     name: ClassVar[str] = "mct"
@@ -60,7 +60,7 @@ class Mct(InTurn, frozen=True, kw_only=True):
 
 class Met(InTurn, frozen=True, kw_only=True):
     """Minimum execution time: each task goes to the machine that takes the least time for it (ties: the
-    lowest id), however much that one has to do: all to the fastest machine that is up.
+    lowest id), however much work that one has.  So all tasks go to the fastest machine that is up.
     """
 
     name: ClassVar[str] = "met"
@@ -75,7 +75,7 @@ class Met(InTurn, frozen=True, kw_only=True):
 
 class Olb(InTurn, frozen=True, kw_only=True):
     """Opportunistic load balancing: each task goes to the machine that is ready first (ties: the lowest id),
-    whatever the task takes there.
+    however long the task takes there.
     """
 
     name: ClassVar[str] = "olb"
@@ -86,14 +86,14 @@ class Olb(InTurn, frozen=True, kw_only=True):
 
 
 class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
-    """Switching algorithm: like `Mct` until the load is balanced, then like `Met` until it is not, and back.
+    """Switching algorithm: like `Mct` until the load is balanced, then like `Met` until it is not, and so on.
 
-    low, high : the balance is the smallest over the largest backlog of the machines that are up: at `high` or
-        more it goes over to `Met`, at `low` or less back.  It is looked at before each task, and begins with
-        `Mct`; while nobody has anything to do it stays as it is.
+    low, high : thresholds of the balance, the smallest over the largest backlog of the machines that are up:
+        the scheduler goes over to `Met` at `high` or more, and back to `Mct` at `low` or less.  It begins
+        with `Mct`, and looks at the balance before each task.  While no machine has work it does not switch.
 
-    The paper has ready times in place of backlogs.  On the clock of a long run these are all alike, and the
-    balance is 1.
+    The paper uses ready times in place of backlogs.  On the clock of a long run these are all alike, so that
+    the balance would be 1.
     """
 
     name: ClassVar[str] = "switching"
@@ -114,10 +114,10 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
 
 
 class KPercentBest(InTurn, frozen=True, kw_only=True):
-    """K-percent best: like `Mct` among the machines that take the least time for a task.
+    """K-percent best: like `Mct`, but only among the machines that take the least time for a task.
 
-    percent : how many of the machines that are up, rounded up; 100 is `Mct`, 100 / machines is `Met`.  Of
-        those that take the same time the lowest ids.
+    percent : share of the machines that are up, in percent, rounded up to whole machines; 100 is `Mct`,
+        100 / machines is `Met`.  Of machines that take the same time, the lowest ids are chosen.
     """
 
     name: ClassVar[str] = "k-percent-best"
@@ -130,13 +130,13 @@ class KPercentBest(InTurn, frozen=True, kw_only=True):
 
 
 class Batch(Scheduler, frozen=True, kw_only=True):
-    """Maps all tasks that have not started, those mapped before too, anew at each mapping event.
+    """Maps all tasks that have not started at each mapping event, including tasks mapped before.
 
-    interval : s; 0: there is a mapping event at each release and each change of machines, after all of that
-        instant; else at multiples of it, 1e-6 to 4e9 s, while something waits.
+    interval : s between mapping events.  0: there is one at each release and each change of machines, after
+        everything else at that instant; else, 1e-6 to 4e9 s, at its multiples while tasks wait.
 
-    A machine runs what is mapped to it in the order in which it was mapped.  What is lost waits for the next
-    mapping event, and so does what was mapped to a machine that fails.
+    A machine runs its tasks in the order in which they were mapped to it.  Lost tasks wait for the next
+    mapping event, and so do tasks that were mapped to a machine that fails.
     """
 
     name: ClassVar[str] = "batch"
@@ -164,11 +164,11 @@ class Batch(Scheduler, frozen=True, kw_only=True):
 
 
 class MinMin(Batch, frozen=True, kw_only=True):
-    """Min-min: of all tasks the one that could be completed first goes to the machine that would do so, and
-    so on with the others.  See `Batch` for when.
+    """Min-min: the task that can be completed first goes to the machine that would do so, and so on with the
+    others.  See `Batch` for when tasks are mapped.
 
-    Tasks of one size are taken in order of application.  Ties go to the size whose first application waiting
-    is the lowest, and to the lowest machine.
+    Tasks of one size are taken in order of application.  Ties go to the size whose first waiting application
+    has the lowest index, and to the machine with the lowest id.
     """
 
     name: ClassVar[str] = "min-min"
@@ -176,7 +176,7 @@ class MinMin(Batch, frozen=True, kw_only=True):
 
 
 class MaxMin(Batch, frozen=True, kw_only=True):
-    """Max-min: as `MinMin`, but of all tasks the one goes first whose earliest completion is the latest."""
+    """Max-min: like `MinMin`, but the task whose earliest possible completion is the latest goes first."""
 
     name: ClassVar[str] = "max-min"
     rule: ClassVar[Literal["max-min"]] = "max-min"
@@ -184,18 +184,18 @@ class MaxMin(Batch, frozen=True, kw_only=True):
 
 class Sufferage(Batch, frozen=True, kw_only=True):
     """Sufferage: a machine goes to the task that would suffer most without it, in passes as published; see
-    `gridcore.centralized.mapping.map_batch`.  Otherwise as `MinMin`.
+    `gridcore.centralized.mapping.map_batch`.  Otherwise it is like `MinMin`.
     """
 
     name: ClassVar[str] = "sufferage"
     rule: ClassVar[Literal["sufferage"]] = "sufferage"
 
 
-# -- policies of tasks in turn ----------------------------------------------------------------------------
+# -- policies that map tasks in turn ----------------------------------------------------------------------
 
 
 class ToTheFastest(Bound):
-    """All tasks to the machine that takes the least time for one."""
+    """Binds all tasks to the machine that takes the least time for one."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
@@ -205,13 +205,13 @@ class ToTheFastest(Bound):
         return tasks
 
     def grounds(self, application: int, tasks: Integers, now: int) -> float:
-        """See `Bound.grounds`: s that a task takes there."""
+        """See `Bound.grounds`: the time that a task takes there, s."""
         speed = self.run.speeds[tasks.argmax()]
         return float(lasting(self.run.applications.task_size[application], speed)) / NS
 
 
 class AmongTheFastest(Timed):
-    """Each task to the machine that would end it first, of those that take the least time."""
+    """Binds each task to the machine that would end it first, among those that take the least time."""
 
     def __init__(self, run: Run, percent: float) -> None:
         super().__init__(run)
@@ -228,7 +228,7 @@ class AmongTheFastest(Timed):
 
 
 class ByRule(Timed):
-    """Each task to a machine by a rule of `map_in_turn` that looks at what machines have left to do."""
+    """Binds each task by a rule of `map_in_turn` that looks at the work that machines have left."""
 
     STATE = (*Timed.STATE, "on_met")
 

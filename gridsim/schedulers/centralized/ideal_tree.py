@@ -1,4 +1,4 @@
-"""The fair tree with perfect and fresh information: what is left of its price when messages are free.
+"""The fair tree with perfect and fresh information: which of its costs remain when messages are free.
 
 J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids",
 with exact availabilities in place of summaries and every request decided at the root (B = 0).
@@ -18,21 +18,21 @@ from gridsim.support.arrays import Integers
 
 
 class IdealTree(Scheduler, frozen=True, kw_only=True):
-    """The fair tree whose root knows at each release exactly what each leaf could take at any stretch.
+    """Fair tree whose root knows exactly, at each release, what each leaf could take at any stretch.
 
-    The root finds the smallest stretch S at which all leaves together have room for the request.  From there
-    it goes down the tree: each router shares it out to its two children in proportion to their rooms at S,
-    never above them, by largest remainder (ties: the left child).  Routers below keep the S of the root.
+    The root finds the smallest stretch S at which all leaves together have room for the request.  The request
+    then goes down the tree: each router shares it out to its two children in proportion to their room at S,
+    never above that room, by largest remainder (ties: the left child).  Routers below use the S of the root.
     Each leaf runs EDF at its own minimum stretch.  Table ``requests`` has the S of each application
-    (``promised``, s/Mflop): a later one with a larger S may delay it, but where no machine fails no stretch
-    becomes larger than the largest S.
+    (``promised``, s/Mflop).  A later application with a larger S may delay an earlier one, but where no
+    machine fails, no stretch becomes larger than the largest S.
 
-    Where machines fail, what is lost is known at once and goes down from the root like a new request of that
-    many tasks, with its first release and size; machines that are away have no room.
+    Where machines fail, lost tasks are known at once and go down from the root like a new request of that
+    many tasks, with the first release and size of their application; machines that are down have no room.
 
-    It reads the whole grid, takes no time and sends no message: an ideal, to tell what the information of
-    `gridsim.FairTree` costs (docs/background/ladder.md).  ``MinCent(mode="once")`` finds the same S, and
-    shares out over all machines at once.
+    It reads the whole grid, takes no time and sends no message.  This ideal shows what the information of
+    `gridsim.FairTree` costs (docs/background/ladder.md).  ``MinCent(mode="once")`` finds the same S, but
+    shares tasks out over all machines at once.
     """
 
     name: ClassVar[str] = "ideal-tree"
@@ -50,7 +50,7 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
 
 class Down(Once):
-    """Requests go down the tree, two children at a time."""
+    """Shares requests out down the tree, between two children at a time."""
 
     def divide(self, room: Integers, count: int) -> Integers:
         """See `gridsim.schedulers.centralized.exact_stretch.Once.divide`."""
@@ -70,6 +70,6 @@ class Down(Once):
 
 
 def _levels_up(routers: int) -> list[tuple[int, int]]:
-    """The routers of each level of the tree, as ranges, from the deepest to the root."""
+    """Return the routers of each level of the tree, as ranges, from the deepest level to the root."""
     levels = range(routers.bit_length())
     return [(2**d - 1, min(2 ** (d + 1) - 1, routers)) for d in reversed(levels)]

@@ -1,4 +1,4 @@
-"""Tasks that are bound to machines when their application is released, for the schedulers that do so."""
+"""Policies that bind tasks to machines when their application is released."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Of the schedulers whose policy is `Timed`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Words of schedulers whose policy is `Timed`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
 TIMED_WORDS: Words = {
     "bound": (
         "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
@@ -26,15 +26,15 @@ TIMED_WORDS: Words = {
 
 
 class Bound(Policy):
-    """Tasks are bound to machines at their application's release, by `share`; machines have queues.
+    """Binds tasks to machines at their application's release, by `share`; each machine has a queue.
 
-    Where machines fail, what is lost is bound again at once, and it is a source of the engine that ends the
-    run with the last task.
+    Where machines fail, lost tasks are bound again at once, and the policy is a source of the engine that
+    ends the run with the last task.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
-    #: How it is called in the table ``decisions`` that tasks are bound.
+    #: Name of the action of binding tasks in the table ``decisions``.
     action: ClassVar[str] = "bound"
 
     def __init__(self, run: Run) -> None:
@@ -43,7 +43,7 @@ class Bound(Policy):
         self.queues = TaskQueues(run.speeds, order=self.local_order, record=run.record)
         self.queues.add_applications(applications.release, applications.size, applications.task_size)
         self.total = int(applications.tasks.sum())
-        # tasks of applications that are to be bound; what is left there waits for a machine that is up
+        # application -> tasks that are to be bound; they stay here while no machine is up
         self.unbound: dict[int, int] = {}
         self.resubmitted = np.zeros(len(applications), np.int64)
         if run.faults:
@@ -51,14 +51,14 @@ class Bound(Policy):
 
     @abstractmethod
     def share(self, application: int, count: int, now: int) -> Integers:
-        """How many of `count` tasks of `application` each machine gets, bound at `now` ns.
+        """Return how many of `count` tasks of `application` each machine gets, bound at `now` ns.
 
-        Somebody is up; who is not gets nothing.
+        At least one machine is up; machines that are down get nothing.
         """
 
     @abstractmethod
     def grounds(self, application: int, tasks: Integers, now: int) -> float:
-        """On what each machine has got so many `tasks`, in the unit of the words of `action`."""
+        """Return the value by which machines have got these `tasks`, in the unit of the words of `action`."""
 
     def on_release(self, applications: list[int]) -> None:
         """Bind the tasks of `applications`, one application after the other."""
@@ -67,7 +67,7 @@ class Bound(Policy):
         self._bind()
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Bind what is lost, and what waited for somebody to be up."""
+        """Bind lost tasks, and tasks that waited for a machine to be up."""
         _, applications, tasks = self.queues.fail(failed, self.run.engine.now)
         np.add.at(self.resubmitted, applications, tasks)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
@@ -100,7 +100,7 @@ class Bound(Policy):
         self.unbound.clear()
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the last machine that runs out of work ends the run."""
+        """See `gridsim.engine.Source`: the run ends when the last machine runs out of work."""
         at = self.queues.next_change()
         return at if at <= limit else NEVER
 
@@ -111,15 +111,15 @@ class Bound(Policy):
             engine.stop()
 
     def finish(self) -> Outcome:
-        """Let the machines complete what they have, and report."""
+        """Let the machines complete their tasks, and return the outcome."""
         self.queues.advance(NEVER)
         return Outcome.of(self.queues, self.resubmitted)
 
 
 class Timed(Bound):
-    """Binds by what machines have to do, and so keeps in mind until when each one has.
+    """Binds tasks by the work that machines have left, and so keeps track of when each one is free.
 
-    free_at : int64[machines], ns, when machines have done what is bound to them.
+    free_at : int64[machines], ns, when each machine completes what is bound to it.
     """
 
     STATE = (*Bound.STATE, "free_at")
@@ -129,17 +129,17 @@ class Timed(Bound):
         self.free_at = np.zeros(len(run.speeds), np.int64)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Bound.on_faults`; what was to be done on a machine that failed is no longer."""
+        """See `Bound.on_faults`; a machine that failed has no work left."""
         self.free_at[failed] = self.run.engine.now
         super().on_faults(failed, back)
 
     def grounds(self, application: int, tasks: Integers, now: int) -> float:
-        """See `Bound.grounds`: s until the last of them ends."""
+        """See `Bound.grounds`: the time until the last of the tasks ends, s."""
         return int(self.free_at[tasks > 0].max() - now) / NS
 
     @abstractmethod
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        """How many of `count` tasks each machine of `speeds` (Mflop/s) gets, at `now`; changes `free_at`."""
+        """Return how many of `count` tasks each machine (`speeds`, Mflop/s) gets at `now`; set `free_at`."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
@@ -151,7 +151,7 @@ class Timed(Bound):
 
 
 class EarliestEnd(Timed):
-    """Each task goes to the machine that would end it first."""
+    """Binds each task to the machine that would end it first."""
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
         """See `Timed.bind`."""

@@ -1,12 +1,12 @@
-"""Centralized baselines: schedulers that know the whole grid at every instant and talk for nothing.
+"""Centralized baselines: schedulers that know the whole grid at every instant, without messages.
 
-They are what a decentralized scheduler is measured against, so nothing is charged to them: information is
-perfect, decisions take effect at once, no message is sent and the traffic ledger stays empty.
+Decentralized schedulers are compared with them, so nothing is charged to them: information is perfect,
+decisions take effect at once, no message is sent and the traffic accounting stays empty.
 
-A start that falls on the instant of a release or a failure is decided after all of that instant.
+A start that falls on the instant of a release or a failure is decided after everything else at that instant.
 
-Where machines fail, what one of them loses is known at once and done again; until a machine is back, it gets
-nothing.  Nothing is decided beyond the next failure, and while nobody is up everything waits.
+Where machines fail, lost tasks are known at once and done again, and a machine gets nothing until it has
+recovered.  Nothing is decided beyond the next failure, and while no machine is up all tasks wait.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from gridsim.support.clock import NEVER, NS
 
 
 class MinCent(Scheduler, frozen=True, kw_only=True):
-    """Centralized minimum of the maximum stretch, online: the future is unknown, the present known exactly.
+    """Centralized online minimum of the maximum stretch: the present is known exactly, the future is not.
 
-    mode : ``"replan"``: at each release, the minimum stretch S at which the platform, taken as one machine
-        of its aggregate speed, completes all tasks that have not started, once it is through with those
-        that have; a machine that becomes free takes a task of the application with the earliest deadline
-        release + S * size.  The reference that others are measured by: on a loaded platform within 0.5 % of
-        the lower bound; on a mostly idle one a slow machine that is free takes a task which a fast one,
-        busy for a moment, would have ended earlier.
+    mode : ``"replan"``: at each release it computes the minimum stretch S at which the platform, taken as one
+        machine of its aggregate speed, completes all tasks that have not started after those that have.  A
+        machine that becomes free takes a task of the application with the earliest deadline release + S *
+        size.  Other schedulers are compared with this mode.  On a loaded platform it is within 0.5 % of the
+        lower bound; on a mostly idle one a slow machine that is free takes a task which a fast one, busy for
+        a moment, would have ended earlier.
         ``"once"``: at its release an application's tasks are bound to machines for good, at the smallest S
-        at which the machines' exact availabilities have room for them, in proportion to these; each
+        at which the machines' exact availabilities have room for them, in proportion to that room; each
         machine runs EDF at its own minimum stretch.  Table ``requests`` has the S of each application
         (``promised``, s/Mflop).
 
-    Where machines fail: ``"replan"`` computes S anew at each change, for the machines that are up; ``"once"``
-    binds what was lost like a new application of that many tasks, with its first release and size, and has a
-    further row in ``requests``.
+    Where machines fail, ``"replan"`` computes S anew at each change, for the machines that are up.
+    ``"once"`` binds lost tasks like a new application of that many tasks, with the first release and size,
+    and adds a row to ``requests``.
 
     A running task is never preempted.  Of several free machines the fastest goes first, then the lowest id.
-    Perfect information, no latency, no messages.
+    Information is perfect, and there are no latency and no messages.
     """
 
     name: ClassVar[str] = "mincent"
@@ -76,13 +76,13 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     """Centralized first come, first served, in order of release and then of index.
 
     mode : ``"ect"``: at its release each task of an application is bound to the machine that would end it
-        first (ties: the lowest id); ``"pull"``: one list for all, of which a machine that becomes free takes
-        the head (the fastest of several free machines goes first, then the lowest id); ``"random"``: each
-        task is bound to a machine drawn uniformly, from the stream ``fcfs-random``.  Bound tasks run in the
-        order in which they were bound.  What was lost goes back into the list, at the place of its
-        application, or is bound again at once to machines that are up.
+        first (ties: the lowest id); ``"pull"``: tasks wait in one list, and a machine that becomes free takes
+        its head (the fastest of several free machines goes first, then the lowest id); ``"random"``: each
+        task is bound to a machine drawn uniformly, from the random stream ``fcfs-random``.  Bound tasks run
+        in the order in which they were bound.  Lost tasks go back into the list, at the place of their
+        application, or are bound again at once to machines that are up.
 
-    Perfect information, no latency, no messages.
+    Information is perfect, and there are no latency and no messages.
     """
 
     name: ClassVar[str] = "fcfs"
@@ -115,17 +115,17 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return EarliestEnd(run) if self.mode == "ect" else Uniform(run)
 
 
-# -- one list, machines pull ----------------------------------------------------------------------------
+# -- one list, from which machines pull -----------------------------------------------------------------
 
 
 class Pull(Policy):
-    """Unstarted tasks wait in one list, in the order of `order`.
+    """Keeps unstarted tasks in one list, in the order that `order` gives.
 
     Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
     that waited in the list at a release or a failure.
 
-    Where machines fail, it is a source of the engine: it starts what is due up to the engine's next instant,
-    and ends the run with the last task.
+    Where machines fail, the policy is a source of the engine: it starts the tasks that are due up to the
+    engine's next instant, and ends the run with the last task.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -135,7 +135,7 @@ class Pull(Policy):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
-        self.lost: list[tuple[int, int]] = []  # machine, and when it failed, of tasks that were cut off
+        self.lost: list[tuple[int, int]] = []  # machine and ns of each failure that cut off a task
         self.left = np.zeros(len(run.applications), np.int64)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
         self.unreleased = len(run.applications)
@@ -145,14 +145,14 @@ class Pull(Policy):
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Start what was due before now; what is new goes into the list."""
+        """Start the tasks that were due before now, and put the new ones into the list."""
         self._advance(self.run.engine.now)
         self.left[applications] = self.run.applications.tasks[applications]
         self.unreleased -= len(applications)
         self._changed()
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Start what was due before now; what is lost goes into the list again."""
+        """Start the tasks that were due before now, and put lost ones back into the list."""
         now = self.run.engine.now
         self._advance(now)
         machines, lost = self.queue.fail(failed, now)
@@ -168,7 +168,7 @@ class Pull(Policy):
         self._order = None
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the end of the last task is the end of the run."""
+        """See `gridsim.engine.Source`: the run ends when the last task ends."""
         self._advance(limit)
         if self.unreleased or self.left.any():
             return NEVER
@@ -189,11 +189,11 @@ class Pull(Policy):
         self.queue.run(until, self._order, self.left, self.run.applications.task_size)
 
     def order(self, waiting: Integers) -> Integers:
-        """The applications `waiting` (ascending) in the order in which they go, from `queue.now` on."""
+        """Return the applications `waiting` (ascending) in the order in which they go from `queue.now` on."""
         return waiting
 
     def note(self, log: Decisions, order: Integers) -> None:
-        """The applications that wait have been brought into this order."""
+        """Record that the waiting applications have been brought into this order."""
         before = np.cumsum(self.left[order]) - self.left[order]
         self._note(log, "listed", order, before)
 
@@ -211,7 +211,7 @@ class Pull(Policy):
         )
 
     def finish(self) -> Outcome:
-        """Start everything that is left, and report."""
+        """Start all tasks that are left, and return the outcome."""
         self._advance(NEVER)
         totals, no_queues = self.queue.totals(), np.zeros(len(self.run.speeds), np.int64)
         applications = ("first_start", "finish", "completed", "nodes_used")
@@ -230,21 +230,21 @@ class Pull(Policy):
         completed = np.ones_like(machine)
         for u, at in self.lost:
             low, high = np.searchsorted(machine, (u, u + 1))
-            k = low + np.searchsorted(start[low:high], at) - 1  # the last that had started
+            k = low + np.searchsorted(start[low:high], at) - 1  # the last task that had started
             end[k], completed[k] = at, 0
         columns = machine, application, np.ones_like(machine), start, end, completed
         return dict(zip(SCHEDULE, columns, strict=True))
 
 
 class Replan(Pull):
-    """The list is in order of deadline at the minimum stretch, anew after each release or failure."""
+    """Orders the list by deadline at the minimum stretch, anew after each release or failure."""
 
     STATE = (*Pull.STATE, "aggregate_speed")
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.aggregate_speed = math.fsum(run.speeds)  # of who is up
-        self.stretch = math.nan  # of the order in hand
+        self.aggregate_speed = math.fsum(run.speeds)  # of the machines that are up
+        self.stretch = math.nan  # of the current order
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `Pull.on_faults`."""
@@ -252,7 +252,7 @@ class Replan(Pull):
         self.aggregate_speed = math.fsum(self.run.speeds[self.run.up])
 
     def order(self, waiting: Integers) -> Integers:
-        """By deadline at the exact minimum stretch of what has not started; ties by index."""
+        """Return them by deadline at the exact minimum stretch of unstarted tasks; ties by index."""
         if not (len(waiting) and self.aggregate_speed):
             return waiting
         now, applications = self.queue.now, self.run.applications
@@ -277,7 +277,7 @@ class Replan(Pull):
 
 
 class Uniform(Bound):
-    """Each task goes to any machine that is up with equal chance."""
+    """Binds each task to a machine drawn uniformly from those that are up."""
 
     STATE = (*Bound.STATE, "chance")
     action = "drawn"
@@ -293,5 +293,5 @@ class Uniform(Bound):
         return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
 
     def grounds(self, application: int, tasks: Integers, now: int) -> float:
-        """See `Bound.grounds`: none."""
+        """See `Bound.grounds`: nan, as there is no such value."""
         return math.nan

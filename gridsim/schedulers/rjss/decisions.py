@@ -1,4 +1,4 @@
-"""What RJSS and its rivals note of their decisions, from the log of `gridcore.random_walk.walk`."""
+"""Records the decisions of RJSS and its rivals, from the log of `gridcore.random_walk.walk`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CAUSES = {SLOW: "slow", OWN: "own", OTHERS: "others"}
 
 
 class Walked(Protocol):
-    """The policy of a run that is over, as far as its notes need it."""
+    """The policy of a finished run, as far as `note_walks` needs it."""
 
     run: Run
     walks: JobWalks
@@ -46,9 +46,9 @@ class Walked(Protocol):
 
 
 class Heard:
-    """The rows of a log, with what they come to.
+    """The rows of a log, with the job and the nodes of each row and the turnarounds that it implies.
 
-    looks : the columns of `gridcore.random_walk.walk.JobWalks.looks`.
+    of : policy of the finished run.  looks : columns of `gridcore.random_walk.walk.JobWalks.looks`.
     """
 
     def __init__(self, of: Walked, looks: dict[str, Integers]) -> None:
@@ -62,16 +62,16 @@ class Heard:
         self.work = applications.sizes()[self.job]
         data = np.zeros(len(applications)) if applications.data is None else applications.data
         carried = np.rint(data[self.application] / network.bandwidth * 1e9).astype(np.int64)
-        #: ns that the job takes to another machine.
+        #: ns that each job takes to travel to another machine.
         self.way = nanoseconds(network.latency) + carried
 
     def at_home(self) -> Integers:
-        """ns until the job would be back at its own node, as `gridcore.random_walk.walk` says."""
+        """Return the ns until the job would be done at home, as `gridcore.random_walk.walk` computes it."""
         waits: Integers = np.maximum(0, self.looks["home_free"] - self.looks["heard"])
         return waits if self.of.printed else waits + self._lasts(self.home)
 
     def there(self, free: Integers) -> Integers:
-        """ns until it would be back from a node that is `free`."""
+        """Return the ns until the result would be back from the node asked, if that is free at `free` ns."""
         waits: Integers = np.maximum(0, free - (self.looks["heard"] + self.way))
         return waits + self.way if self.of.printed else waits + self._lasts(self.node) + 2 * self.way
 
@@ -80,7 +80,7 @@ class Heard:
 
 
 def note_walks(decisions: Decisions, of: Walked) -> None:
-    """Note what the log of a run that is over has; what it had no room for is counted."""
+    """Record the decisions in the log of a finished run, and count those for which the log had no room."""
     heard = Heard(of, of.walks.looks())
     looks, speeds = heard.looks, of.run.speeds
     verdict, home, saw = looks["verdict"], heard.at_home() / NS, heard.there(looks["free"]) / NS
@@ -112,7 +112,7 @@ def note_walks(decisions: Decisions, of: Walked) -> None:
     }
     if fastest:
         _of_speed(said, action == "fastest", speeds[heard.node], speeds[heard.home])
-    # a second row for those that are passed over, after the first
+    # a node that was passed over gets a second row, right after the first, which says why
     again = np.repeat(np.arange(len(action)), 1 + np.isin(verdict, list(_CAUSES)))
     said = {name: column[again] for name, column in said.items()}
     second = np.append(False, again[1:] == again[:-1])
@@ -129,7 +129,7 @@ def note_walks(decisions: Decisions, of: Walked) -> None:
 
 
 def _asked(looks: dict[str, Integers], nodes: int) -> Integers:
-    """ns when each node was asked; of the end of a search, the one to which the job goes."""
+    """Return when each node was asked, ns; for a job that moves, when the node that it moves to was."""
     asked = looks["asked"].copy()
     moves = looks["verdict"] == MOVES
     key = looks["job"] * nodes + looks["node"]
@@ -140,15 +140,15 @@ def _asked(looks: dict[str, Integers], nodes: int) -> Integers:
 
 
 def _of_speed(said: dict[str, NDArray[Any]], rows: NDArray[np.bool_], speed: Floats, limit: Floats) -> None:
-    """What is compared in these rows are speeds, which do not change."""
+    """Set the values compared in these rows to speeds; true values are the same, as speeds do not change."""
     for name, column in (("saw", speed), ("limit", limit), ("true", speed)):
         said[name][rows] = column[rows]
 
 
 def _expected(of: Walked, heard: Heard, cause: int) -> tuple[Floats, float]:
-    """What held nodes back, as `gridcore.random_walk.walk` has it, and what it must be below."""
+    """Return what ruled nodes out, as in `gridcore.random_walk.walk`, and the threshold it must be below."""
     seconds, elapsed, count = heard.way / 1e9, heard.looks["asked"] / 1e9, heard.looks["count"]
-    # at time 0 a rate is infinite, and what it makes in no time is not a number
+    # at time 0 a rate is infinite, and its product with a time of 0 is nan
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(count > 0, count / elapsed, 0.0)
         if cause == OTHERS:

@@ -1,4 +1,4 @@
-"""What RJSS and its rivals do while they run: `gridcore.random_walk.walk` at work, and what comes out."""
+"""The policy of RJSS and its rivals: runs `gridcore.random_walk.walk` and reports the outcome."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 
-#: s to ask a node and hear from it, or as long as the network takes.
+#: s to ask a node and hear from it; "network": as long as the network takes for that.
 ProbeLatency = float | Literal["network"]
-#: s that a search may take; the clock holds 2**61 ns.
+#: Longest time that a search may take, s; the clock holds 2**61 ns.
 LONGEST_SEARCH = 2e9
 _KINDS = ("probe", "load", "job", "result")
 
 
 class Walking(Policy):
-    """Every task is a job that may move when it is released.
+    """Runs every task as a job that may move to another node when it is released.
 
-    name : of the scheduler, for what is refused.
-    probes : nodes that it asks, at most.  degree : of the overlay on which it walks, None for independent
-        draws.
-    queued, pick, rule, local_threshold, remote_threshold, min_speed, printed : of
+    name : name of the scheduler, for error messages.
+    probes : nodes that are asked about a job, at most.
+    degree : degree of the overlay on which probes walk; None: nodes are drawn independently.
+    queued, pick, rule, local_threshold, remote_threshold, min_speed, printed : as in
         `gridcore.JobWalks`.
 
-    ScenarioError where a search would take more than `LONGEST_SEARCH`.
+    Raises ScenarioError where a search would take more than `LONGEST_SEARCH`.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("walks",)
@@ -62,10 +62,10 @@ class Walking(Policy):
         self.min_speed = min_speed
         applications, network = run.applications, run.network
         self.probes, single = probes, bool((applications.tasks == 1).all())
-        #: Of each job its application; None where they are the same.
+        #: Application of each job; None where every application is one job, so that the numbers are equal.
         self.application = None if single else np.repeat(np.arange(len(applications)), applications.tasks)
         data = np.zeros(len(applications), np.int64) if applications.data is None else applications.data
-        # jobs and results are of any size: what a kind declares is the largest
+        # jobs and results vary in size: their kinds declare the largest
         for priority, (kind, nbytes) in enumerate(
             zip(_KINDS, (packet, packet, *(2 * (int(data.max()),))), strict=True)
         ):
@@ -120,16 +120,16 @@ class Walking(Policy):
         raise AssertionError("the kernel reads releases itself")
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: nobody must ever be told."""
+        """Run the kernel up to `limit` ns; see `gridsim.engine.Source`.  No instant ever needs a handler."""
         return self.walks.advance(limit)
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
+        """Do nothing, as nothing is ever due; see `gridsim.engine.Source`."""
 
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Let all come back, and report."""
+        """Run until all results are back, and return the outcome."""
         self.walks.advance(NEVER)
         self.walks.settle()
         if self.run.decisions is not None:
@@ -174,7 +174,7 @@ class Walking(Policy):
         }
 
     def _schedule(self, jobs: dict[str, NDArray[Any]], which: Integers) -> dict[str, Integers]:
-        """Tasks of an application that run on a machine without a gap are one row; see `Outcome.schedule`."""
+        """Return `Outcome.schedule`; a row has tasks of an application that run without a gap on a node."""
         order = np.lexsort((jobs["start"], jobs["machine"]))
         machine, application = jobs["machine"][order].astype(np.int64), which[order]
         start, end = jobs["start"][order], jobs["end"][order]
@@ -188,7 +188,7 @@ class Walking(Policy):
         return dict(zip(SCHEDULE, columns, strict=True))
 
     def _arrivals(self, jobs: dict[str, NDArray[Any]], which: Integers) -> dict[str, Integers]:
-        """In the order in which they came; on a machine that is the order in which they start."""
+        """Return `Outcome.arrivals` in order of arrival; on each machine, jobs start in this order."""
         order = np.lexsort((jobs["start"], jobs["arrived"]))
         machine = jobs["machine"][order].astype(np.int64)
         columns = machine, which[order], np.ones_like(machine), jobs["arrived"][order]

@@ -1,8 +1,8 @@
 """RJSS and its rivals: a job that is released at a node may go to another one, found by random probes.
 
-After the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose section 6.1 has
-the algorithm, and the two that it is compared with.  What they do while they run is in
-`gridsim.schedulers.rjss.policy`.
+After the paper on the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose
+section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  Their common policy
+is in `gridsim.schedulers.rjss.policy`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Threshold = Annotated[float, Limits(low=0, finite=False)]
 
 
 class _Walker(Scheduler, frozen=True, kw_only=True):
-    """What RJSS and its rivals have in common."""
+    """Base class of RJSS and its rivals."""
 
     decentralized: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
 
 
 class _Prober(_Walker, frozen=True, kw_only=True):
-    """Parameters of those who ask other nodes."""
+    """Parameters of the schedulers whose nodes ask other nodes."""
 
     k: Annotated[float, Limits(low=0, high=1)] = 0.1
     probe_latency: ProbeLatency = 0.0
@@ -75,7 +75,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """Only where probes take as long as messages; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return whether probes take as long as messages; see `gridsim.scheduling.contract.Scheduler`."""
         return self.probe_latency == "network"
 
     def _probes(self, run: Run) -> int:
@@ -83,37 +83,38 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
 
 class Rjss(_Prober, frozen=True, kw_only=True):
-    """Reliable node job scheduling strategy: a job goes to the first node asked that would be done with it
-    earlier.
+    """Reliable node job scheduling strategy: a job moves to the first node asked that would finish it sooner.
 
-    When a job is released, its node asks others, drawn at random, one after the other.  It moves to the first
-    one where its turnaround (waiting there when it arrives, execution, and both ways) is less than at home,
-    if
+    When a job is released, its node asks other nodes, drawn at random, one after the other.  The job moves to
+    the first node where its turnaround (waiting there when it arrives, execution, and both ways) is less than
+    at home, provided that
 
-    - the probability that the other node has a job of its own while this one is on its way is below
+    - the probability that the other node gets a job of its own while this one is on its way is below
       `local_threshold`, and
-    - the expected number of jobs that come there from others meanwhile is below `remote_threshold`;
+    - the expected number of jobs that arrive there from other nodes meanwhile is below `remote_threshold`.
 
-    after ``ceil(k * nodes)`` nodes without one it stays.  Nodes run what came first, first, without
-    preemption. Results go back to the job's own node.
+    If none of ``ceil(k * nodes)`` nodes qualifies, the job stays.  Nodes run jobs first come, first served,
+    without preemption.  Results go back to the job's own node.
 
     k : share of the nodes that are asked, at most.
-    rule : how that probability is told from the x = rate * latency jobs expected: ``"exactly-one"``: x
-        exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1 - exp(-x), as meant;
-        ``"none"``: neither condition holds anything back.  The rate is the workload's, or else what was
-        observed at the node so far.
-    local_threshold, remote_threshold : of the two conditions.
-    pick : ``"first"`` node that is good enough, or ``"best"`` of all k.
-    turnaround : ``"complete"``, or ``"printed"``: waiting and one way there against waiting at home.
-    probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  What is
-        heard is what was half of that before.  0: no time at all.
+    rule : how the probability of the first condition is computed from x = rate * latency, the number of jobs
+        expected: ``"exactly-one"``: x exp(-x), as printed, which is never above 1 / e;
+        ``"at-least-one"``: 1 - exp(-x), as meant; ``"none"``: neither condition applies.  The rate is the
+        one that the workload states, or else the one observed at the node so far.
+    local_threshold, remote_threshold : thresholds of the two conditions.
+    pick : ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.
+    turnaround : what is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way
+        there with waiting at home.
+    probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer
+        is half of that old when it arrives.  0: no time at all.
     dispatcher : what a node does while it asks others about a job, where that takes time.  ``"queue"``: other
-        jobs that are released there and results of jobs that have run there wait until it is done, in one
-        queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: it asks about all its jobs at
-        once, and results leave when the jobs have run.  Jobs that come from other nodes never wait for it.
-    load_packet : bytes of a question, and of its answer.  Counted, but not held up at interfaces.
+        jobs that are released there, and results of jobs that have run there, wait until the search is over,
+        in one queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: the node asks about all
+        its jobs at once, and results leave when the jobs have run.  Jobs that come from other nodes never
+        wait for the dispatcher.
+    load_packet : bytes of a question, and of its answer.  Counted as traffic, but not held up at interfaces.
     overlay : None: nodes are drawn uniformly, each at most once; a number: the question walks over a random
-        overlay of this degree, where a node that was asked before is only passed.
+        overlay of this degree, and passes through a node that was asked before without asking it again.
     """
 
     name: ClassVar[str] = "rjss"
@@ -143,16 +144,16 @@ class Rjss(_Prober, frozen=True, kw_only=True):
 
 
 class ResourceExclusion(_Prober, frozen=True, kw_only=True):
-    """Resource exclusion (RE): slow nodes are left out, and of the others asked the best one is taken.
+    """Resource exclusion (RE): slow nodes are left out, and the best of the other nodes asked is chosen.
 
-    The RJSS paper only names its rival and says that it chooses "the high speed nodes"; both readings are
+    The RJSS paper only names this rival and says that it chooses "the high speed nodes"; both readings are
     inferred (after Kondo et al., "Resource management for rapid application turnaround on enterprise desktop
     grids").
 
-    reading : ``"completion"``: of the nodes asked that are not slower than `min_speed` the one of the least
-        turnaround, if that is less than at home; ``"fastest"``: the fastest one asked if it is faster than
-        the job's own, whatever its queue.
-    min_speed : Mflop/s; None: the mean of all nodes, which they know when the run begins.
+    reading : where a job goes.  ``"completion"``: of the nodes asked that are not slower than `min_speed`, to
+        the one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node
+        asked, whatever its queue, if that is faster than the job's own node.
+    min_speed : Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
     k, probe_latency, dispatcher, load_packet, overlay : as in `Rjss`.
     """
 
@@ -162,7 +163,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     min_speed: Annotated[float, Limits(low=0, unit="Mflop/s")] | None = None
 
     def explicit(self, speeds: Floats, applications: Applications) -> ResourceExclusion:
-        """With the mean speed spelled out; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return this scheduler with `min_speed` filled in; see `gridsim.scheduling.contract.Scheduler`."""
         if self.min_speed is not None:
             return self
         mean = math.fsum(speeds.tolist()) / len(speeds)

@@ -1,1 +1,1 @@
-"""Four methods to search for idle hosts."""
+"""Four decentralized methods to search for idle hosts."""

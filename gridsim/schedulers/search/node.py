@@ -1,7 +1,7 @@
-"""What every method of searching for idle hosts has: a machine as a client that needs hosts, and as a host.
+"""The node that all methods of searching for idle hosts share: a machine is a client and a host at once.
 
 After D. Zhou and V. Lo, "Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer
-system" (CCGrid 2004).  Only how a client asks differs from method to method (`SearchNode.ask`).
+system" (CCGrid 2004).  Methods differ in how a client asks for hosts (`SearchNode.ask`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from gridsim.results.decisions import Words
 from gridsim.scheduling.local.oracle import Truth, TruthOf
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View
 
-#: A header, and 8 bytes a field.
+#: Bytes of a message's header; each field takes 8 more.
 _HEADER = 64
 
 
 def small(**fields: type) -> Message:
-    """A message of a header and its fields."""
+    """Return a kind of message that has a header and these fields, and moves no tasks."""
     return Message(_HEADER + 8 * len(fields), moves_tasks=False, **fields)
 
 
-#: What clients and hosts say to each other, whatever the method; tasks and profiles are longer.
+#: Messages between clients and hosts in every method; tasks and profiles are longer than the others.
 COMMON = {
     "hello": small(),
     "offer": small(),
@@ -51,19 +51,19 @@ WORDS: Words = {
 
 
 def hosts_for(truth: Truth, node: int, machine: int) -> float:
-    """How many hosts the search of `node` has found, and how many others are free now."""
+    """Return how many hosts the search of `node` has found, plus how many other machines are free now."""
     others = (u for u in range(truth.machines) if u != node and truth.up(u))
     return float(search_node(truth, node).found + sum(search_node(truth, u).free for u in others))
 
 
 def free_for(truth: Truth, node: int, machine: int) -> tuple[float, float]:
-    """Whether `machine` is still free for `node`, and how long ago it said so (s)."""
+    """Return whether `machine` is still free for `node` (1 or 0), and how long ago it offered itself (s)."""
     host = search_node(truth, machine)
     return float(not host.busy and host.promised in (NOBODY, node)), truth.now - host.offered
 
 
 def search_node(truth: Truth, machine: int) -> SearchNode:
-    """The node of a machine."""
+    """Return the node of a machine."""
     node = truth.memory(machine)
     assert isinstance(node, SearchNode)
     return node
@@ -71,57 +71,58 @@ def search_node(truth: Truth, machine: int) -> SearchNode:
 
 TRUTHS: dict[str, TruthOf] = {"asked": hosts_for, "paused": hosts_for, "sent": free_for}
 
-#: A client that finds nobody waits twice as long each time, up to so many times `retry`.
+#: A client that finds no host doubles its pause each time, up to this many times `retry`.
 LONGEST_PAUSE = 16.0
 NOBODY = -1
 
 
 class SearchNode(LocalPolicy, ABC):
-    """One machine.
+    """One machine, which searches for hosts as a client and runs tasks of others as a host.
 
-    When it joins it says hello to the neighbours that it was given.  Links are mutual: who says hello, or
-    sends what goes from neighbour to neighbour, is a neighbour from then on.
+    When it joins, it says hello to the neighbours that it was given.  Links are mutual: a machine that says
+    hello, or sends a message that goes from neighbour to neighbour, is a neighbour from then on.
 
-    As a host it takes one task at a time.  It is free if it runs none and is promised to nobody; asked by a
-    client it then offers itself, and is promised to it until a task comes, the client dismisses it, or
-    `promise` s are over.  A task that comes when it is not free for its sender goes back.
+    As a host it takes one task at a time.  It is free if it runs no task and is promised to no client.  When
+    a client asks a free host, the host offers itself and is promised to that client until a task comes, the
+    client dismisses it, or `promise` s have passed.  A host that is not free for the sender of a task sends
+    the task back.
 
     As a client it has a list of tasks that need a host, oldest first.  Its own machine takes one whenever it
-    is free.  For the others it searches, in rounds: it asks somebody and waits a while for offers.  Each host
-    that offers itself gets the oldest task, and is dismissed if none is left.  When there is nobody more to
-    ask, it pauses and begins anew: after `retry` s (times 0.5..1.5, at random), and after twice as long each
-    time that a search finds nobody.
+    is free.  For the others it searches in rounds: it asks other machines and waits a while for offers.  Each
+    host that offers itself gets the oldest task, or is dismissed if none is left.  When there is no machine
+    left to ask, the client pauses and then begins a new search.  The pause is `retry` s (times 0.5..1.5, at
+    random), and twice as long each time that a search finds no host.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.busy, self.promised, self.offered = False, NOBODY, 0.0  # when it did so last, s
+        self.busy, self.promised, self.offered = False, NOBODY, 0.0  # time of the last offer, s
         self.waiting: list[list[Any]] = []  # [application, tasks, needed since]
         self.state = ""  # or "searching", "pausing"
-        self.number = 0  # of the newest round
+        self.number = 0  # number of the newest round
         self.pause = parameters.retry
         self.began, self.wanted, self.found, self.rounds, self.lately = 0.0, 0, 0, 0, 0
         self.links: dict[int, None] = {}  # neighbours
-        self.seen: dict[int, int] = {}  # newest flood of each origin
+        self.seen: dict[int, int] = {}  # number of the newest flood of each origin
 
-    # -- what the methods say -------------------------------------------------------------------------------
+    # -- what a method defines -------------------------------------------------------------------------------
 
     @abstractmethod
     def ask(self, view: View) -> float | None:
-        """Ask somebody of this round (``self.rounds``, from 0); for how many s to wait for offers.
+        """Ask machines in this round (``self.rounds``, from 0); return for how many s to wait for offers.
 
-        None if there is nobody more to ask.
+        Returns None if there is no machine left to ask.
         """
 
     @abstractmethod
     def hear(self, view: View, message: Any) -> None:
-        """A message that only this method has."""
+        """Handle a message of a kind that only this method has."""
 
     def on_free(self, view: View) -> None:
-        """This machine has become free."""
+        """Called when this machine has become free."""
 
     def on_join(self, view: View) -> None:
-        """It has joined, and the neighbours have had time to say hello."""
+        """Called when this machine has joined and its neighbours have had time to say hello."""
 
     # -- the client -----------------------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class SearchNode(LocalPolicy, ABC):
         self.need([application.number, tasks, view.now], len(self.waiting), view)
 
     def need(self, entry: list[Any], place: int, view: View) -> None:
-        """A further entry of the list."""
+        """Insert an entry into the list of tasks, and begin a search if none is under way."""
         self.waiting.insert(place, entry)
         self.use_own(view)
         if self.waiting and not self.state:
@@ -145,11 +146,11 @@ class SearchNode(LocalPolicy, ABC):
 
     @property
     def missing(self) -> int:
-        """Tasks that need a host."""
+        """The number of tasks that need a host."""
         return sum(tasks for _, tasks, _ in self.waiting)
 
     def use_own(self, view: View) -> None:
-        """The oldest task runs here, if this machine is free."""
+        """Run the oldest task here, if this machine is free."""
         if self.waiting and self.free:
             self.busy = True
             missing = self.missing
@@ -158,7 +159,7 @@ class SearchNode(LocalPolicy, ABC):
             view.enqueue(application, 1)
 
     def give(self, view: View, host: int) -> int:
-        """Take the oldest task off the list, for `host`; its application."""
+        """Take the oldest task off the list for `host`, and return its application."""
         entry = self.waiting[0]
         entry[1] -= 1
         if not entry[1]:
@@ -169,14 +170,14 @@ class SearchNode(LocalPolicy, ABC):
         return int(entry[0])
 
     def begin(self, view: View) -> None:
-        """A new search."""
+        """Begin a new search."""
         self.state, self.began, self.wanted = "searching", view.now, self.missing
         self.found = self.rounds = self.lately = 0
         self.go_on(view)
 
     def go_on(self, view: View) -> None:
-        """The next round, or a pause."""
-        # by the clock, so that it is the newest even after the client failed and forgot the numbers before
+        """Begin the next round, or pause if there is no machine left to ask."""
+        # taken from the clock, so that it is the newest even if the client failed and forgot earlier numbers
         self.number = max(self.number + 1, round(view.now * 1e6))
         wait = self.ask(view)
         for application, tasks, _ in self.waiting:
@@ -194,7 +195,7 @@ class SearchNode(LocalPolicy, ABC):
         self.pause = min(2.0 * self.pause, LONGEST_PAUSE * self.parameters.retry)
 
     def end(self, view: View) -> None:
-        """The search is over, or the pause."""
+        """End the search or the pause."""
         if self.state == "searching":
             view.cancel("round")
             view.note(
@@ -213,7 +214,7 @@ class SearchNode(LocalPolicy, ABC):
         self.state = ""
 
     def on_offer(self, view: View, host: int) -> None:
-        """A host offers itself; late ones are as good."""
+        """Give the oldest task to a host that offers itself, or dismiss it; late offers count as well."""
         if not self.waiting:
             view.send(host, "dismiss")
             return
@@ -230,7 +231,7 @@ class SearchNode(LocalPolicy, ABC):
         return not self.busy and self.promised == NOBODY
 
     def offer(self, view: View, client: int) -> bool:
-        """Offer this machine, if it is free."""
+        """Offer this machine to a client if it is free; return whether it did so."""
         if not self.free or client == view.node:
             return False
         self.promised, self.offered = client, view.now
@@ -239,7 +240,7 @@ class SearchNode(LocalPolicy, ABC):
         return True
 
     def on_task(self, view: View, message: Any) -> None:
-        """A task to run, or to send back."""
+        """Run a task that has come, or send it back."""
         if self.busy or self.promised not in (NOBODY, message.sender):
             view.decide("refused", message.application, machine=message.sender, tasks=message.tasks)
             view.send(message.sender, "back", application=message.application, tasks=message.tasks)
@@ -249,17 +250,17 @@ class SearchNode(LocalPolicy, ABC):
         view.enqueue(message.application, message.tasks)
 
     def keep_promise(self, view: View) -> None:
-        """This machine is promised to nobody any more."""
+        """End the promise of this machine to a client."""
         self.promised = NOBODY
         view.cancel("promise")
 
     def become_free(self, view: View) -> None:
-        """This machine may have become free: for an own task, or for others."""
+        """Run an own task if this machine has become free, or let others use it (`on_free`)."""
         self.use_own(view)
         if self.free:
             self.on_free(view)
 
-    # -- what comes -----------------------------------------------------------------------------------------
+    # -- messages and timers --------------------------------------------------------------------------------
 
     def on_message(self, view: View, message: Any) -> None:
         """See `LocalPolicy`."""
@@ -270,7 +271,7 @@ class SearchNode(LocalPolicy, ABC):
             self.on_offer(view, message.sender)
         elif kind == "task":
             self.on_task(view, message)
-        elif kind == "back":  # the oldest again
+        elif kind == "back":  # it is the oldest task again
             view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
             self.need([message.application, message.tasks, view.now], 0, view)
         elif kind == "dismiss":
@@ -300,14 +301,14 @@ class SearchNode(LocalPolicy, ABC):
     # -- floods ---------------------------------------------------------------------------------------------
 
     def flood(self, view: View, kind: str, hops: int, origin: int, number: int, sender: int) -> None:
-        """Tell all neighbours but the sender, who tell theirs, up to `hops` hops from here."""
+        """Send a flood to neighbours except its sender and origin; they pass it on, up to `hops` hops."""
         self.seen[origin] = number
         for to in self.links:
             if to != sender and to != origin:
                 view.send(to, kind, origin=origin, number=number, hops=hops - 1)
 
     def fresh(self, view: View, message: Any) -> bool:
-        """Whether a flood has come for the first time; then it goes on."""
+        """Return whether a flood has come for the first time, and pass it on if so."""
         origin, number, hops = message.origin, message.number, message.hops
         self.links[message.sender] = None
         if origin == view.node or self.seen.get(origin, -1) >= number:
@@ -319,7 +320,7 @@ class SearchNode(LocalPolicy, ABC):
 
 
 class RingNode(SearchNode):
-    """Asks all within 1, 2, ... hops."""
+    """Asks all machines within 1, 2, ... hops."""
 
     def ask(self, view: View) -> float | None:
         """See `SearchNode`."""
@@ -336,7 +337,7 @@ class RingNode(SearchNode):
 
 
 class WalkNode(SearchNode):
-    """Sends walkers, which look for some of the hosts each; again as long as they find somebody."""
+    """Sends walkers, each of which looks for a share of the hosts, again as long as they find any host."""
 
     def ask(self, view: View) -> float | None:
         """See `SearchNode`."""
@@ -361,12 +362,12 @@ class WalkNode(SearchNode):
 
 
 class AdvertisingNode(SearchNode):
-    """Tells others that it is there when it joins, and asks those that it was told of."""
+    """Advertises itself when it joins, and asks the machines whose advertisements it has received."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.cache: dict[int, None] = {}
-        self.asked: dict[int, None] = {}  # in this search
+        self.asked: dict[int, None] = {}  # machines asked in this search
 
     def on_join(self, view: View) -> None:
         """See `SearchNode`."""

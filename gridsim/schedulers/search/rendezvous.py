@@ -10,45 +10,45 @@ from gridsim.scheduling.local.policy import View
 
 
 class RendezvousNode(SearchNode):
-    """Tells the nearest rendezvous point that it is free, and asks the points that it knows, nearest first.
+    """Registers with the nearest rendezvous point when it is free, and asks known points for hosts.
 
-    Points.  When a machine joins, it becomes a point with the probability `share`, and tells all within
-    `scope` hops of it.  Who is asked as a point is one, even if it failed and has forgotten that.
-    The nearest point is the one of the fewest hops, the lowest number where they are as many.
+    When a machine joins, it becomes a point with the probability `share`, and announces that to all machines
+    within `scope` hops.  A machine that is asked as a point acts as one, even if it failed and has forgotten
+    that it was one.  The nearest point is the one with the fewest hops; ties: the lowest number.
 
-    A free host is noted at the nearest point, which acknowledges it; and again each `refresh` s as long as
-    it is free.  Points that do not answer are passed over until something comes from them.  Who knows no
-    other point asks its neighbours for theirs, and becomes one if they know none either.
+    A free host registers with the nearest point, which acknowledges it, and registers again every `refresh` s
+    as long as it is free.  Points that do not answer are passed over until a message comes from them.  A
+    machine that knows no other point asks its neighbours for theirs, and becomes a point if they know none.
 
-    A client tells a point how many hosts it wants.  The point strikes off so many of its list, those that
-    have been on it the longest or any (`pick`), asks each to offer itself to the client, and tells the client
-    how many it asked.
+    A client asks the points that it knows, nearest first, and tells each how many hosts it wants.  The point
+    takes that many hosts off its list: those that have been on it the longest, or random ones (`pick`).  It
+    asks each of them to offer itself to the client, and tells the client how many it asked.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.points: dict[int, int] = {}  # hops to each that is known
-        self.silent: dict[int, None] = {}  # of these, who has not answered
+        self.points: dict[int, int] = {}  # known points, with the hops to each
+        self.silent: dict[int, None] = {}  # those of them that have not answered
         self.listed: dict[int, None] = {}  # as a point: free hosts
-        self.noting = self.asking = -1  # whose answer is awaited, as a host and as a client
-        self.asked: dict[int, None] = {}  # in this search
-        self.sought = False  # whether the neighbours have been asked for points, and told of none
+        self.noting = self.asking = -1  # points whose answers it awaits, as a host and as a client
+        self.asked: dict[int, None] = {}  # points asked in this search
+        self.sought = False  # whether it asked its neighbours for points, and learned of none
 
     def on_join(self, view: View) -> None:
         """See `SearchNode`."""
         if view.random.random() < self.parameters.share:
             self.become_point(view)
-        # when the points have been heard of
+        # by then the announcements of points have come
         view.timer((self.parameters.scope + 1) * self.parameters.hop_time, "refresh")
 
     def become_point(self, view: View) -> None:
-        """Tell those around."""
+        """Become a point, and announce it to all machines within `scope` hops."""
         self.points[view.node] = 0
         number = round(view.now * 1e6)
         self.flood(view, "beacon", self.parameters.scope, view.node, number, view.node)
 
     def nearest(self, but: dict[int, None]) -> int:
-        """The nearest point that answers, as far as is known, and is not among `but`; -1 if there is none."""
+        """Return the nearest point that is not in `but` and not known to be silent; -1 if there is none."""
         left = (
             (hops, point)
             for point, hops in self.points.items()
@@ -57,11 +57,14 @@ class RendezvousNode(SearchNode):
         return min(left, default=(0, -1))[1]
 
     def seeks(self, view: View) -> bool:
-        """Whether no point is known; the neighbours are then asked for theirs, or this one becomes one."""
+        """Ask the neighbours for points if none is known; return whether to wait for their answers.
+
+        Becomes a point itself, and returns False, if they know none or there are no neighbours.
+        """
         if self.nearest({}) >= 0:
             return False
         if self.sought or not self.links:
-            self.become_point(view)  # which it knows at once
+            self.become_point(view)  # then it knows one at once
             return False
         self.sought = True
         for to in self.links:
@@ -71,7 +74,7 @@ class RendezvousNode(SearchNode):
     # -- the host -------------------------------------------------------------------------------------------
 
     def on_free(self, view: View) -> None:
-        """Tell the nearest point."""
+        """Register with the nearest point; see `SearchNode`."""
         view.cancel("refresh")
         view.cancel("noted")
         self.noting = -1
@@ -120,8 +123,8 @@ class RendezvousNode(SearchNode):
     # -- the point ------------------------------------------------------------------------------------------
 
     def pass_on(self, view: View, client: int, wanted: int) -> int:
-        """Ask listed hosts to offer themselves; how many."""
-        self.listed.pop(client, None)  # it has used itself
+        """Ask up to `wanted` listed hosts to offer themselves to a client, and return how many were asked."""
+        self.listed.pop(client, None)  # it has used its own machine
         chosen = list(self.listed)[:wanted]
         if self.parameters.pick == "random":
             listed = list(self.listed)
@@ -165,6 +168,6 @@ class RendezvousNode(SearchNode):
             self.learn(message.origin, self.parameters.scope - message.hops)
 
     def learn(self, point: int, hops: int) -> None:
-        """Of a point so many hops away."""
+        """Remember a point that is `hops` hops away."""
         self.points[point] = min(hops, self.points.get(point, hops))
         self.sought = self.sought and point in self.silent

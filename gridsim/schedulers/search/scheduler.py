@@ -1,7 +1,8 @@
-"""Four methods to search for idle hosts without anybody who knows them all.
+"""Four methods to search for idle hosts without a node that knows all of them.
 
 After D. Zhou and V. Lo, "Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer
-system" (CCGrid 2004).  How nodes behave is in `search_nodes` and `search_points`.
+system" (CCGrid 2004).  Nodes are in `gridsim.schedulers.search.node` and
+`gridsim.schedulers.search.rendezvous`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Messag
 from gridsim.scheduling.local.oracle import TruthOf
 from gridsim.support.parameters import Limits
 
-#: Bytes of a machine's description.
+#: Size of a machine's description, bytes.
 PROFILE = 256
 
 _Time = Annotated[float, Limits(above=0, unit="s")]
@@ -34,11 +35,11 @@ _Count = Annotated[int, Limits(low=1)]
 
 
 class Search(LocalScheduler, frozen=True, kw_only=True):
-    """What the four methods have in common.
+    """Base class of the four methods, with their common parameters.
 
     degree : other machines that a machine knows when it joins; links are mutual, so that it has twice as many
         neighbours on average.
-    hop_time : s that a client allows for each hop of a message, before it takes silence for an answer.
+    hop_time : s that a client allows for each hop of a message, before it stops waiting for an answer.
     retry : s of the first pause after a search that did not find enough.
     promise : s for which a host waits for a task after it has offered itself.
 
@@ -58,9 +59,9 @@ class Search(LocalScheduler, frozen=True, kw_only=True):
 
 
 class ExpandingRing(Search, frozen=True, kw_only=True):
-    """Ask all machines within one hop, then within two, and so on, until there are enough.
+    """Ask all machines within one hop, then within two, and so on, until enough hosts are found.
 
-    max_hops : of the last ring.
+    max_hops : hops of the last ring.
     """
 
     name: ClassVar[str] = "expanding-ring"
@@ -73,7 +74,7 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
 class RandomWalkSearch(Search, frozen=True, kw_only=True):
     """Send walkers from neighbour to neighbour, at random.
 
-    walkers : at a time.  steps : machines that each of them visits.
+    walkers : walkers that are sent at a time, at most.  steps : machines that each of them visits.
     """
 
     name: ClassVar[str] = "random-walk-search"
@@ -85,9 +86,9 @@ class RandomWalkSearch(Search, frozen=True, kw_only=True):
 
 
 class Advertisement(Search, frozen=True, kw_only=True):
-    """Ask the machines that have made themselves known when they joined.
+    """Ask the machines that advertised themselves when they joined.
 
-    scope : hops within which a machine makes itself known.
+    scope : hops within which a machine advertises itself.
     """
 
     name: ClassVar[str] = "advertisement"
@@ -102,12 +103,12 @@ class Advertisement(Search, frozen=True, kw_only=True):
 
 
 class Rendezvous(Search, frozen=True, kw_only=True):
-    """Ask the rendezvous points where free hosts are noted.
+    """Ask the rendezvous points at which free hosts register.
 
     share : probability with which a machine that joins becomes a point.
     scope : hops within which a point makes itself known.
-    pick : which hosts a point names: those that have been on its list the longest, or any.
-    refresh : s after which a host that is still free is noted again; inf for never, where points do not fail.
+    pick : which hosts a point names: those that have been on its list the longest, or random ones.
+    refresh : s after which a host that is still free registers again; inf for never, if points do not fail.
     """
 
     name: ClassVar[str] = "rendezvous"

@@ -1,1 +1,1 @@
-"""Wave: tasks that move where the owners of hosts sleep."""
+"""Wave schedulers: tasks move to hosts whose owners sleep."""

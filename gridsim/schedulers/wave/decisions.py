@@ -1,4 +1,4 @@
-"""What a wave scheduler decided and on what grounds, for the table ``decisions``."""
+"""Records the decisions of a wave scheduler and their grounds, for the table ``decisions``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACED = {
 _DRAWN = {
     "": " (of {among} free), for {limit:.4g} s",
     "-night": " (of {among} free at night), for {limit:.4g} s",
-    "-day": " (of {among} free by day), for {limit:.4g} s",  # none has night
+    "-day": " (of {among} free by day), for {limit:.4g} s",  # no free host has night
 }
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
 WORDS: Words = {
@@ -46,33 +46,34 @@ WORDS: Words = {
 
 
 class HostNotes(Stateful):
-    """Notes in `log` what becomes of tasks, and until when their hosts are up, or down, in truth.
+    """Records in `log` what happens to tasks, with the true times for which their hosts stay up or down.
 
-    feed : when hosts change; None if they never do.  zones : where the scheduler asks who has night.
+    feed : changes of hosts; None if there are none.
+    zones : time zones of the hosts; None if the scheduler does not ask which of them have night.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "block")
 
     def __init__(self, log: Decisions, hosts: int, feed: Feed | None, zones: Zones | None) -> None:
         self.log, self.zones = log, zones
-        #: ns, of each host, when it changes next; NEVER if it does not
+        #: When each host changes next, ns; NEVER if it does not.
         self.until = np.full(hosts, NEVER, np.int64) if feed is None else feed.first.copy()
-        self.block = self.until[:0]  # the same of the changes in hand
+        self.block = self.until[:0]  # the same after each change of the current block
 
     def feed(self, block: Events) -> None:
-        """The next block of changes; that before has happened."""
+        """Take the next block of changes; all changes of the block before have happened."""
         self.block = block.until
 
     def changed(self, host: int, row: int) -> None:
-        """This row of the block happens to the host."""
+        """Apply a row of the current block to the host."""
         self.until[host] = self.block[row]
 
     def note(
         self, action: str, now: int, application: int, task: int, host: int, end: int, **said: int
     ) -> None:
-        """Note a decision on a task and a host.
+        """Record a decision on a task and a host.
 
-        end : ns, until when it is to run or to wait there; NEVER for neither.
+        end : ns, until when the task is to run or to wait there; NEVER for neither.
         """
         saw, until = math.nan, int(self.until[host])
         if self.zones is not None and action in _PLACED:

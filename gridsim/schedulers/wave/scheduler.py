@@ -1,9 +1,9 @@
-"""Wave schedulers: tasks move on when the owner of their host is back, at best to where it is night.
+"""Wave schedulers: a task moves on when the owner of its host returns, preferably to where it is night.
 
 D. Zhou and V. Lo, "Wave scheduler: scheduling for faster turnaround time in peer-based desktop grid systems"
-(JSSPP 2005), as others tell of it.
+(JSSPP 2005), as described in other publications.
 
-Hosts are known at once, and nothing is charged for it: no message is sent.
+The scheduler knows the state of all hosts at once and at no cost: no message is sent.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 
 Mode = Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"]
-#: Each is the name of a scheduler.
+#: All modes; each is also the name of a scheduler.
 MODES: tuple[Mode, ...] = get_args(Mode)
-#: No wait or cost is longer than this (s).
+#: Longest `linger` and `migration_cost`, s.
 LONGEST = 1e7
 
 _END, _WAITED = 0, 1
 
 
 class Wave(Scheduler, frozen=True, kw_only=True):
-    """Bags of tasks on hosts that their owners take back; a task keeps what it has done, and can move.
+    """Runs bags of tasks on hosts that their owners reclaim; a task keeps the work it has done, and can move.
 
-    A host has one task at a time, a task one instance.  The host is drawn uniformly from those that are up
-    and have nothing to do (stream ``wave``).  If there is none, tasks wait in one list: first those that lost
-    their host, in the order in which they may move, then those never started, by application and number.
+    A host runs one task at a time, and a task has one copy.  The host of a task is drawn uniformly from those
+    that are up and idle (random stream ``wave``).  If there is none, tasks wait in one list: first tasks that
+    lost their host, in the order in which they became free to move, then tasks never started, by application
+    and number.
 
     mode : ``"migration-immediate"``: a task whose host goes down moves to another one at once;
-        ``"wave-immediate"``: hosts are drawn from those that have night, if there are any, be it for the
-        first time or after; ``"migration-linger"`` and ``"wave-linger"``: before it moves, a task waits for
-        its host to come back, where it then goes on.
-    linger : s of that waiting, at most: it is drawn uniformly from 0 to this (stream ``wave.linger``).
+        ``"wave-immediate"``: the same, and each time, the first included, the host is drawn from those that
+        have night, if there are any; ``"migration-linger"`` and ``"wave-linger"``: before it moves, a task
+        waits for its host to recover, and goes on there if it does.
+    linger : longest time that such a task waits, s; each wait is drawn uniformly from 0 to this (random
+        stream ``wave.linger``).
     migration_cost : s that a task takes on a new host before it computes.
 
-    Where the scenario's faults have no zones there is no night, and "wave" is as "migration".  A host that
-    is reset has its task taken away all the same.  At one instant tasks end first, then hosts change, then
-    tasks have waited for long enough, then tasks are placed.
+    Where the scenario's faults have no zones there is no night, and "wave" works like "migration".  A
+    transient failure, after which a host recovers at once, takes away its task like any other failure.  At
+    one instant tasks end first, then hosts change, then waits run out, then tasks are placed.
     """
 
     name: ClassVar[str] = "wave"
@@ -66,9 +68,9 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
 
 class Hosts(Policy):
-    """All hosts and tasks.  A source of the engine, which takes changes of hosts by the block.
+    """The policy of `Wave`, with all hosts and tasks.  A source of the engine that takes blocks of changes.
 
-    Tasks count through all applications.
+    Tasks are numbered through all applications.
     """
 
     takes_blocks: ClassVar[bool] = True
@@ -91,32 +93,32 @@ class Hosts(Policy):
         zones = 1 if self.zones is None else min(self.zones.zones, machines)
         self.zone_numbers = np.arange(zones)
 
-        self.now = 0  # ns; what happens before has happened
-        self.due = NEVER  # when there is something to place besides
+        self.now = 0  # ns; everything before it has happened
+        self.due = NEVER  # ns, when new tasks are to be placed
         self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAITED, host)
-        self.released = self.fresh = 0  # tasks, and those of them that were started
+        self.released = self.fresh = 0  # tasks released, and those of them that were started
         self.left = len(self.sizes)
-        self.suspended: list[tuple[int, int]] = []  # heap of (which move it is, task)
+        self.suspended: list[tuple[int, int]] = []  # heap of (number of the move, task)
         self.moves = self.outside = 0
-        # the changes of hosts in hand, and how many of them have happened
+        # the current block of changes of hosts, and how many of them have happened
         self.block_time = self.block_machine = np.zeros(0, np.int64)
         self.block_up = np.zeros(0, np.bool_)
         self.at = 0
-        self.over = run.feed is None  # whether there are no more
+        self.over = run.feed is None  # whether there are no more blocks
 
-        # of each host
+        # how many hosts are up, and then an entry for each host
         self.up = machines
-        self.task = [-1] * machines  # which it runs, or which waits for it
+        self.task = [-1] * machines  # the task that it runs, or that waits for it; -1: none
         self.runs = [False] * machines
-        self.since = [0] * machines  # ns, when it started
-        self.until = [NEVER] * machines  # ns, when it is done, or has waited
-        #: Hosts that are up and have nothing to do, by zone, and where in its list each is.
+        self.since = [0] * machines  # ns, when its task started
+        self.until = [NEVER] * machines  # ns, when its task is done, or stops waiting
+        #: Hosts that are up and idle, by zone, and the place of each in the list of its zone.
         self.free = [list(range(zone, machines, zones)) for zone in range(zones)]
         self.place = [u // zones for u in range(machines)]
-        # of each task
-        self.done = [0.0] * len(self.sizes)  # Mflop
-        self.owed = [0] * len(self.sizes)  # ns of moving
-        self.host = [-1] * len(self.sizes)  # the last one
+        # for each task
+        self.done = [0.0] * len(self.sizes)  # Mflop done
+        self.owed = [0] * len(self.sizes)  # ns of migration cost that it has still to pay
+        self.host = [-1] * len(self.sizes)  # its last host; -1: none yet
         self.disturbed = [False] * len(self.sizes)
 
         count = len(applications)
@@ -130,7 +132,7 @@ class Hosts(Policy):
         }
         self.machines = {name: [0] * machines for name in ("busy", "tasks", "interrupted")}
         self.overhead = [0.0] * count  # Mflop
-        self.pairs: set[int] = set()  # of a host and an application that it has had
+        self.pairs: set[int] = set()  # one for each host and application that it has run tasks of
         # rows of the schedule, if it is recorded: host, task, start, end, completed, begin
         self.log: list[tuple[int, int, int, int, int, float]] = []
         log = run.decisions
@@ -140,14 +142,14 @@ class Hosts(Policy):
     # -- the engine -------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """What happens before now has happened; then the new tasks may start."""
+        """Run everything due before now; then the tasks of `applications` may start."""
         now = self.run.engine.now
         self._advance(now)
         self.due = now
         self.released = self.offsets[applications[-1] + 1]
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the last task ends the run, or the last host that goes for good."""
+        """See `gridsim.engine.Source`: the run ends with the last task, or if no host is ever up again."""
         return self.now if self._advance(limit) else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
@@ -155,7 +157,7 @@ class Hosts(Policy):
         engine.stop()
 
     def _advance(self, limit: int) -> bool:
-        """Do what is due before `limit` ns; whether the run is over."""
+        """Run what is due before `limit` ns, and return whether the run is over."""
         while True:
             if not self.left:
                 return True
@@ -184,13 +186,13 @@ class Hosts(Policy):
             if self.notes is not None:
                 self.notes.feed(block)
 
-    # -- what happens -----------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------------
 
     def _instant(self, now: int) -> None:
         agenda = self.agenda
         while agenda and agenda[0][:2] == (now, _END):
             u = heappop(agenda)[2]
-            if self.runs[u] and self.until[u] == now:  # else it was cut off
+            if self.runs[u] and self.until[u] == now:  # else the task was interrupted
                 self._end(u, now)
         if not self.left:
             return
@@ -205,7 +207,7 @@ class Hosts(Policy):
             self.at += 1
         while agenda and agenda[0][0] == now:
             u = heappop(agenda)[2]
-            if not self.runs[u] and self.until[u] == now:  # else its host is back
+            if not self.runs[u] and self.until[u] == now:  # else its host has recovered
                 self._move(u, "gave-up")
         self.due = NEVER
         if self.suspended or self.fresh < self.released:
@@ -243,7 +245,7 @@ class Hosts(Policy):
         paid = min(ran, self.owed[t])
         self.owed[t] -= paid
         self.overhead[i] += paid / NS * speed
-        # durations are of whole ns: something is always left
+        # durations are rounded to whole ns, yet an interrupted task always has some work left
         most = math.nextafter(self.sizes[t], 0.0)
         self.done[t] = min(self.done[t] + (ran - paid) / NS * speed, most)
         self.machines["interrupted"][u] += 1
@@ -266,7 +268,7 @@ class Hosts(Policy):
             self.log.append((u, t, since, now, completed, self.done[t]))
 
     def _move(self, u: int, why: str) -> None:
-        """The task of the host may go on elsewhere."""
+        """Take the task off its host, so that it may go on elsewhere."""
         t = self.task[u]
         heappush(self.suspended, (self.moves, t))
         self.moves += 1
@@ -302,7 +304,7 @@ class Hosts(Policy):
             self._note(action, t, u, tasks=waited, among=among)
 
     def _draw(self, count: int, nights: list[int] | None) -> tuple[int, int]:
-        """One of the `count` hosts that are free, or of these zones, if they have one; and of how many."""
+        """Draw one of the `count` free hosts, if possible in zones `nights`; return it and of how many."""
         lists = self.free
         if nights is not None:
             dark = [self.free[zone] for zone in nights]
@@ -338,14 +340,14 @@ class Hosts(Policy):
         heappush(self.agenda, (self.until[u], _END, u))
 
     def _release(self, u: int) -> None:
-        """The host is up and has nothing to do."""
+        """Add a host that is up and idle to the free hosts."""
         self.task[u], self.runs[u], self.until[u] = -1, False, NEVER
         free = self.free[u % len(self.free)]
         self.place[u] = len(free)
         free.append(u)
 
     def _occupy(self, u: int) -> None:
-        """It has, or is not up."""
+        """Remove a host that gets a task or goes down from the free hosts."""
         free = self.free[u % len(self.free)]
         last = free.pop()
         if last != u:
@@ -358,7 +360,7 @@ class Hosts(Policy):
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Report what has been done."""
+        """Return the outcome of the run."""
         none = np.zeros(len(self.overhead))
         return Outcome(
             applications=_columns(self.applications),

@@ -1,1 +1,1 @@
-"""WQR-FT: a work queue with replication and checkpoints, and what it may know of machines."""
+"""WQR-FT: a work queue with replication and checkpoints, and the information that it may use."""

@@ -1,4 +1,4 @@
-"""What a work queue decided and on what grounds, for the table ``decisions``."""
+"""Records the decisions of a work queue and their grounds, for the table ``decisions``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ WORDS: Words = {
 
 
 class QueueNotes(Stateful):
-    """Notes in `log` each start of an instance, and when its machine will fail in truth.
+    """Records in `log` each start of a task copy, with the true time until its machine fails, and each wait.
 
-    first : int64[machines], ns, when each does so first.
+    first : int64[machines], ns, when each machine fails first.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "changes")
@@ -36,24 +36,24 @@ class QueueNotes(Stateful):
     def __init__(self, log: Decisions, first: Integers) -> None:
         self.log = log
         self.until = first.copy()
-        #: int64[3, k]: when machines come back that have not yet, which ones, and until when they will be up
+        #: int64[3, k]: recoveries still to come: when (ns), of which machine, and when that fails next (ns)
         self.changes = np.zeros((3, 0), np.int64)
 
     def feed(self, block: Events) -> None:
-        """The next block of changes; that before has happened."""
+        """Take the next block of changes; all changes of the block before have happened."""
         self._go_on(NEVER)
         back = block.up
         self.changes = np.stack((block.time[back], block.machine[back], block.until[back]))
 
     def _go_on(self, now: int) -> None:
-        """What comes back up to `now` has come back."""
+        """Apply the recoveries up to and including `now` ns."""
         count = int(np.searchsorted(self.changes[0], now, side="right"))
         _, machine, until = self.changes[:, :count]
-        self.until[machine] = until  # of several the last
+        self.until[machine] = until  # where a machine recovers several times, the last one counts
         self.changes = self.changes[:, count:]
 
     def decided(self, queue: WorkQueue, application: int, task: int, machine: int) -> None:
-        """`task` of an application is to begin on `machine` now, or on none (-1)."""
+        """Record that `task` of an application is to start on `machine` now, or that it waits (-1)."""
         now = queue.now
         if machine < 0:
             self.log.note("waited", time=now, application=application, task=task, decider=-1)

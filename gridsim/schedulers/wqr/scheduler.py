@@ -1,9 +1,9 @@
-"""WQR-FT: work queue with replication, fault tolerant, and what it gains by knowing tasks and machines.
+"""WQR-FT: a fault-tolerant work queue with replication, which may use information on tasks and machines.
 
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
 J. Arora et al. (eight information-aware selections).
 
-One server has all tasks.  It knows at once what happens, and talks for nothing: no message is sent.
+One server holds all tasks.  It knows at once what happens, at no communication cost: no message is sent.
 """
 
 from __future__ import annotations
@@ -27,46 +27,49 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.imports import imported
 from gridsim.support.parameters import Limits
 
-#: No interval or cost is longer than this (s).
+#: Longest checkpoint interval and longest costs, s; with a longer interval there are no checkpoints.
 LONGEST = 1e9
-#: Whose exponential can be computed with, whatever is drawn.
+#: Largest `prediction_error`; its exponential can be computed with, whatever is drawn.
 MOST_ERROR = 100.0
 
 
 class WqrFt(Scheduler, frozen=True, kw_only=True):
     """Work queue with replication and checkpoints.
 
-    Applications go in order of release (first come, first served).  The next task of the first one that has
-    any is: of those that failed and have no running instance the one that has waited the longest; else one
-    never started; else, of those with the fewest running instances, if these are fewer than `max_replicas`, a
-    further instance of one.  The first instance that completes a task ends the others.
+    Applications are served in order of release (first come, first served).  The next task comes from the
+    first application that has one to start.  Of its tasks that failed and have no running copy, the one that
+    has waited the longest is next; else a task that was never started; else, of the tasks with the fewest
+    running copies, if these are fewer than `max_replicas`, one that gets a further copy (a replica).  The
+    first copy that completes a task ends the others.
 
-    task_order : which of the tasks that were never started, or of those that may have a further instance:
-        ``"random"``, ``"small"`` or ``"great"`` (residual work after the newest checkpoint; ties: the lowest
-        number).
-    machine_choice : which of the machines that are free: ``"none"`` (the lowest id), ``"cpu"`` (the fastest),
-        ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted to be up
-        until the task is done, else as "cpu"); ties: the lowest id. Both can also be functions of a module,
-        or their names ``"module:function"``; see `gridsim.schedulers.wqr.selections`.
-    max_replicas : instances of a task that may run at a time; 1 for none besides the first.
+    task_order : how to choose among tasks that were never started, or among those that may have a further
+        copy: ``"random"``, or ``"small"`` or ``"great"`` by the residual work after the newest checkpoint
+        (ties: the lowest number).
+    machine_choice : how to choose among the free machines: ``"none"`` (the lowest id), ``"cpu"`` (the
+        fastest), ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted
+        to be up until the task is done, else as "cpu"); ties: the lowest id.  Like `task_order` it can also
+        be a function of a module, or its name ``"module:function"``; see
+        `gridsim.schedulers.wqr.selections`.
+    max_replicas : copies of a task that may run at a time; 1 allows only the first.
     checkpoint_interval : s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean
-        up time) (J. W. Young, CACM 1974), none where machines do not fail; inf: none.
-    checkpoint_cost, restore_cost : s that writing a checkpoint and going on from one take.
-    checkpoint_store : ``"server"``: an instance goes on from the newest checkpoint of any instance of its
-        task; ``"local"``: a machine has the checkpoint of the last task that it lost, nobody else can read
-        it, and residuals are whole sizes.
-    predictor : how long machines are predicted to stay up: ``"exact"`` (the paper's), ``"past"`` (mean of the
-        machine's up times so far that were longer than its age; of the last 32), ``"age"`` (as long again as
-        it has been up).  Predictions are made when a machine comes up; by "past" and "age", whenever it
-        becomes free, and at each release.
+        up time) (J. W. Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
+    checkpoint_cost, restore_cost : s that it takes to write a checkpoint, and to resume from one.
+    checkpoint_store : ``"server"``: a copy resumes from the newest checkpoint of any copy of its task;
+        ``"local"``: a machine keeps the checkpoint of the last task that it lost, no other machine can read
+        it, and the residual work of a task counts as its whole size.
+    predictor : how the time that a machine stays up is predicted: ``"exact"`` (as in the paper), ``"past"``
+        (the mean of the machine's up times so far that were longer than its age, among the last 32),
+        ``"age"`` (as long again as it has been up).  Predictions are made when a machine comes up; those by
+        "past" and "age" also whenever it becomes free, and at each release.
     prediction_error : standard deviation of the logarithm of a factor (log-normal, median 1) on the up time
-        that "exact" predicts, drawn for each up time; all policies of a comparison meet the same errors.
-    as_printed : machine choices as Figures 1 to 4 have them, letter by letter: machine 0 counts where it is
-        not free, so that tasks wait for it, "all" does not fall back on "cpu".
+        that "exact" predicts.  It is drawn for each up time; all policies of a comparison meet the same
+        errors.
+    as_printed : follow Figures 1 to 4 to the letter in machine choices: machine 0 is considered even where
+        it is not free, so that tasks wait for it, and "all" does not fall back on "cpu".
 
-    Nothing is decided before all of an instant has happened: first tasks end, then machines fail and come
-    back. What is to be learnt of tasks and machines is known to the server without messages.  Where machines
-    fluctuate, choices know nominal speeds only.
+    Nothing is decided before everything at an instant has happened: tasks end first, then machines fail and
+    recover.  The server learns about tasks and machines without messages.  Where machines have background
+    load, choices use nominal speeds only.
     """
 
     name: ClassVar[str] = "WQR-FT"
@@ -75,7 +78,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = True
     decision_words: ClassVar[Words] = WORDS
 
-    task_order: Any = "random"  # or a function, which becomes its name: str | TaskOrder
+    task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name
     machine_choice: Any = "none"  # str | MachineChoice
     max_replicas: Annotated[int, Limits(low=1, high=MOST_REPLICAS)] = 2
     checkpoint_interval: float | Literal["young"] = "young"
@@ -115,8 +118,10 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
     @property
     def order(self) -> None:
-        """See `gridsim.scheduling.contract.Scheduler`: tasks of an application may overtake replicas of one
-        before."""
+        """Promise no order; see `gridsim.scheduling.contract.Scheduler`.
+
+        Tasks of an application may overtake replicas of an earlier one.
+        """
         return None
 
     def start(self, run: Run) -> Policy:
@@ -124,9 +129,9 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         return Server(self, run)
 
     def interval(self, mean_up_time: float) -> int:
-        """ns of computing between two checkpoints where machines are up for so long on average, s; 0: none.
+        """Return the ns of computing between two checkpoints for a `mean_up_time` in s; 0 for no checkpoints.
 
-        Raises ScenarioError where Young's formula makes no interval.
+        Raises ScenarioError where Young's formula gives no interval, at a `checkpoint_cost` of 0.
         """
         seconds = self.checkpoint_interval
         if seconds == "young":
@@ -140,7 +145,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
 
 def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
-    """The name of a selection, or of a function: ``"module:function"``."""
+    """Return the name of a selection, or ``"module:function"`` of a function; else raise ScenarioError."""
     if isinstance(value, str) and (value in known or all(value.partition(":"))):
         return str(value)
     if callable(value):
@@ -158,10 +163,10 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def _function(path: str, name: str) -> Any:
-    """The function that is called ``module:function``."""
+    """Import the function that is named ``module:function``, or raise ScenarioError."""
     try:
         found = imported(name)
-    except (Exception, SystemExit) as error:  # whatever the module does wrong
+    except (Exception, SystemExit) as error:  # the module may fail in any way
         raise ScenarioError(
             f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
         ) from error
@@ -171,7 +176,7 @@ def _function(path: str, name: str) -> Any:
 
 
 class Server(Policy):
-    """The server.  A source of the engine; the kernel runs machines and tasks between releases."""
+    """The policy of `WqrFt`.  A source of the engine; the kernel runs machines and tasks between releases."""
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "error_chance", "notes")
@@ -222,7 +227,7 @@ class Server(Policy):
         run.engine.add_source(self)
 
     def _predict(self, now: int | Integers, until: Integers) -> Integers:
-        """When machines that come up at `now` are predicted to fail, ns, if they do at `until`."""
+        """Return when machines that come up at `now` and fail at `until` are predicted to fail (all ns)."""
         error = self.parameters.prediction_error
         if not error:
             return until
@@ -231,16 +236,16 @@ class Server(Policy):
         far = (until == NEVER) | (predicted >= 9.2e18)
         return np.where(far, NEVER, np.where(far, 0.0, predicted).astype(np.int64))
 
-    # -- what happens -----------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """What happens before now has happened; then the new tasks may start."""
+        """Run everything due before now, then submit the tasks of `applications`."""
         self._advance(self.run.engine.now)
         for i in applications:
             self.queue.submit(i, self._sequence(self.sizes[self.offsets[i] : self.offsets[i + 1]]))
 
     def _sequence(self, sizes: Any) -> Integers:
-        """In what order tasks of these sizes are started for the first time."""
+        """Return the order in which tasks of these sizes are started for the first time."""
         order = self.parameters.task_order
         if order == "random":
             return self.order_chance.permutation(len(sizes))
@@ -249,7 +254,7 @@ class Server(Policy):
         return np.arange(len(sizes))
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the last task ends the run, or the last machine that goes for good."""
+        """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
@@ -257,7 +262,7 @@ class Server(Policy):
         engine.stop()
 
     def _advance(self, until: int) -> str:
-        """Run what is due before `until` ns; why that ended."""
+        """Run what is due before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
         while True:
             try:
                 why = self.queue.run(until)
@@ -282,7 +287,7 @@ class Server(Policy):
                 self.notes.feed(block)
             self.queue.feed(block.time, block.machine, block.up, self._predict(block.time, block.until))
 
-    # -- decisions one by one: by functions of the user, or to note them ----------------------------------
+    # -- decisions one by one, for functions of the user or to record them --------------------------------
 
     def _decide(self) -> None:
         queue, now = self.queue, self.queue.now / NS
@@ -311,7 +316,7 @@ class Server(Policy):
             raise self._too_long() from error
 
     def _asked(self, what: str, function: Any, choices: Tasks | Machines) -> int:
-        """The position that a function of the user chooses."""
+        """Return the position that a function of the user chooses, or raise SchedulerError."""
         when, count = f"t = {self.queue.now / NS} s:", len(choices.number)
         try:
             which = function(choices)
@@ -331,7 +336,7 @@ class Server(Policy):
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Report what has been done."""
+        """Return the outcome; raise ScenarioError if with `as_printed` tasks wait for machine 0 for ever."""
         if self.parameters.as_printed and self.queue.left and self.run.up.any():
             raise ScenarioError(
                 f"{self.parameters.name}.as_printed: {self.queue.left} tasks wait for machine 0 and for "

@@ -1,8 +1,8 @@
-"""Which task is next, and which machine it goes to: the selections of Arora et al. as small functions.
+"""Selections of the next task and of the machine that it goes to (Arora et al.), as small functions.
 
-`WqrFt` runs those that have names by compiled indices.  Given as functions, these or your own, they are
-called for each decision, with everything there is to choose from: slower, with the same outcome
-(which the tests check).
+`WqrFt` runs a selection that is given by name with compiled indices.  A selection that is given as a
+function, one of these or your own, is called for each decision with all the candidates.  This is slower, but
+has the same outcome (which the tests check).
 
 A task order takes `Tasks` and a machine choice `Machines`; both return the position of what they choose.
 """
@@ -19,7 +19,7 @@ from gridsim.support.arrays import Floats, Integers
 ORDERS = ("random", "small", "great")
 CHOICES = ("none", "cpu", "avail", "all")
 
-#: The nine policies of the paper: task order, machine choice.
+#: The nine policies of the paper: name -> (task order, machine choice).
 POLICIES: dict[str, tuple[str, str]] = {
     "WQR-FT": ("random", "none"),
     **{
@@ -32,10 +32,11 @@ POLICIES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks of one application, of which one is next: they have equally many instances.
+    """Tasks of one application, one of which is to be chosen; all have equally many running copies.
 
-    number : int64[k], ascending, within the application.  residual : float64[k], Mflop left after the newest
-    checkpoint.  application : its number.  now : s.  chance : for orders that draw.
+    number : int64[k], the numbers of the tasks within the application, ascending.
+    residual : float64[k], Mflop left after the newest checkpoint.
+    application : number of the application.  now : s.  chance : generator for orders that draw.
     """
 
     number: Integers
@@ -47,11 +48,11 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """Machines that are free.
+    """The free machines, one of which is to be chosen.
 
-    number : int64[k], ascending.  power : float64[k], Mflop/s.  up_time : float64[k], s, for how long each is
-    predicted to stay up; inf for ever.  lasts : float64[k], s that the task takes there at full speed, with
-    its checkpoints.  now : s.
+    number : int64[k], ids, ascending.  power : float64[k], Mflop/s.
+    up_time : float64[k], s for which each machine is predicted to stay up; inf for ever.
+    lasts : float64[k], s that the task takes there at full speed, with its checkpoints.  now : s.
     """
 
     number: Integers
@@ -69,17 +70,17 @@ MachineChoice = Callable[[Machines], int]
 
 
 def random(tasks: Tasks) -> int:
-    """Any (plain WQR-FT); by name it draws from another stream."""
+    """Choose any task at random (plain WQR-FT); the name ``"random"`` draws from another random stream."""
     return int(tasks.chance.integers(len(tasks.number)))
 
 
 def small(tasks: Tasks) -> int:
-    """SmallET: the smallest residual."""
+    """SmallET: choose the task with the smallest residual work."""
     return int(np.argmin(tasks.residual))
 
 
 def great(tasks: Tasks) -> int:
-    """GreatET: the greatest residual."""
+    """GreatET: choose the task with the greatest residual work."""
     return int(np.argmax(tasks.residual))
 
 
@@ -87,21 +88,21 @@ def great(tasks: Tasks) -> int:
 
 
 def none(machines: Machines) -> int:
-    """NoInfo: the first (Figure 1)."""
+    """NoInfo: choose the first machine (Figure 1)."""
     return 0
 
 
 def cpu(machines: Machines) -> int:
-    """CpuInfo: the fastest (Figure 2)."""
+    """CpuInfo: choose the fastest machine (Figure 2)."""
     return int(np.argmax(machines.power))
 
 
 def avail(machines: Machines) -> int:
-    """AvailInfo: the one that is predicted to stay up the longest (Figure 3)."""
+    """AvailInfo: choose the machine that is predicted to stay up the longest (Figure 3)."""
     return int(np.argmax(machines.up_time))
 
 
 def all(machines: Machines) -> int:
-    """AllInfo: the fastest of those predicted to be up until the task is done, else as CpuInfo (Figure 4)."""
+    """AllInfo: the fastest machine predicted to be up until the task is done, else as CpuInfo (Figure 4)."""
     enough = machines.up_time >= machines.lasts
     return int(np.argmax(np.where(enough, machines.power, 0.0))) if enough.any() else cpu(machines)

@@ -1,1 +1,1 @@
-"""Schedulers written from the point of view of one node."""
+"""Decentralized schedulers written from the point of view of one node."""

@@ -1,9 +1,9 @@
 """Decentralized schedulers written from the point of view of one node: the second tier of the contract.
 
-A `LocalPolicy` is one node: it gets what is submitted there and the messages that come, and acts through its
-`View`, which reaches nothing else.  `LocalScheduler` has the parameters, and says which messages there are.
-An adapter makes a `Policy` of them: cohorts become calls, one a row, so that this tier is slower than the
-first, and fast enough for 10,000 machines.
+A `LocalPolicy` is one node.  It gets the applications that are submitted there and the messages that arrive,
+and it acts through its `View`, which gives access to nothing else.  `LocalScheduler` has the parameters and
+declares the messages.  The `Adapter` makes a `Policy` of them.  It calls the nodes once for each row of a
+cohort, so that this tier is slower than the first; it is fast enough for 10,000 machines.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ __all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]
 class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     """Parameters of a scheduler whose nodes are `policy` objects.
 
-    degree : how many neighbours a node has: other machines, drawn at random once.
-    detection : s until the submitter of tasks that were lost in a failure is told.
+    degree : number of neighbours of each node: other machines, drawn at random once.
+    detection : s from the loss of tasks in a failure until their submitter learns of it.
 
-    Class variables: ``policy``, a `LocalPolicy`; ``messages``, name -> `Message`, handled at one instant in
-    this order; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``, of the tasks of a machine;
-    ``tables``, name -> columns, ``int`` or ``float``, of what nodes note for the result (`View.note`);
-    ``truths``, action -> what is true when a node decides that (`View.decide`), which no node gets to know.
+    Class variables: ``policy``, a subclass of `LocalPolicy`; ``messages``, name -> `Message`, in the order in
+    which kinds are handled at one instant; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``,
+    the order in which a machine runs its tasks; ``tables``, name -> columns, ``int`` or ``float``, of the
+    rows that nodes write for the result (`View.note`); ``truths``, action -> function that returns the true
+    value when a node takes that decision (`View.decide`), which no node can see.
 
-    Raises ScenarioError for parameters that are out of range, or without a ``policy``.
+    Raises ScenarioError for parameters that are out of range, and for a class without a ``policy``.
     """
 
     decentralized: ClassVar[bool] = True
@@ -77,7 +78,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        self._check_policy()  # which a subclass with checks of its own may have left out
+        self._check_policy()  # again, since a subclass may override __post_init__ without it
         return Adapter(self, run)
 
     def _check_policy(self) -> None:
@@ -88,12 +89,12 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
             )
 
 
-#: s: later than any instant that a simulation can reach, in which a timer may be set all the same.
+#: s: longer than any simulation can last.  Timers that are set for longer than this are set for this.
 _NO_INSTANT = 1e10
 
 
 class Adapter(Policy):
-    """Makes a `Policy` of one `LocalPolicy` a machine."""
+    """A `Policy` that runs one `LocalPolicy` on each machine."""
 
     def __init__(self, parameters: LocalScheduler, run: Run) -> None:
         self.parameters, self.run = parameters, run
@@ -107,7 +108,7 @@ class Adapter(Policy):
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.hands, self.notes = Hands(machines), Notes(parameters.tables)
         self.decider = Decider(self)
-        self.lost: dict[int, dict[int, int]] = {}  # by the instant at which it is noticed
+        self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         self.pending: list[dict[tuple[int, int], None]] = [
             {} for _ in range(machines)
         ]  # timers: (time, item)
@@ -208,7 +209,7 @@ class Adapter(Policy):
             del self.pending[node][at, each]
 
     def post(self) -> None:
-        """Hand what the nodes of this wave have said to the network."""
+        """Pass the messages that nodes have sent in this wave to the network."""
         for name, rows in self.outbox.items():
             if rows:
                 self.run.network.send(name, np.array(rows, self.parameters.messages[name].dtype))
@@ -227,7 +228,7 @@ class Adapter(Policy):
             self._give(i, int(self.run.applications.tasks[i]), again=False)
 
     def _give(self, application: int, tasks: int, *, again: bool) -> None:
-        """To the submitter, or to the next machine that is up, which acts for it."""
+        """Give tasks to the submitter of the application, or to the next machine that is up in its place."""
         up = np.flatnonzero(self.run.up)
         if not len(up):
             self._lose(application, tasks)
@@ -294,7 +295,7 @@ class Adapter(Policy):
         self.lost[due][application] = self.lost[due].get(application, 0) + tasks
 
     def resubmit(self, _: list[int]) -> None:
-        """What was lost is submitted again, if somebody is there."""
+        """Submit the lost tasks that are due again, unless all machines are down."""
         if not self.run.up.any():
             return
         now = self.run.engine.now
@@ -326,7 +327,7 @@ class Adapter(Policy):
     STATE = ("queues", "resubmitted", "lost", "pending", "hands", "notes")
 
     def getstate(self) -> dict[str, Any]:
-        """Of a node what its attributes are, which must be plain values."""
+        """Return the state of the adapter, its nodes and views; attributes of nodes must be plain values."""
         nodes = [
             {name: value for name, value in _attributes(node).items() if name != "parameters"}
             for node in self.nodes
@@ -356,7 +357,7 @@ class Adapter(Policy):
 
 
 def _attributes(node: LocalPolicy) -> dict[str, Any]:
-    """The attributes of a node, those in slots too."""
+    """Return the attributes of a node, including those in slots."""
     state = object.__getstate__(node)
     plain, slots = state if isinstance(state, tuple) else (state, None)
     return {**(plain or {}), **(slots or {})}

@@ -1,4 +1,4 @@
-"""What is true of a grid of local policies: for what they note of their decisions, and for nothing else."""
+"""The true state of a grid of local policies, used only to record it with the decisions of nodes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gridsim.support.clock import NS
 
 
 class Grid(Surroundings, Protocol):
-    """All nodes, and what they see."""
+    """What `Truth` needs to read: all nodes and their views."""
 
     nodes: list[LocalPolicy]
     views: list[View]
 
 
 class Truth:
-    """All machines as they are now.  To look changes nothing; no node has one in its hands.
+    """The true current state of all machines.  Reading it changes nothing, and no node has access to it.
 
-    machines : how many there are.
+    machines : their number.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -28,33 +28,34 @@ class Truth:
 
     @property
     def now(self) -> float:
-        """s."""
+        """The simulated time, s."""
         return self._grid.run.engine.now / NS
 
     def up(self, machine: int) -> bool:
-        """Whether it is up."""
+        """Return whether `machine` is up."""
         return bool(self._grid.run.up[machine])
 
     def waiting(self, machine: int) -> int:
-        """Tasks that wait there; one that runs does not count."""
+        """Return how many tasks wait on `machine`; a running task does not count."""
         return self._grid.views[machine].waiting
 
     def work(self, machine: int) -> float:
-        """s until everything there is done."""
+        """Return how long `machine` needs for its running task and all that wait there, s."""
         return self._grid.work_of(machine)
 
     def memory(self, machine: int) -> LocalPolicy:
-        """The node that is there, to be read only."""
+        """Return the node on `machine`; it must only be read."""
         return self._grid.nodes[machine]
 
 
-#: What is true when a node (its number) decides something on a machine (-1 for none): in the unit of the
-#: action's words; or that and the age, s, of what the node saw, where it cannot know that itself.
+#: Returns the true value when a node (second argument) decides something about a machine (third argument, -1
+#: for none), in the unit of the action's words.  It may return the age (s) of what the node saw as well, if
+#: the node cannot know that age itself.
 TruthOf = Callable[[Truth, int, int], float | tuple[float, float]]
 
 
 class Decider:
-    """Notes what nodes decide, with what is true.  Where that is not recorded, it only checks the action."""
+    """Notes the decisions of nodes with the true values; if they are not recorded, only checks the action."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.log = grid, grid.run.decisions

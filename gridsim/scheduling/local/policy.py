@@ -20,13 +20,16 @@ from gridsim.support.state import Stateful
 
 
 class Message:
-    """A kind of message: its bytes on the wire, and its fields.
+    """A kind of message: its size on the wire and its fields.
 
-    nbytes : bytes.
-    fields : name -> ``int`` or ``float``.  One called ``application``, an ``int``, tells the receiver of the
-        application, which the sender must know.
-    moves_tasks : that it hands over ``tasks`` of ``application``, two of its fields, for good.  Where such a
-        message is lost because a machine fails, so are the tasks, and they are submitted again.
+    nbytes : bytes of one message.
+    fields : name -> ``int`` or ``float``.  A field ``application``, which must be ``int``, makes that
+        application known to the receiver; the sender must know it.
+    moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
+        application in its field ``application``.  If such a message is lost because a machine fails, the
+        tasks are lost too, and they are submitted again.
+
+    Raises ScenarioError for fields that are not allowed.
     """
 
     def __init__(self, nbytes: int, *, moves_tasks: bool = False, **fields: type) -> None:
@@ -44,41 +47,41 @@ class Message:
 
 
 class LocalPolicy:
-    """One node.  Its attributes are its memory: a failure takes them, and it begins anew.
+    """One node.  Its attributes are its memory, which a failure erases: the node then starts afresh.
 
-    `parameters` are those of its scheduler.
+    parameters : the scheduler, with its parameters.
     """
 
     def __init__(self, parameters: Any) -> None:
         self.parameters = parameters
 
     def on_start(self, view: View) -> None:
-        """The node is up: at the beginning of the run, or after a failure."""
+        """Handle the start of the node, at the beginning of the run or after a failure."""
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """`tasks` of `application` are submitted here: all of them, or those that were lost (`on_lost`).
+        """Handle `tasks` tasks of `application` that are submitted here: all, or lost ones (`on_lost`).
 
-        The node has them in hand until it queues them or hands them over; a failure takes these, too.
+        The node holds them until it queues them or hands them over.  If it fails before that, they are lost.
         """
         raise SchedulerError(f"{type(self).__name__} does not define on_release")
 
     def on_message(self, view: View, message: Any) -> None:
-        """A message has come: ``message.kind``, ``message.sender`` and its fields."""
+        """Handle a message that has arrived: ``message.kind``, ``message.sender`` and its fields."""
         raise SchedulerError(f"{type(self).__name__} does not define on_message")
 
     def on_timer(self, view: View, name: str) -> None:
-        """The timer `name` that `View.timer` has set fires."""
+        """Handle the timer `name`, set by `View.timer`, which fires now."""
 
     def on_idle(self, view: View) -> None:
-        """The last task here has ended."""
+        """Handle that the last task on this machine has ended."""
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
-        """`tasks` of an application that was submitted here were lost; by default they are released again."""
+        """Handle the loss of `tasks` tasks of `application`, submitted here; default: release them again."""
         self.on_release(view, application, tasks)
 
 
 class Surroundings(Protocol):
-    """What a view needs of what stands between nodes and the engine; `node` is the number of a machine."""
+    """What a view needs from the adapter between nodes and engine; `node` is the number of a machine."""
 
     run: Run
     parameters: Any
@@ -95,9 +98,9 @@ class Surroundings(Protocol):
 
 
 class View:
-    """What a node can see and do: itself, the clock, its queue, its neighbours' names, and messages.
+    """What a node can see and do: its machine, the clock, its queue, its neighbours' numbers, and messages.
 
-    Nothing of it can be written.
+    Its attributes are read-only.
     """
 
     __slots__ = ("_adapter", "_known", "_neighbours", "_node", "_random")
@@ -114,77 +117,79 @@ class View:
 
     @property
     def neighbours(self) -> tuple[int, ...]:
-        """Their numbers."""
+        """The numbers of the neighbours of this machine."""
         return self._neighbours
 
     @property
     def now(self) -> float:
-        """s."""
+        """The simulated time, s."""
         return self._adapter.run.engine.now / NS
 
     @property
     def speed(self) -> float:
-        """Mflop/s of this machine."""
+        """The speed of this machine, Mflop/s."""
         return float(self._adapter.run.speeds[self._node])
 
     @property
     def random(self) -> np.random.Generator:
-        """This node's own chance."""
+        """The node's own random stream."""
         if self._random is None:
             self._random = self._adapter.run.streams(f"{self._adapter.parameters.name} {self._node}")
         return self._random
 
     @property
     def waiting(self) -> int:
-        """Tasks that wait here; one that runs does not count."""
+        """The number of tasks that wait here; a running task does not count."""
         return int(self._adapter.queue_of(self._node)[1].sum())
 
     @property
     def work(self) -> float:
-        """s until everything here is done, the task that runs included."""
+        """How long this machine needs for its running task and all that wait here, s."""
         return self._adapter.work_of(self._node)
 
     def application(self, index: int) -> Application:
-        """An application that was submitted here, or that a message with a field ``application`` told of.
+        """Return an application that this node knows.
 
-        Raises SchedulerError for one that this node cannot know.
+        It knows those that were submitted here, and those that came in a message's field ``application``.
+        Raises SchedulerError for any other.
         """
         return self._adapter.application(self._heard(index))
 
     def _heard(self, index: int) -> int:
-        """The number of an application that this node knows."""
+        """Return `index` as an integer; raises SchedulerError if this node does not know the application."""
         index = as_number(int, index, self._node, "application")
         if index not in self._known:
             raise SchedulerError(f"t = {self.now} s: node {self._node} has not heard of application {index}")
         return index
 
     def enqueue(self, application: int, tasks: int) -> None:
-        """Run `tasks` of an application here.  Raises SchedulerError if the node does not have so many."""
+        """Queue `tasks` tasks of `application` here.  Raises SchedulerError if the node holds fewer."""
         self._adapter.enqueue(
             self._node, self._heard(application), as_number(int, tasks, self._node, "tasks")
         )
 
     def send(self, to: int, kind: str, **fields: float) -> None:
-        """Send a message to a machine; it leaves when all that has come at this instant has been handled.
+        """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
 
-        Raises SchedulerError for an unknown kind or machine, other fields than those declared, values that
-        they do not take, an application that this node cannot know, or tasks that it does not have.
+        Raises SchedulerError for an unknown kind or machine, for fields other than the declared ones, for
+        values of the wrong type, for an application that this node does not know, and for tasks that it does
+        not hold.
         """
         self._adapter.send(self._node, to, kind, fields)
 
     def timer(self, seconds: float, name: str) -> None:
-        """Call `LocalPolicy.on_timer` in so many seconds, unless the machine fails before."""
+        """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that."""
         self._adapter.set_timer(self._node, seconds, name)
 
     def cancel(self, name: str) -> None:
-        """Take back every timer `name` that has not fired."""
+        """Cancel all timers `name` of this node that have not fired."""
         self._adapter.cancel_timers(self._node, name)
 
     def note(self, table: str, **values: float) -> None:
-        """Write a row of a table of the result, which no node reads and no failure takes.
+        """Add a row to a table of the result.  No node can read it, and no failure removes it.
 
-        Raises SchedulerError for a table or columns that the scheduler does not declare, and for values
-        that they do not take.
+        Raises SchedulerError for a table or columns that the scheduler does not declare, and for values of
+        the wrong type.
         """
         self._adapter.notes.add(self._node, table, values)
 
@@ -201,14 +206,15 @@ class View:
         limit: float = math.nan,
         age: float = math.nan,
     ) -> None:
-        """Note a decision, for `Result.why`; it does nothing unless decisions are recorded.
+        """Note a decision for `Result.why`.  Nothing is noted unless decisions are recorded.
 
-        action : one of the scheduler's `decision_words`, which say what the numbers are.
-        application, task, tasks : on what.  machine : to which it is.  among : so many were to choose from.
-        saw : on which value it decided; limit : the threshold it was compared with; age : of what it saw,
-            s.
+        action : one of the scheduler's `decision_words`, which say what the numbers measure.
+        application, task, tasks : what it is about: an application, one of its tasks, or a number of tasks.
+        machine : the machine that it concerns.  among : the number of alternatives.
+        saw : the value on which the decision is based.  limit : the threshold it was compared with.
+        age : how old the value was, s.
 
-        Raises SchedulerError for an action without words, and for an application that this node cannot know.
+        Raises SchedulerError for an action without words, and for an application that the node does not know.
         """
         said = {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
@@ -217,14 +223,15 @@ class View:
         self._adapter.decider.note(self._node, action, self._heard(application), said)
 
 
-#: What fields and columns of whole numbers take.
+#: The range of integer fields and columns.
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
 def as_number(kind: type, value: Any, node: int, name: str) -> Any:
-    """`value`, which `node` gives for `name`, as an ``int`` or a ``float``.
+    """Return `value`, which `node` gives for `name`, as an ``int`` or a ``float``.
 
-    Raises SchedulerError for what is none: text, and a fraction or 2**63 for an ``int``.
+    Raises SchedulerError for values that are not such a number, such as text, or a fraction or 2**63 for an
+    ``int``.
     """
     try:
         if kind is int:
@@ -240,7 +247,7 @@ def as_number(kind: type, value: Any, node: int, name: str) -> Any:
 
 
 class Hands(Stateful):
-    """Tasks that a node has been given and neither queued nor handed over: a failure takes them, too."""
+    """Tasks that nodes have received and neither queued nor handed over yet; a failure loses them, too."""
 
     STATE = ("tasks",)
 
@@ -248,12 +255,12 @@ class Hands(Stateful):
         self.tasks: list[dict[int, int]] = [{} for _ in range(machines)]  # by application
 
     def put(self, node: int, application: int, tasks: int) -> None:
-        """`tasks` of an application come to `node`."""
+        """Give `tasks` tasks of `application` to `node`."""
         held = self.tasks[node]
         held[application] = held.get(application, 0) + tasks
 
     def take(self, node: int, application: int, tasks: int) -> None:
-        """They leave it.  Raises SchedulerError if it does not have so many."""
+        """Take `tasks` tasks of `application` from `node`; raises SchedulerError if it holds fewer."""
         held = self.tasks[node]
         left = held.get(application, 0) - tasks
         if left < 0 or tasks < 0:
@@ -267,13 +274,13 @@ class Hands(Stateful):
             held.pop(application, None)
 
     def drop(self, node: int) -> list[tuple[int, int]]:
-        """All that `node` had: (application, tasks)."""
+        """Remove and return all that `node` holds: (application, tasks) pairs."""
         held, self.tasks[node] = self.tasks[node], {}
         return list(held.items())
 
 
 class Notes(Stateful):
-    """Rows of tables that nodes write and nobody reads.
+    """Rows of the tables that nodes write for the result; no node can read them.
 
     tables : name -> columns, each ``int`` or ``float``.
     """
@@ -285,7 +292,10 @@ class Notes(Stateful):
         self.rows: dict[str, list[Sequence[float]]] = {name: [] for name in tables}
 
     def add(self, node: int, table: str, values: Mapping[str, float]) -> None:
-        """Raises SchedulerError for a table or columns that are not declared, and values of another kind."""
+        """Add a row of `values` to `table`.
+
+        Raises SchedulerError for a table or columns that are not declared, and for values of the wrong type.
+        """
         columns = self.declared.get(table)
         if columns is None or values.keys() != columns.keys():
             known = {name: list(each) for name, each in self.declared.items()}
@@ -293,7 +303,7 @@ class Notes(Stateful):
         self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Name -> columns, in the order in which they were written."""
+        """Return name -> columns of the tables, with rows in the order in which they were written."""
         return {
             table: {
                 name: np.array([row[k] for row in self.rows[table]], np.int64 if kind is int else np.float64)

@@ -1,1 +1,1 @@
-"""How many runs are run: in processes, once each, and kept in a store."""
+"""Execution of the runs of a study: in processes, each run once, with their records kept in a store."""

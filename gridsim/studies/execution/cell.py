@@ -1,7 +1,7 @@
-"""Cells: one run of one scheduler on one scenario, as a study needs it: in, and what it measured, out.
+"""Runs of a study: `Cell` describes one run of one scheduler on one scenario, `Measured` is its record.
 
-A cell is plain data that can go to another process or machine.  Its key is what its outcome depends on, so
-that a store never mistakes one for another.
+A `Cell` is plain data that can be sent to another process or machine.  Its key covers all that its outcome
+depends on, so that a store never mistakes one run for another.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ Wanted = Mapping[str, "MetricFunction | None"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One run.
+    """The description of one run.
 
     metrics : name -> a function of the result, or None for one of `gridsim.results.metrics.registry.METRICS`.
-    time_limit : as of `simulate`.
-    keep : the file to save the result in, which whoever runs the cell must be able to write; None for none.
-    files : SHA-256 of each trace file that it must read; None for whatever is there.
+    time_limit : as in `simulate`.
+    keep : the file to save the result in, which the process that executes the run must be able to write; None
+        to save no result.
+    files : SHA-256 that each trace file must have when it is read; None to accept any content.
     """
 
     scenario: Scenario
@@ -49,19 +50,22 @@ class Cell:
     files: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # as a store holds it
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # a float, as in a store
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a cell came to.
+    """The record of a run: what was measured, or why the run failed.
 
-    values : metric -> number.  digest : of the result.  error : why there is none of that; empty if there is.
-    lost : whether that was the worker's fault, and says nothing of the cell.
-    wall_seconds, peak_memory : s, and bytes of the process so far.  code : see `code_version`.
-    files : SHA-256 of each trace file as it was read.  changed : the first of them that is not what the cell
-    says; then nothing else is true of it, and it is lost, too.
-    notes : warnings of the run, (category, message).  trace : where the error came from, as text.
+    values : metric -> number.  digest : digest of the result.
+    error : why the run failed, so that there are no values and no digest; empty if it did not fail.
+    lost : whether the worker is to blame, so that the error says nothing about the run itself.
+    wall_seconds : s that the run took.  peak_memory : the most bytes that the process has held so far.
+    code : see `code_version`.
+    files : SHA-256 of each trace file as it was read.
+    changed : the first trace file that is not as `Cell.files` says; empty if there is none.  If there is one,
+        the rest of the record is not valid, and `lost` is set too.
+    notes : warnings of the run, (category, message).  trace : the traceback of the error, as text.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class Measured:
 
 
 def measure(cell: Cell) -> Measured:
-    """Run a cell; whatever goes wrong is its error."""
+    """Execute a run and return its record; an exception becomes the record's `error`."""
     started = time.perf_counter()
     lost, values, digest, error, trace = False, {}, "", "", ""
     files: Mapping[str, str] = {}
@@ -90,13 +94,13 @@ def measure(cell: Cell) -> Measured:
             if not changed:
                 values, digest = measured(result, cell.metrics), result.digest
             if not changed and cell.keep is not None:
-                lost = True  # from here on
+                lost = True  # if saving fails, that is not the run's fault
                 result.save(cell.keep)
                 lost = False
-        except (Exception, SystemExit) as failure:  # whatever a scheduler of the user does
+        except (Exception, SystemExit) as failure:  # a user's scheduler may raise anything
             values, digest, error = {}, "", _said(failure)
             trace = "".join(traceback.format_exception(failure))
-            # with more memory, on another disk, or with files that stay, it would have been done
+            # with more memory, on another disk, or with unchanged files, the run would have succeeded
             lost |= isinstance(failure, (MemoryError, FileChanged))
             changed = _changed(cell)
     return Measured(
@@ -115,29 +119,34 @@ def measure(cell: Cell) -> Measured:
 
 
 def _changed(cell: Cell, read: Mapping[str, str] | None = None) -> str:
-    """The first file that is not as `cell` says: of those that were read, or would be now; "" if all are."""
+    """Return the first file whose SHA-256 is not the one in ``cell.files``; "" if there is none.
+
+    read : SHA-256 of each file that was read; None to look at the files that would be read now.
+    """
     if cell.files is None:
         return ""
     return other_file(_now(cell, set(cell.files)) if read is None else read, cell.files) or ""
 
 
 def _now(cell: Cell, files: set[str]) -> dict[str, str]:
-    """SHA-256 of `files` and what else `cell` would read now; of its platform, what that was made from."""
+    """Return the SHA-256 of `files` and of the other files that `cell` would read now.
+
+    For files from which the platform was made, it is that of their content at that time."""
     scenario = cell.scenario
     made: Mapping[str, str] = {}
-    with suppress(GridSimError, OSError):  # that is how it failed
+    with suppress(GridSimError, OSError):  # the run has failed with this error already
         files |= set(scenario.files)
         made = scenario.platform.files
     return {file: digest for file in files if (digest := digest_now(file)) is not None} | dict(made)
 
 
 def measure_all(cells: list[Cell]) -> list[Measured]:
-    """Run cells one after another: what is sent to a worker."""
+    """Execute runs one after another; this function is what is sent to a worker."""
     return [measure(cell) for cell in cells]
 
 
 def _said(error: BaseException) -> str:
-    # what is no text that can be written, as half a character, is spelt out
+    # characters that cannot be encoded, such as lone surrogates, are escaped
     message = " ".join(text_of(error).split()).encode("utf-8", "backslashreplace").decode()
     if isinstance(error, (GridSimError, MemoryError, OSError)) and message:
         return f"{type(error).__name__}: {message}"
@@ -148,7 +157,7 @@ def _said(error: BaseException) -> str:
 
 @contextmanager
 def _noted() -> Iterator[list[tuple[type[Warning], str]]]:
-    """What is warned of meanwhile, in a process of its own: there nobody would see it."""
+    """Collect the warnings issued meanwhile, if this is a worker process: there the user cannot see them."""
     notes: list[tuple[type[Warning], str]] = []
     own = multiprocessing.parent_process() is not None
     if not own or threading.current_thread() is not threading.main_thread():
@@ -158,6 +167,3 @@ def _noted() -> Iterator[list[tuple[type[Warning], str]]]:
         warnings.simplefilter("always")
         yield notes
     notes += [(entry.category, str(entry.message)) for entry in caught]
-
-
-# -- what a cell is called --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""collect(): what cells measured, from a store where it is known, run where it is not."""
+"""collect(): returns the records of runs, from a store if it has them, else by executing the runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import FirstRead
 
-#: Of a study: each is an object before the first begins.
+#: The most runs of a study: all are objects in memory before the first one begins.
 MOST_RUNS = 10_000_000
 
 
@@ -30,21 +30,23 @@ def collect(
     fail_fast: bool = False,
     first_read: FirstRead | None = None,
 ) -> list[Measured]:
-    """What each of `cells` measured, from `store` or run.
+    """Return the record of each of `cells`, from `store` or by executing the run.
 
-    Cells that hold the same objects are run once, in a store those with equal keys.
+    Equal runs are executed once: those with equal keys if there is a store, else those with the same objects.
 
-    retry : run those again of which `store` knows that they failed.
-    fail_fast : raise GridSimError for the first cell that fails.
-    first_read : what a study of several calls has read so far.  Others as in `replicate`.
+    retry : whether runs that are in `store` as failed are executed again.
+    fail_fast : whether to raise GridSimError for the first run that fails.
+    first_read : the trace files that earlier calls for the same study have read.
 
-    Raises GridSimError where a trace is another one than cells before have read.
+    The other parameters are as in `gridsim.replicate`.
+
+    Raises GridSimError if a trace file is not the same as for earlier runs.
     """
     read = FirstRead() if first_read is None else first_read
     found: list[Measured | None] = [None] * len(cells)
     where: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
-    if store is not None:  # a cell whose files cannot be read has no key: it runs, fails, and is not kept
+    if store is not None:  # a run whose files cannot be read has no key: it fails and is not stored
         keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
         scenarios = {
             id(c.scenario): c.scenario for c, key in zip(cells, keys, strict=True) if type(key) is str
@@ -65,7 +67,7 @@ def collect(
                     found[number] = known
     todo = [(key, numbers) for key, numbers in where.items()]
     known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
-    shown = bar(progress, len(cells) - done, "runs")  # of those that are to be run
+    shown = bar(progress, len(cells) - done, "runs")  # counts only runs that are to be executed
 
     def report(over: list[tuple[int, Measured]]) -> None:
         nonlocal done

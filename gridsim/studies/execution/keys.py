@@ -1,4 +1,4 @@
-"""Keys of cells: all that the outcome of a run depends on, as one hash."""
+"""Keys of runs: a hash of all that the outcome of a run depends on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gridsim.support.text import plain
 
 @dataclass(frozen=True)
 class _Known:
-    """A scenario (held, so that its id stays its own), what its key says, and the SHA-256 of its files."""
+    """A scenario (referenced so that its id is not reused), its text in a key, and SHA-256 of its files."""
 
     scenario: Scenario
     said: str
@@ -36,19 +36,19 @@ class _Known:
 
 
 class Keys:
-    """Keys of cells.  What many cells share, scenarios, files and modules, is looked at once."""
+    """Computes keys of runs; scenarios, files and modules that many runs share are read only once."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
         self._scenarios: dict[int, _Known] = {}
 
     def scenario(self, scenario: Scenario) -> str:
-        """The scenario's TOML, without parameters of schedulers; in the place of files what their names say
-        of how they are read, and SHA-256."""
+        """Return the scenario's TOML for a key: without parameters of schedulers, and with the SHA-256 of
+        each file, and what its name says about its format, in place of its path."""
         return self._known(scenario).said
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
-        """The SHA-256 of each file that the scenario reads, which are in its key."""
+        """Return the SHA-256 of each file that the scenario reads, as they enter its key."""
         return self._known(scenario).files
 
     def _known(self, scenario: Scenario) -> _Known:
@@ -59,7 +59,7 @@ class Keys:
             files = {file: self._file(file) for of_path in sources.values() for file in of_path}
 
             def content(path: str) -> str:
-                # names decide how files are read
+                # the file's name decides how the file is read
                 packed = ("gz:" if file.endswith(".gz") else "" for file in sources[path])
                 parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]
                 return "+".join(filter(None, (format_of_name(path), *parts)))
@@ -69,14 +69,14 @@ class Keys:
         return self._scenarios[id(scenario)]
 
     def key(self, cell: Cell) -> str:
-        """SHA-256 (hexadecimal) of all that decides what comes out of `cell`.
+        """Return the SHA-256 (hexadecimal) of all that the outcome of `cell` depends on.
 
-        The scenario with its seeds and the content of its files, the scheduler's class and parameters, the
-        time limit, functions of the user (with the source of their modules, but not what those import), the
-        code of gridsim and the version of numpy.
+        That is: the scenario with its seeds and the content of its files, the scheduler's class and
+        parameters, the time limit, functions of the user (with the source of their modules, but not of what
+        those import), the code of gridsim and the version of numpy.
 
         Raises ScenarioError for a scheduler or function whose source is not in a file, and for parameters
-        that plain values do not tell.
+        that cannot be written as plain values.
         """
         scheduler = Description(cell.scheduler)
         for name, value in scheduler.unsaid.items():
@@ -101,7 +101,7 @@ class Keys:
         return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
 
     def _function(self, name: str, metric: MetricFunction) -> str:
-        """A function of the user by its name, which must say all of it, and the source of its module."""
+        """Return the name of a user's function, by which it must be importable, and its module's SHA-256."""
         module, called = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:
             found = imported(f"{module}:{called}")
@@ -115,10 +115,10 @@ class Keys:
         return f"{module}:{called} {self._module(module, name)}"
 
     def _modules(self, scheduler: Description) -> dict[str, str]:
-        """The source of the user's modules that the scheduler and functions in parameters come from."""
+        """Return the SHA-256 of the user's modules from which the scheduler and its parameters come."""
         whose = scheduler.told["name"]
         found = {name: self._module(name, whose) for name in scheduler.modules if _of_user(name)}
-        for text in scheduler.texts:  # which may name a function, or be a time of day
+        for text in scheduler.texts:  # a text with a colon may name a function, or be a time of day
             name, _, attribute = text.partition(":")
             if name and attribute and _of_user(name) and (file := located(name)) is not None:
                 found.setdefault(name, f"sha256:{self._file(file)}")

@@ -1,4 +1,4 @@
-"""Processes that runs are run in, and what each of them is set to before."""
+"""Worker processes in which runs are executed, and how each of them is set up."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gridsim.errors import OutOfMemory, ScenarioError, text_of
 from gridsim.support.arguments import whole
 from gridsim.support.extras import need
 
-#: Signals that go to all processes of a command: what to do about them, the parent decides.
+#: Signals that go to all processes of a command; workers ignore them, and the parent decides what to do.
 _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
 
 
-#: Python does not put the current folder where it looks for modules first.
+#: Environment variable that keeps Python from looking for modules in the current folder first.
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class _Worker(SpawnProcess):
-    """One that can be ended, though it does not heed what is sent to all (`_begin`).
+    """A worker process that `terminate` ends although it ignores the signals of `_SENT_TO_ALL` (`_begin`).
 
-    A pool of which one worker was lost ends the others so, and waits for them.
+    A pool that has lost one worker terminates the others, and waits for them.
     """
 
     def terminate(self) -> None:
@@ -45,7 +45,7 @@ class _Workers(SpawnContext):
 
 
 class _Future(Future[Any]):
-    """One that may be cancelled when its worker is lost: some Pythons' pools break on that."""
+    """A future that may be cancelled before its worker is lost; the pools of some Pythons break on that."""
 
     def set_exception(self, exception: BaseException | None) -> None:
         with suppress(InvalidStateError):
@@ -54,20 +54,22 @@ class _Future(Future[Any]):
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals wait until this is over, lest a pool is left with a lock that nobody opens, or a worker that
-    nobody knows of; and processes that are begun here are born without an ear for them (but on Windows)."""
-    here = threading.current_thread() is threading.main_thread()  # others are not interrupted
+    """Delay signals until the block ends.
+
+    Otherwise a pool could be left with a lock that is never released, or with an unknown worker.  Processes
+    that are started in the block begin with these signals blocked (except on Windows)."""
+    here = threading.current_thread() is threading.main_thread()  # other threads are not interrupted
     before = {number: signal.getsignal(number) for number in _SENT_TO_ALL} if here else {}
     came: list[int] = []
 
     def later(number: int, _: object) -> None:
         came.append(number)
 
-    masks = hasattr(signal, "pthread_sigmask")  # what a process inherits; not enough for one with threads
+    masks = hasattr(signal, "pthread_sigmask")  # inherited by processes; not enough for this one's threads
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL) if masks else set()
     try:
         for number, handler in before.items():
-            if handler is not None:  # None: not of Python
+            if handler is not None:  # None: the handler was not installed by Python
                 signal.signal(number, later)
         yield
     finally:
@@ -82,7 +84,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextmanager
 def environment(**variables: str) -> Iterator[None]:
-    """What processes that are begun here are told by `variables` of the environment."""
+    """Set `variables` of the environment in the block, for processes that are started there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -100,15 +102,17 @@ def _set(name: str, value: str | None) -> None:
 
 
 def unseeing() -> AbstractContextManager[None]:
-    """Processes that are begun here take no module from the current folder, where files of others may lie,
-    before they have the path of this one; Python looks there first."""
+    """Keep processes that are started in the block from importing modules from the current folder.
+
+    Python looks there first, and the folder may have files of others.  It holds until the processes have the
+    path of this one."""
     return environment(**{_SAFE_PATH: "1"})
 
 
 class Processes(Executor):
-    """Worker processes that are spawned, end when this one does, and leave Ctrl-C to it.
+    """A pool of spawned worker processes that end when this process ends, and leave Ctrl-C to it.
 
-    workers : how many; None for as many as there are processors to use.
+    workers : the number of workers; None for the number of processors that may be used.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -118,15 +122,15 @@ class Processes(Executor):
     def _made(self) -> ProcessPoolExecutor:
         _check_threads()
         as_here = (os.environ.get(_SAFE_PATH),)
-        with unseeing():  # it begins a process that tracks resources
+        with unseeing():  # the pool starts a process that tracks resources
             return ProcessPoolExecutor(
                 self._max_workers, mp_context=_Workers(), initializer=_begin, initargs=as_here
             )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `concurrent.futures.Executor`.
+        """Submit a call; see `concurrent.futures.Executor`.
 
-        What a worker cannot import is the error of what was submitted, and does not end the worker.
+        If a worker cannot import what the call needs, the call fails, but the worker does not end.
 
         Raises OutOfMemory if a thread of the pool cannot be started.
         """
@@ -139,48 +143,49 @@ class Processes(Executor):
                 thread = pool._executor_manager_thread
                 if thread is None or thread.ident is not None:
                     raise
-                pool._executor_manager_thread = None  # nobody can wait for what has not begun
+                pool._executor_manager_thread = None  # a thread that has not started cannot be joined
                 raise OutOfMemory(_NO_THREADS) from error
             future.__class__ = _Future
         return future
 
     def answers(self) -> bool:
-        """Whether somebody waits for what the workers find."""
+        """Whether the thread of the pool that receives the results of the workers is alive."""
         thread: Any = self._pool._executor_manager_thread
         return thread is not None and bool(thread.is_alive())
 
     def renew(self) -> None:
-        """Others in the place of workers that were lost."""
+        """Replace the pool by one with new workers, after workers were lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._made()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See `concurrent.futures.Executor`."""
+        """Shut down the pool; see `concurrent.futures.Executor`."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the workers; at once if it is by an error, since nobody waits for what they do."""
+        """End the workers; after an error at once, since their results are no longer needed."""
         if kind is not None:
             for worker in list((self._pool._processes or {}).values()):
                 worker.kill()
         self._pool.shutdown(cancel_futures=kind is not None)
 
 
-#: Threads of a pool: one waits for its workers, another one sends them what they do.
+#: Threads of a pool: one waits for its workers, another one sends calls to them.
 _THREADS = 2
 
 
 _NO_THREADS = "not enough memory for the threads of a pool of workers"
 
 
-#: What Python says then; of the second thread some Pythons' pools tell it as text, others end without a word.
+#: Python's message when a thread cannot be started.  If it is the second thread of a pool, the pools of some
+#: Pythons report this text; those of others end without a message.
 _NO_THREAD = "can't start new thread"
 
 
 def _check_threads() -> None:
-    """That a pool can have its threads: one without the second would wait for ever.
+    """Raise OutOfMemory if the threads of a pool cannot be started.
 
-    Raises OutOfMemory.
+    A pool without its second thread would wait for ever.
     """
     over = threading.Event()
     threads = [threading.Thread(target=over.wait) for _ in range(_THREADS)]
@@ -189,7 +194,7 @@ def _check_threads() -> None:
             thread.start()
     except RuntimeError as error:
         raise OutOfMemory(_NO_THREADS) from error
-    finally:  # the system keeps their stacks for the next ones
+    finally:  # the system keeps the stacks of these threads for the next ones
         over.set()
         for thread in threads:
             if thread.ident is not None:
@@ -206,9 +211,9 @@ def _unpacked(call: bytes) -> Any:
 
 
 def _begin(safe_path: str | None) -> None:
-    """What a worker does first."""
-    _set(_SAFE_PATH, safe_path)  # what it begins is no worker of ours
-    for deaf_to in _SENT_TO_ALL:  # on Windows it has an ear for them until here
+    """Set up a worker: environment, ignored signals, and a thread that ends it with its parent."""
+    _set(_SAFE_PATH, safe_path)  # for processes that the worker starts itself
+    for deaf_to in _SENT_TO_ALL:  # on Windows the worker reacts to these signals until here
         signal.signal(deaf_to, signal.SIG_IGN)
 
     def end_with_parent() -> None:
@@ -219,26 +224,29 @@ def _begin(safe_path: str | None) -> None:
 
     try:
         threading.Thread(target=end_with_parent, daemon=True).start()
-    except RuntimeError:  # no memory for it: this worker is lost, without many words
+    except RuntimeError:  # no memory for the thread: end this worker without a traceback
         os._exit(1)
 
 
 @contextmanager
 def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Executor | None]:
-    """Where the command line sends cells: here (1 worker), to processes (None: to as many as there are
-    processors), or to the Dask cluster whose scheduler is at the address `dask`.
+    """Provide the executor to which the command line sends runs.
 
-    Raises ImportError without dask.distributed, ScenarioError for what is no address, OSError for a cluster
+    workers : the number of worker processes; None for the number of processors.  With 1 the executor is None:
+        runs are executed in this process.
+    dask : the address of the scheduler of a Dask cluster, which is used instead; None for no cluster.
+
+    Raises ImportError without dask.distributed, ScenarioError for an invalid address, OSError for a cluster
     that does not answer.
     """
     if dask is not None:
         distributed = need("distributed", "sweep", "--dask")
         try:
-            distributed.comm.get_address_host(dask)  # first: a client that fails leaves threads behind
+            distributed.comm.get_address_host(dask)  # check first: a client that fails leaves threads behind
             client = distributed.Client(dask)
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # no address, or one of a kind that is not set up
+        except Exception as error:  # not an address, or one whose protocol is not set up
             raise ScenarioError(
                 f"--dask must be the address of a scheduler of Dask, such as localhost:8786, got {dask!r} "
                 f"({text_of(error)})"

@@ -1,6 +1,6 @@
-"""Execution: cells on any `concurrent.futures.Executor`, some at a time, until all are done.
+"""run_cells(): executes runs on any `concurrent.futures.Executor`, a batch at a time, until all are done.
 
-What comes out does not depend on the executor, on how many work, or on who is faster: cells are independent,
+The results do not depend on the executor, on the number of workers, or on their speeds: runs are independent,
 and each is reported with its number.
 """
 
@@ -28,12 +28,12 @@ from gridsim.studies.execution.processes import _NO_THREAD, _NO_THREADS, Process
 from gridsim.support.arguments import whole
 from gridsim.support.provenance import code_version
 
-#: s that the cells of one task should take together: long beside what a task costs by itself, and short
-#: enough that not much is lost with a worker.
+#: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of
+#: a task, and short enough that little is lost with a worker.
 TASK_SECONDS = 0.25
-#: s after which somebody looks whether a pool of ours still answers.
+#: s between checks whether a pool of `Processes` still answers.
 _PATIENCE = 1.0
-#: Tasks at a time, where an executor does not say how many it can do.
+#: Tasks at a time, where an executor does not say how many it can execute.
 _WIDTH = 64
 
 
@@ -43,17 +43,18 @@ Report = Callable[[list[tuple[int, Measured]]], None]
 def run_cells(
     cells: Sequence[Cell], report: Report, *, executor: Executor | None = None, batch: int | None = None
 ) -> None:
-    """Run `cells`, and tell numbers and what was measured, those of some cells at a time.
+    """Execute the runs `cells`, and report their records with their numbers, several at a time.
 
-    report : is told as soon as a task is over, or here after `TASK_SECONDS`.
-    executor : where they go; None runs them here, one after another.
-    batch : cells of a task; None for as many as take about `TASK_SECONDS`.
+    report : called with (number, record) pairs as soon as a task is over, or, without an executor, after runs
+        that took `TASK_SECONDS`, and after each error.
+    executor : where the runs are executed; None executes them in this process, one after another.
+    batch : the number of runs in a task; None for as many as take about `TASK_SECONDS`.
 
-    An error of a cell is its own (`Measured.error`), as is one of the worker that ran it: a task that was
-    lost is tried once more, cell by cell.  What is raised by `report`, and KeyboardInterrupt, end it; what
-    was done by then has been told.
+    An error of a run, or of the worker that executed it, is in its record (`Measured.error`).  The runs of a
+    task that was lost are tried once more, one by one.  Exceptions of `report` and KeyboardInterrupt end the
+    execution; what was finished by then has been reported.
 
-    Raises ScenarioError for what is no executor, or a cell that cannot be sent to other processes;
+    Raises ScenarioError for an invalid executor, or a run that cannot be sent to other processes;
     GridSimError for an executor that is broken, or whose workers run other code.
     """
     if batch is not None:
@@ -69,7 +70,7 @@ def run_cells(
 
 
 def check_executor(executor: Any) -> None:
-    """That it is None or takes tasks as a `concurrent.futures.Executor` does, else ScenarioError."""
+    """Raise ScenarioError unless `executor` is None or has a method ``submit``, as an `Executor` has."""
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise ScenarioError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
 
@@ -90,12 +91,12 @@ def _run_here(cells: Sequence[Cell], report: Report) -> None:
 
 
 class _Tasks:
-    """Cells on their way through an executor."""
+    """Sends runs to an executor in tasks, and reports their records."""
 
     def __init__(self, cells: Sequence[Cell], report: Report, executor: Executor, batch: int | None) -> None:
         self._cells, self._report, self._executor, self._batch = cells, report, executor, batch
         self._todo = deque(range(len(cells)))
-        #: Cells of tasks that were lost: they run alone, so that it is known which of them it is.
+        #: Runs of tasks that were lost: they are executed alone, to find out which of them is the cause.
         self._suspects: deque[int] = deque()
         self._running: dict[Future[list[Measured]], list[int]] = {}
         self._alone = False
@@ -132,7 +133,10 @@ class _Tasks:
         return max(1, min(fair, int(TASK_SECONDS * self._done / max(self._seconds, 1e-9))))
 
     def _send(self, queue: deque[int], count: int) -> bool:
-        """Hand over the first `count` of a queue; False if a worker was lost, as what is running will say."""
+        """Submit the first `count` runs of `queue` as a task.
+
+        Return False if the pool has lost a worker; the tasks that are running will report that error.
+        """
         numbers = list(islice(queue, count))
         cells = [self._cells[number] for number in numbers]
         try:
@@ -143,7 +147,7 @@ class _Tasks:
                 raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
             if self._running:
                 return False
-            self._executor.renew()  # the worker had nothing to do
+            self._executor.renew()  # a worker was lost while it was idle
             future = self._executor.submit(measure_all, cells)
         for _ in numbers:
             queue.popleft()
@@ -151,15 +155,18 @@ class _Tasks:
         return True
 
     def _wait(self) -> None:
-        """Until one is over; a pool whose thread has ended, as without memory, would not say that it is."""
+        """Wait until a task is over; raise OutOfMemory if the pool's thread has ended.
+
+        Such a pool, as after a lack of memory, would never report that a task is over.
+        """
         while not wait(self._running, _PATIENCE, FIRST_COMPLETED).done:
             if isinstance(self._executor, Processes) and not self._executor.answers():
-                if any(future.done() for future in self._running):  # it was the last thing that it did
+                if any(future.done() for future in self._running):  # reported just before the thread ended
                     return
                 raise OutOfMemory("not enough memory for a pool of workers; what was finished is kept")
 
     def _finished(self) -> list[tuple[list[int], BaseException]]:
-        """Tell what was measured, and return the others that are over, with their errors."""
+        """Report the records of tasks that are over; return the numbers and errors of those that failed."""
         over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
         failed: list[tuple[list[int], BaseException]] = []
         for numbers, future in sorted(over, key=lambda entry: entry[0]):
@@ -185,7 +192,7 @@ class _Tasks:
                 raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
             broken |= isinstance(error, BrokenExecutor)
             self._lost(numbers, error)
-        if broken:  # with it all else that was running
+        if broken:  # then all other tasks that were running are lost too
             for numbers in self._running.values():
                 self._suspects.extend(numbers)
             self._running.clear()
@@ -198,7 +205,7 @@ class _Tasks:
             return
         lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
         what = "the worker was lost" if lost else "the worker could not run it"
-        # Dask wraps what it was; a cause that the standard library gives is the worker's traceback as text
+        # Dask wraps the original error; with the standard library the cause is only the worker's traceback
         cause = error.__cause__
         why = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
         said = f"{what}: {type(why).__name__}: {' '.join(text_of(why).split())}"
@@ -212,7 +219,7 @@ class _Tasks:
 
 
 def _width(executor: Executor) -> int:
-    """Tasks that an executor can do at a time, as far as one can tell."""
+    """Return how many tasks an executor can execute at a time, or `_WIDTH` if it does not say."""
     workers = getattr(executor, "_max_workers", None)  # of the standard library, and of mpi4py
     if isinstance(workers, int):
         return workers
@@ -227,6 +234,3 @@ def _check_pickles(cell: Cell) -> None:
         except Exception as error:
             why = " ".join(text_of(error).split())
             raise ScenarioError(f"{what} must be of a module to be sent to other processes: {why}") from error
-
-
-# -- processes on this machine ----------------------------------------------------------------------------

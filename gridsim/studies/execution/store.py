@@ -1,8 +1,9 @@
-"""Store: a folder in which what cells measured is kept, under keys of all that it depends on.
+"""Store: a folder that keeps the records of runs, under keys that cover all that a record depends on.
 
-``cells/*.parquet`` has a row a cell, ``scenarios/*.parquet`` the scenarios they ran on, ``results/*.npz``
-whole results where these are kept.  Files are written whole or not at all and never changed, so that a
-process may be killed at any moment, and several may use one store.  Needs the extra ``data``.
+``cells/*.parquet`` has one row per run, ``scenarios/*.parquet`` has the scenarios of the runs, and
+``results/*.npz`` are whole results where these are kept.  Files are written whole or not at all and are never
+changed, so a process may be killed at any moment, and several processes may use one store.  A store needs the
+extra ``data``.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ StorePath = str | os.PathLike[str]
 #: Version of the layout.
 FORMAT = 1
 _ABOUT = "store.json"
-#: Bytes that it may have.
+#: The most bytes of `_ABOUT` that are read.
 _LONGEST = 1 << 16
-#: Names of files in the folders, each as a pattern.
+#: Folder -> pattern of the names of its files.
 _SHARD = r"[0-9a-f]{32}\.parquet"
 _FOLDERS = {"cells": _SHARD, "scenarios": _SHARD, "results": r"[0-9a-f]{64}\.npz"}
-#: Shards from which `Store.tidy` makes one.
+#: The number of shards from which on `Store.tidy` merges them into one.
 _MANY = 64
-#: s after which a file that was never finished is taken for one of a process that was killed.
+#: s after which an unfinished file is taken for a leftover of a process that was killed.
 _ABANDONED = 3600.0
 
 #: Columns of a row, besides the metrics: name -> type of pyarrow.
@@ -63,18 +64,19 @@ _COLUMNS = {
     "wall_seconds": "double",
     "peak_memory": "int64",
 }
-#: And the usual metrics; those of the user are numbers, too.
+#: The same with the metrics of gridsim; metrics of the user are numbers, too.
 _TYPES = _COLUMNS | dict.fromkeys(METRICS, "double")
-#: What a row need not have: not every system tells the memory, and not all is measured of every cell.
+#: Columns that may be empty: not every system reports memory, and not every run has all metrics.
 _OPTIONAL = ("peak_memory", *METRICS)
 
 
 class Store:
-    """The store in the folder `path`, which is made if it is not there.
+    """The store in the folder `path`, which is created if it does not exist.
 
-    keep_results : save whole results too, for `result`; whoever runs the cells must see the folder.
+    keep_results : whether whole results are saved too, for `result`; the processes that execute the runs must
+        have access to the folder.
 
-    Raises ScenarioError for a folder of something else, OSError for one that cannot be made or written.
+    Raises ScenarioError for a folder that is no store, OSError for one that cannot be created or written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
@@ -105,19 +107,20 @@ class Store:
                     if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _ABANDONED:
                         file.unlink()
         self._keys = Keys()
-        #: Names of the scenarios that this object has written.
+        #: Names (SHA-256) of the scenarios that this object has written.
         self._told: set[str] = set()
 
-    # -- cells ----------------------------------------------------------------------------------------
+    # -- runs -----------------------------------------------------------------------------------------
 
     def keys_of(self, cells: Sequence[Cell]) -> list[str | None]:
-        """The key of each cell, see `gridsim.studies.execution.keys.Keys.key`; None for one whose files
-        cannot be read."""
+        """Return the key of each run, see `gridsim.studies.execution.keys.Keys.key`.
+
+        It is None for a run whose files cannot be read."""
         for cell in cells:
             for name, metric in cell.metrics.items():
                 if name in _COLUMNS or (metric is not None and name in METRICS):
                     raise ScenarioError(f"metrics: a function may not be called {name!r} in a store")
-        self._keys = Keys()  # files and modules may have changed since they were looked at
+        self._keys = Keys()  # files and modules may have changed since they were read
         return [self._key(cell) for cell in cells]
 
     def _key(self, cell: Cell) -> str | None:
@@ -127,22 +130,22 @@ class Store:
             return None
 
     def prepared(self, cell: Cell, key: str) -> Cell:
-        """`cell`, to be run for this store: with files as `key` has them, its result kept if wanted."""
+        """Return `cell` with the files that `key` stands for, and a file for its result if that is kept."""
         keep = str(self.result_file(key).absolute()) if self.keep_results else None
         return dataclasses.replace(cell, keep=keep, files=self.files(cell.scenario))
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
-        """The SHA-256 of each file of a scenario of which there is a key, when `keys_of` looked at it."""
+        """Return the SHA-256 of each file of a scenario, as it was when `keys_of` computed the keys."""
         return self._keys.files(scenario)
 
     def result_file(self, key: str) -> Path:
-        """Where the whole result of a cell is, if it was kept.  Raises GridSimError for what is no key."""
+        """Return the path of the whole result of a run, if any.  Raises GridSimError for an invalid key."""
         if not re.fullmatch("[0-9a-f]{64}", key):
             raise GridSimError(f"store: a key must be the SHA-256 of a cell, got {key!r}")
         return _no_link(self.path / "results" / f"{key}.npz")
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
-        """Of `keys`, those that are there with all of `metrics`, or that failed."""
+        """Return key -> record for those of `keys` that are in the store with all of `metrics`, or failed."""
         wanted, asked = set(keys), set(metrics)
         table, _ = self._read(wanted)
         found = {}
@@ -163,7 +166,7 @@ class Store:
         return found
 
     def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
-        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new."""
+        """Add records of runs under their keys: a new shard, and another one if there are new scenarios."""
         made = [self._row(key, cell, measured) for key, cell, measured in rows]
         scenarios = {
             row["scenario"]: self._keys.scenario(cell.scenario)
@@ -204,7 +207,10 @@ class Store:
             self._parquet.write_table(table, stream)
 
     def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
-        """The rows of all shards in a folder, or those whose `column` is among `values`; and the shards."""
+        """Return the rows of all shards in a folder, and the paths of the shards.
+
+        values : return only rows whose `column` is among these; None for all rows.
+        """
         compute = need("pyarrow.compute", "data", "a store")
         shards, tables = self._shards(folder), []
         known = _TYPES if folder == "cells" else dict.fromkeys(("scenario", "toml"), "string")
@@ -214,9 +220,9 @@ class Store:
                     table = self._table(stream, known)
             except MemoryError:
                 raise
-            except FileNotFoundError:  # somebody has just put it together with others
+            except FileNotFoundError:  # another process has just merged it with others
                 return self._load(folder, column, values)
-            except Exception as error:  # whatever a damaged file makes of Parquet
+            except Exception as error:  # a damaged file can make Parquet raise anything
                 raise GridSimError(
                     f"{shard}: not a sound shard of a store ({error}); without it its cells are run again"
                 ) from error
@@ -228,11 +234,11 @@ class Store:
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
 
     def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
-        """The table of a shard, whose columns are of the types `known`, or else numbers.
+        """Read the table of a shard, whose columns have the types `known`; all others must be numbers.
 
-        Raises ValueError for other columns or rows without what every row has, and for a table that would
-        take more than a quarter of the memory: a few bytes may say of many rows that they have the same long
-        text.
+        Raises ValueError for columns of other types, for rows without a value that every row must have, and
+        for a table that would take more than a quarter of the memory: a few bytes may say of many rows that
+        they have the same long text.
         """
         compute = need("pyarrow.compute", "data", "a store")
         file, most = self._parquet.ParquetFile(stream), memory() // 4
@@ -243,15 +249,15 @@ class Store:
             raise ValueError("two columns have the same name")
         about = file.metadata
         shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
-        # pyarrow 26 ends Python for what columns of a group say of themselves, if that is damaged: not asked
+        # the metadata of columns in a group is not used: if it is damaged, pyarrow 26 ends the process
         groups = [about.row_group(k) for k in range(about.num_row_groups)]
-        # a file says several times how many rows it has, and not always the same; none is below 0
+        # a file states its number of rows several times; a damaged one may contradict itself, or say < 0
         stated = sum(abs(group.total_byte_size) for group in groups)
         rows = max(abs(about.num_rows), sum(abs(group.num_rows) for group in groups))
         _check_size(max(stated, 8 * rows * about.num_columns), most)
         stream.seek(0)
         table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
-        table.validate(full=True)  # texts that are none
+        table.validate(full=True)  # finds texts that are invalid
         for k, name in enumerate(table.column_names):
             column = table.column(k)
             if self._arrow.types.is_dictionary(column.type):
@@ -267,9 +273,9 @@ class Store:
         return table
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
-        """The rows of `keys`, or all, each key once, and the shards they are from.
+        """Return the rows of `keys`, or all rows, each key once, and the paths of the shards that were read.
 
-        Of several rows of a key the one that did not fail counts, or has more that was measured.
+        Of several rows with one key, one that did not fail is preferred, then one with more metrics.
         """
         compute = need("pyarrow.compute", "data", "a store")
         every, shards = self._load("cells", "key", keys)
@@ -285,7 +291,7 @@ class Store:
         return every.filter(self._first(every["key"])), shards
 
     def _first(self, values: Any) -> Any:
-        """Of sorted values, which are the first of equal ones; None if all are."""
+        """Return for sorted values which are the first of equal ones; None if all values are different."""
         compute = need("pyarrow.compute", "data", "a store")
         column = values.combine_chunks()
         differ = compute.not_equal(column[1:], column[:-1])
@@ -294,7 +300,7 @@ class Store:
         return self._arrow.concat_arrays([self._arrow.array([True]), differ])
 
     def tidy(self) -> None:
-        """Make one shard of many."""
+        """Merge the shards of runs, and those of scenarios, into one if there are `_MANY` or more."""
         if len(self._shards("cells")) >= _MANY:
             self._replace("cells", *self._read())
         if len(self._shards("scenarios")) >= _MANY:
@@ -314,18 +320,18 @@ class Store:
         return int(self._read()[0].num_rows)
 
     def to_arrow(self) -> Any:
-        """A row a cell, in order of their keys, as a pyarrow Table; see docs/guides/experiments.md."""
+        """Return a pyarrow Table with one row per run, ordered by key; see docs/guides/experiments.md."""
         return self._read()[0]
 
     def to_pandas(self) -> Any:
-        """`to_arrow` as a pandas DataFrame."""
+        """Return `to_arrow` as a pandas DataFrame."""
         need("pandas", "data", "to_pandas")
         return self.to_arrow().to_pandas()
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario of that name in the column ``scenario``; files are named by what they held.
+        """Return the scenario called `name` in the column ``scenario``; SHA-256 stand for paths of its files.
 
-        Raises GridSimError for a name that there is none of.
+        Raises GridSimError if there is no scenario with this name.
         """
         rows, _ = self._load("scenarios", "scenario", {name})
         if not rows.num_rows:
@@ -333,7 +339,7 @@ class Store:
         return Scenario.from_text(rows["toml"][0].as_py())
 
     def result(self, key: str) -> Result:
-        """The whole result of a cell.  Raises GridSimError where it was not kept, or is another one's."""
+        """Return the whole result of a run; raise GridSimError if it was not kept or has another digest."""
         file = self.result_file(key)
         if not file.exists():
             raise GridSimError(f"store: there is no result of {key}; keep_results=True keeps them")
@@ -348,7 +354,9 @@ class Store:
 
 
 def _no_link(path: Path) -> Path:
-    """`path`, which is in a store: a link there would have others read, written and removed."""
+    """Return `path`, which is in a store; raise GridSimError if it is a symbolic link.
+
+    Through a link, files outside the store would be read, written and removed."""
     if path.is_symlink():
         raise GridSimError(f"{path}: must be in the store itself, got a symbolic link")
     return path
@@ -360,17 +368,17 @@ def _check_size(nbytes: int, most: int) -> None:
 
 
 def _ours(path: Path) -> bool:
-    """What somebody else who begins a store, or was killed then, has put there."""
+    """Whether `path` may be in a store that is just being created, or whose creation was interrupted."""
     if (name := _FOLDERS.get(path.name)) is not None:
         return path.is_dir() and all(_named(file, name) for file in path.iterdir())
     return _named(path, re.escape(_ABOUT))
 
 
 def _named(path: Path, pattern: str) -> bool:
-    """Whether it is called so, or as what is not finished of such a file."""
+    """Whether the name of `path` matches `pattern`, or is that of an unfinished file of such a name."""
     return bool(re.fullmatch(pattern, path.name) or leftovers(pattern).fullmatch(path.name))
 
 
 def store_of(store: Store | StorePath | None) -> Store | None:
-    """A store as it is, or the one at a path."""
+    """Return `store` itself if it is a `Store` or None, else the store at that path."""
     return store if store is None or isinstance(store, Store) else Store(store)
