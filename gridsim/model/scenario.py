@@ -19,7 +19,7 @@ from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import shown, text, whole
+from gridsim.support.arguments import listed, shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
 
@@ -210,7 +210,7 @@ class Scenario:
         """
         for key in document:
             if key not in _KEYS:
-                raise ScenarioError(f"{key} is not a known key of a scenario; known: {', '.join(_KEYS)}")
+                raise ScenarioError(f"{key} is not a known key of a scenario; {listed(_KEYS, key)}")
         for key in _REQUIRED:
             if key not in document:
                 raise ScenarioError(f"{key} is missing: {file} has no table [{key}]")
@@ -256,7 +256,7 @@ def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> A
     known = [entry.encode_name for entry in msgspec.structs.fields(kind)]
     for key in table:
         if key not in known and key != kind.__struct_config__.tag_field:
-            raise ScenarioError(f"{where}.{key} is not a known key; known here: {', '.join(known)}")
+            raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
     return converted(table, kind, where)
 
 

@@ -15,8 +15,9 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
-from gridsim.support.arguments import shown, text
+from gridsim.support.arguments import listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
+from gridsim.support.parameters import limits_of
 
 
 def check_schedulers(schedulers: Any) -> None:
@@ -47,7 +48,7 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
     """
     known = registered()
     if name not in known:
-        raise ScenarioError(f"unknown scheduler {name!r}; known: {', '.join(known)}")
+        raise ScenarioError(f"unknown scheduler {name!r}; {listed(known, name)}")
     cls, preset = known[name]
     check_preset(name, cls, parameters or {})
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
@@ -141,16 +142,20 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
     Raises ScenarioError for unknown or missing parameters, and for values that the class does not take.
     """
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    limits = limits_of(cls)
     values = {}
     for key, value in parameters.items():
         if key not in fields:
-            known = ", ".join(fields) or "it has none"
-            raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; known: {known}")
+            known = listed(fields, key) if fields else "it has none"
+            raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; {known}")
         if value is None and fields[key].default is None:  # the default, whatever the type
             continue
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
+            if key in limits:  # the class says the range as well
+                values[key] = value
+                continue
             if words := _words(fields[key].type):
                 raise ScenarioError(f"{name}.{key} must be {words[0]}, got {shown(value)}") from error
             message = str(error)[:1].lower() + str(error)[1:]

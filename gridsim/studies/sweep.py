@@ -26,7 +26,7 @@ from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import shown, text, whole
+from gridsim.support.arguments import listed, shown, text, whole
 from gridsim.support.imports import names_code
 from gridsim.support.progress import Progress
 from gridsim.support.text import check_name, plain
@@ -135,7 +135,7 @@ class Sweep:
         document = toml_files.parsed(toml_files.read(file), file)
         for key in document:
             if key not in _KEYS:
-                raise ScenarioError(f"{file}: {key} is not a known key of a sweep; known: {', '.join(_KEYS)}")
+                raise ScenarioError(f"{file}: {key} is not a known key of a sweep; {listed(_KEYS, key)}")
         given, folder = document.pop("scenario", None), os.path.dirname(file)
         if isinstance(given, str):
             scenario = Scenario.from_toml(os.path.join(folder, given))

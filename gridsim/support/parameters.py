@@ -96,10 +96,18 @@ class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 @cache
 def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
     """Return, for each field that has a check, its name, its name in files and the check."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     fields = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    found = ((name, told, _check(hints[name])) for name, told in fields.items())
+    found = ((name, told, _check(hints.get(name))) for name, told in fields.items())
     return tuple((name, told, check) for name, told, check in found if check is not None)
+
+
+def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the types of the fields; none of a class of a user whose annotations name what is not there."""
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except NameError:
+        return {}
 
 
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:
@@ -147,7 +155,7 @@ def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:
             else:
                 look(name, each)
 
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     for field in msgspec.structs.fields(kind):
-        look(field.encode_name, hints[field.name])
+        look(field.encode_name, hints.get(field.name))
     return found

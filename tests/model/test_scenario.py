@@ -125,7 +125,10 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (scenario_text(rest="sede = 1"), "sede is not a known key of a scenario; known: seed, platform,"),
+        (
+            scenario_text(rest="sede = 1"),
+            "sede is not a known key of a scenario; did you mean seed? known: seed, platform,",
+        ),
         (scenario_text(rest="seed = 1.5"), "seed must be a whole number >= 0, got 1.5"),
         (scenario_text(rest="network = 5"), "network must be a table, got 5"),
         ("seed = 1\n", "platform is missing: <scenario> has no table [platform]"),
@@ -139,7 +142,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),
-            "platform.nodse is not a known key; known here: nodes, seed",
+            "platform.nodse is not a known key; did you mean nodes? known: nodes, seed",
         ),
         (scenario_text('kind = "pareto"\nnodes = 5'), "platform.seed is missing"),
         (

@@ -137,7 +137,10 @@ def test_the_number_of_workers_changes_nothing():
     ("arguments", "said"),
     [
         ((), "reproduce needs the name of an experiment: celaya-fig4a"),
-        (("celaya-fig5",), "unknown experiment 'celaya-fig5'; known: celaya-fig4a"),
+        (
+            ("celaya-fig5",),
+            "unknown experiment 'celaya-fig5'; did you mean celaya-fig4b? known: celaya-fig4a",
+        ),
         (("celaya-fig4b", "--seeds", 0), "--seeds must be a whole number in 1..1000000, got 0"),
         (("celaya-fig4b", "--seeds", -3), "--seeds must be"),
         (("celaya-fig4b", "--workers", 0), "--workers must be"),

@@ -78,7 +78,8 @@ def test_wrong_comparisons_are_named(toy):
 def test_parameters_are_typed(toy):
     assert build_scheduler(toy, {"pause": 3}, "toy") == toy(pause=3.0)
     with pytest.raises(
-        ScenarioError, match="toy.puase is not a parameter of this scheduler; known: pause, flaw"
+        ScenarioError,
+        match="toy.puase is not a parameter of this scheduler; did you mean pause. known: pause, flaw",
     ):
         build_scheduler(toy, {"puase": 3}, "toy")
     with pytest.raises(ScenarioError, match="^toy.pause must be a number, got 'x'$"):
@@ -105,9 +106,9 @@ def test_parameters_are_typed(toy):
             "fair-tree.samples must be a whole number or a list of 3 whole numbers, got [1, 2, 'x']",
         ),
         ("grid", [1], "fair-tree.grid must be a list of 3 lists of numbers, got [1]"),
-        ("bound", "much", "fair-tree.bound must be a number, got 'much'"),
+        ("bound", "much", "fair-tree.bound must be a finite number >= 0, got 'much'"),
         ("run_on", "yes", "fair-tree.run_on must be true or false, got 'yes'"),
-        ("request_bytes", 1.5, "fair-tree.request_bytes must be a whole number, got 1.5"),
+        ("request_bytes", 1.5, "fair-tree.request_bytes must be a whole number in 0..2147483647, got 1.5"),
         ("spread", "x", "fair-tree.spread must be one of 'heartbeat', 'change', got 'x'"),
     ],
 )

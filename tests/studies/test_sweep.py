@@ -207,7 +207,10 @@ def test_from_a_file(tmp_path: Path) -> None:
     ("change", "said"),
     [
         (("replicates = 3", "replicates = 0"), "replicates must be a whole number >= 1, got 0"),
-        (("replicates = 3", "replicas = 3"), "replicas is not a known key of a sweep; known: scenario"),
+        (
+            ("replicates = 3", "replicas = 3"),
+            "replicas is not a known key of a sweep; did you mean replicates. known: scenario",
+        ),
         (
             ('scenario = "scenario.toml"', "scenario = 3"),
             "scenario must be the path of a file or a table, got 3",

@@ -57,8 +57,10 @@ def reproduction(name: str) -> Reproduction:
     """The experiment called `name`.  Raises ScenarioError for one that is not known."""
     from importlib import import_module
 
+    from gridsim.support.arguments import listed
+
     if name not in MODULES:
-        raise ScenarioError(f"unknown experiment {name!r}; known: {', '.join(MODULES)}, all")
+        raise ScenarioError(f"unknown experiment {name!r}; {listed([*MODULES, 'all'], name)}")
     made: Any = import_module(f"gridsim.reproduce.{MODULES[name]}")
     return made  # type: ignore[no-any-return]
 

@@ -18,7 +18,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.results.table import Table
-from gridsim.support.arguments import shown
+from gridsim.support.arguments import listed, shown
 from gridsim.support.arrays import Floats
 
 #: A metric defined by the user: a function of a `Result`.
@@ -399,7 +399,7 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
         if not (wanted[name] is None or callable(wanted[name])):
             raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {wanted[name]!r}")
         if wanted[name] is None and name not in METRICS:
-            raise ScenarioError(f"metrics: unknown {name!r}; known: {', '.join(METRICS)}")
+            raise ScenarioError(f"metrics: unknown {name!r}; {listed(METRICS, name)}")
     if not wanted:
         raise ScenarioError("metrics must name at least one, got none")
     return wanted
