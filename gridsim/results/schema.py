@@ -280,7 +280,7 @@ def check_columns(tables: Mapping[str, Table]) -> None:
     for name, columns in TABLES.items():
         for each in columns.values() if name in CORE_TABLES or name in tables else ():
             if each.needed and (dtype := tables[name][each.name].dtype).kind not in _KINDS[each.kind]:
-                raise ValueError(f"{name}.{each.name} is of {dtype}")
+                raise ValueError(f"{name}.{each.name} must be {each.kind}, got {dtype}")
     if "cycles" in tables and len(tables["cycles"]) != len(tables["applications"]):
         raise ValueError(f"cycles has {len(tables['cycles'])} rows, not one an application")
 

@@ -81,7 +81,7 @@ class Bound:
         releases = [Fraction(float(release[j])) for j in members]
         start = Fraction(float(release[self.first]))
         if min(releases) < start:
-            raise ValueError(f"applications must not be released before application {self.first}")
+            raise ValueError(f"no application may be released before {self.first}, which is the first")
         machines = np.atleast_1d(np.asarray(speeds, dtype=np.float64))
         if self.task_size is None:
             work = sum((Fraction(float(size[j])) for j in members), Fraction(0))

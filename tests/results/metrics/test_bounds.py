@@ -464,7 +464,7 @@ def test_certificates_that_are_none_are_refused():
         ({"applications": np.array([], dtype=int)}, "applications must be some of 3"),
         ({"applications": np.array([0, 3])}, "applications must be some of 3"),
         ({"first": 2}, "applications must be some of 3, 2 among them"),
-        ({"first": 1, "applications": np.array([0, 1])}, "must not be released before application 1"),
+        ({"first": 1, "applications": np.array([0, 1])}, "no application may be released before 1"),
         ({"task_size": 1.0}, "^task_size and tasks must be given for a bound by task size$"),
     ):
         with pytest.raises(ValueError, match=message):
