@@ -28,7 +28,9 @@ def _links_of(
 
 
 def _before_walk(c: Context, module: Any) -> None:
-    _links_of(c, import_module(f"{module}.links"), [24] * 4, [False] * 4, [False] * 4, c.size("nodes", 1, 9))
+    _links_of(
+        c, import_module(f"{module}.network.links"), [24] * 4, [False] * 4, [False] * 4, c.size("nodes", 1, 9)
+    )
 
 
 def _neighbours(c: Context) -> Any:

@@ -227,7 +227,7 @@ def together(
         if not c.s:
             break
         if c.s.chance(24) and hasattr(it, "getstate"):
-            alone = kernel in (*ALONE, "links")  # with what it was told beside its arguments
+            alone = kernel in (*ALONE, "network.links")  # with what it was told beside its arguments
             it = c.of["self"] = again(it, type(it), arguments, alone)
         name = c.s.pick(names)
         called = made_of(c, part.methods[name], False, kept)
@@ -237,7 +237,7 @@ def together(
             if "reference's" in c.of:
                 given["rows"] = c.of.pop("reference's")
             expected = outcome(getattr(reference, name), given)
-            if kernel == "tree":
+            if kernel == "fair_tree.summary_tree":
                 note(c, result[0], expected[0])
                 result, expected = without_payloads(result), without_payloads(expected)
             if name != "held":
@@ -330,7 +330,7 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
                 arguments = made_of(c, of.methods[name], True, kept)
             except (KeyError, IndexError, AttributeError, ValueError, TypeError):  # of another kind of object
                 continue
-            if name == "send" and kernel == "flow" and c.s.chance(128):
+            if name == "send" and kernel == "fair_tree.protocol" and c.s.chance(128):
                 arguments |= {"kind": 1, "records": flow_records(c)}
             what = f"{of.name}.{name}"
             result = watched(getattr(each, name), arguments, written_by(of, name), what)[0]
