@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-from functools import cache
+import types
+from functools import cache, reduce
 from importlib import import_module
+from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from sphinx.util.inspect import safe_getattr
 
@@ -63,7 +65,19 @@ def said(annotation: Any) -> str:
     """An annotation as source text."""
     if annotation is inspect.Parameter.empty:
         return ""
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(bare(annotation))
+
+
+def bare(annotation: Any) -> Any:
+    """A type without the limits that `Annotated` adds."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return bare(arguments[0])
+    if origin in (Union, types.UnionType):
+        return reduce(or_, map(bare, arguments))
+    if origin is tuple:
+        return tuple[tuple(map(bare, arguments))]
+    return annotation
 
 
 def parameters(thing: Any) -> dict[str, str]:

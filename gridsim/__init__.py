@@ -10,7 +10,7 @@ from typing import Any
 
 import lazy_loader
 
-_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_attribute, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["__version__"]
 
 
@@ -19,4 +19,10 @@ def __getattr__(name: str) -> Any:
         from gridsim.support.provenance import version
 
         return version()
+    if name not in __all__:
+        raise AttributeError(f"module 'gridsim' has no attribute {name!r}")
     return _attribute(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
