@@ -181,9 +181,9 @@ def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
 @pytest.mark.parametrize(
     ("member", "said"),
     [
-        ("applications/finish", "applications.finish is of float32"),
-        ("schedule/machine", "schedule.machine is of float32"),
-        ("messages/kind", "messages.kind is of float32"),
+        ("applications/finish", "applications.finish must be float, got"),
+        ("schedule/machine", "schedule.machine must be int, got"),
+        ("messages/kind", "messages.kind must be text, got"),
     ],
 )
 def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
@@ -191,7 +191,7 @@ def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
         rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
     content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
     if member == "applications/finish":
-        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish is of int64"
+        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish must be float, got int64"
     with pytest.raises(GridSimError, match=said):
         gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
 
