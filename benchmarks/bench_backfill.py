@@ -1,4 +1,4 @@
-"""Backfilling: a log of 100,000 jobs on 5,000 machines, and a small one beside the reference implementation.
+"""Backfilling: a log of 100,000 jobs on 5,000 machines, and a small one compared with the reference.
 
     pytest benchmarks/bench_backfill.py --benchmark-columns=median,iqr
 

@@ -1,4 +1,4 @@
-"""Slot schedules: the earliest start among 420 of them, beside the reference implementation and a limit.
+"""Slot schedules: the earliest start among 420 of them, compared with the reference and a limit.
 
     pytest benchmarks/bench_slots.py --benchmark-columns=median,iqr
 

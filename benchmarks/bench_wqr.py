@@ -204,7 +204,7 @@ def verdict(equal: bool) -> str:
 
 
 def compare_reference(policies: list[str]) -> bool:
-    """The kernel alone beside its reference implementation; whether all makespans are equal."""
+    """The kernel alone, compared with its reference; whether all makespans are equal."""
     machines, tasks = TINY
     print(f"\n{tasks:,} tasks on {machines:,} machines, the kernel alone; x: its reference over it")
     print(f"{'policy':18s}{'kernel ms':>11s}{'reference ms':>11s}{'x':>9s}   makespan (s)")

@@ -7,9 +7,11 @@ to the kernel, in any order: it may refuse it with an error of `REFUSALS`, and n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from classes import BACKFILL, LINKS, PULL, QUEUES, SLOTS, TREE, VIEWS, WORK, bin
 from flows import FLOW, JOBFLOW, WALK, flow_records
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
+
+# for tests.reference; last, so that what is installed is found first
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 #: What a kernel may raise; IndexError and BufferError come of wrong arrays before it sees them, MaskError of
 #: masked numbers.

@@ -27,12 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from targets import load, names
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))  # for tests.reference; last, so that what is installed is found first
-
-from targets import load, names  # noqa: E402
-
 #: Where kernels with sanitizers and native coverage are built.
 NATIVE = HERE / "build"
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.

@@ -41,12 +41,13 @@ class Columns(NamedTuple):
     rates: Floats | None = None
 
 
-def check_columns(recipe: Recipe, what: str) -> None:
-    """Check that a recipe has at least one application or job and that all its columns are equally long.
+def check_columns(recipe: Recipe, count: int, what: str) -> None:
+    """Check that a recipe has at least one application or job and that all its columns have `count` entries.
+
+    count : the number of releases.
 
     Raises ScenarioError; `what` is the word for an entry in its message.
     """
-    count = len(recipe.release)  # type: ignore[attr-defined]
     if not count:
         raise ScenarioError(f"workload.release must name at least one {what}, got none")
     for name in recipe.__struct_fields__:

@@ -215,7 +215,7 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_columns(self, "application")
+        check_columns(self, len(self.release), "application")
 
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
@@ -238,7 +238,7 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_columns(self, "application")
+        check_columns(self, len(self.release), "application")
         for i, sizes in enumerate(self.sizes):
             if not sizes:
                 raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")

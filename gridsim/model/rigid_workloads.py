@@ -132,7 +132,7 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_columns(self, "job")
+        check_columns(self, len(self.release), "job")
 
     def columns(self, platform: Platform) -> Columns:
         count = len(self.release)
