@@ -1,13 +1,13 @@
 """The classic mapping heuristics on matrices of expected times: which task goes to which machine.
 
-Those of M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
-independent tasks onto heterogeneous computing systems", JPDC 59 (1999): immediate ones, which take tasks in
-turn, and batch ones, which choose among all.  The unit of time is the caller's; ready times never fall.
+They are those of M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
+independent tasks onto heterogeneous computing systems", JPDC 59 (1999).  Immediate heuristics map tasks in turn;
+batch heuristics choose among all tasks.  The unit of time is the caller's; ready times never decrease.
 
-A row may stand for several equal tasks.  Each row has a heap of completion times, of which only what comes
-to the top is brought up to date: times only grow, so what lies below is no better than it seems.
+A row may stand for several equal tasks.  Each row has a heap of completion times, of which only the entries that
+come to the top are brought up to date: times only grow, so the entries below are no better than they seem.
 
-`tests.reference.mapping` is the same in plain Python.
+The reference implementation is `tests.reference.mapping`.
 """
 
 from libc.math cimport INFINITY, isfinite
@@ -30,15 +30,15 @@ cdef enum:
 cdef struct Item:
     double at
     int machine
-    int column                                 # of etc, which has the machine's times
+    int column                                 # the column of etc with the machine's times
 
 
 cdef struct Crews:                             # the machines of each column
-    Item* machines                             # a heap by ready time for each, from begin[c] to begin[c + 1]
+    Item* machines                             # for column c a heap by ready time, from begin[c] to begin[c + 1]
     Py_ssize_t* begin
-    double* at                                 # when the first of them is ready; infinite if there is none
-    double* next                               # when the second is
-    int* who                                   # the first
+    double* at                                 # by column: when its first machine is ready; infinite if it has none
+    double* next                               # by column: when its second machine is ready
+    int* who                                   # by column: its first machine
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -112,12 +112,12 @@ cdef inline void sink(Item* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline double completion(const double* at, const double* etc, int column) noexcept nogil:
-    """When a task of row `etc` would end in a column; when it could begin, without a row."""
+    """Return when a task of row `etc` would end in a column; if `etc` is NULL, when it could begin."""
     return at[column] + etc[column] if etc != NULL else at[column]
 
 
 cdef inline void renew(Item* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
-    """Make a heap of the columns that are in it."""
+    """Update the times of all entries, and make them a heap again."""
     cdef Py_ssize_t k
     for k in range(n):
         heap[k].at = completion(at, etc, heap[k].column)
@@ -127,7 +127,7 @@ cdef inline void renew(Item* heap, Py_ssize_t n, const double* at, const double*
 
 cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* who,
                       const double* etc) noexcept nogil:
-    """Make a heap of all columns.  who : the first machine of each; NULL if the column is the machine."""
+    """Make a heap of all columns.  who : the first machine of each; NULL if columns are machines."""
     cdef Py_ssize_t u
     for u in range(n):
         heap[u].machine = who[u] if who != NULL else <int> u
@@ -137,7 +137,7 @@ cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* who
 
 cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* who,
                         const double* etc) noexcept nogil:
-    """Bring up what is first of all below place k, as ready times are now."""
+    """Update entries until the one at place k is the first of its subtree by the current ready times."""
     cdef double end
     cdef int c
     while k < n:
@@ -152,7 +152,7 @@ cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at
 
 
 cdef inline double second_best(Item* heap, Py_ssize_t n, const Crews* crews, const double* etc) noexcept nogil:
-    """The second earliest completion time of a heap whose top is settled; infinite of one machine."""
+    """Return the second earliest completion time of a heap whose top is settled; infinite for one machine."""
     cdef double second = crews.next[heap[0].column] + etc[heap[0].column]
     settle(heap, n, 1, crews.at, crews.who, etc)
     settle(heap, n, 2, crews.at, crews.who, etc)
@@ -164,7 +164,7 @@ cdef inline double second_best(Item* heap, Py_ssize_t n, const Crews* crews, con
 
 
 cdef inline void look(Crews* crews, Py_ssize_t c) noexcept nogil:
-    """Who are the first of column c, whose heap has changed."""
+    """Update `at`, `who` and `next` of column c, whose heap has changed."""
     cdef Item* heap = crews.machines + crews.begin[c]
     cdef Py_ssize_t n = crews.begin[c + 1] - crews.begin[c]
     crews.at[c] = heap[0].at if n > 0 else INFINITY
@@ -175,7 +175,7 @@ cdef inline void look(Crews* crews, Py_ssize_t c) noexcept nogil:
 
 
 cdef inline int assign(Crews* crews, Py_ssize_t c, double lasts, double* ready) noexcept nogil:
-    """The first machine of column c gets a task; which one that is."""
+    """Give a task that takes `lasts` to the first machine of column c; return that machine."""
     cdef Item* heap = crews.machines + crews.begin[c]
     cdef int u = heap[0].machine
     ready[u] += lasts
@@ -196,7 +196,7 @@ cdef void muster(Crews* crews, Py_ssize_t columns, const long long[::1] kind,
         crews.begin[kind[u] + 1] += 1
     for c in range(columns):
         crews.begin[c + 1] += crews.begin[c]
-    # begin[c] runs through its own machines, and is put back
+    # begin[c] advances past the machines of column c, and is then restored
     for u in range(n):
         k = crews.begin[kind[u]]
         crews.machines[k].at, crews.machines[k].machine = ready[u], <int> u
@@ -216,29 +216,29 @@ cdef void muster(Crews* crews, Py_ssize_t columns, const long long[::1] kind,
 
 def map_in_turn(etc, counts, ready, rule, *, double percent=20.0, double low=0.6, double high=0.9,
                 bint on_met=False):
-    """Map tasks one by one, in the order of rows, each as soon as it is looked at.
+    """Map tasks one by one, in the order of rows, each without regard to later ones.
 
     Parameters
     ----------
     etc : float64[rows, machines] > 0, the expected time of a task of each row on each machine.
     counts : int64[rows] >= 0, how many equal tasks a row stands for.
-    ready : float64[machines] >= 0, when machines have done what they have; changed in place.
-    rule : of machines, for each task (ties: the lowest index),
+    ready : float64[machines] >= 0, when each machine has done the tasks that it has; changed in place.
+    rule : which machine gets a task (ties: the lowest index),
         "mct": the one that would complete it first, ready + etc;
-        "met": the one that takes the least time for it, however much it has to do;
-        "olb": the one that is ready first, whatever the task takes there;
+        "met": the one that takes the least time for it, however much that machine has to do;
+        "olb": the one that is ready first, however long the task takes there;
         "kpb": "mct" among the ceil(percent * machines / 100) (to a billionth) that take the least time;
-        "switching": "mct", from where the balance min(ready) / max(ready) is `high` or more on "met", and
-        from where it is `low` or less on "mct" again.  While max(ready) is 0 it stays as it is.
+        "switching": "mct" until the balance min(ready) / max(ready) is `high` or more, then "met" until it is `low`
+        or less, and so on.  While max(ready) is 0 it does not change.
     percent : in 0..100 and not 0; 100 is "mct", 100 / machines is "met".
     low, high : 0 <= low < high <= 1.
-    on_met : whether "switching" is on "met" when it begins.
+    on_met : whether "switching" begins with "met".
 
-    The balance is of ready times as they are given.  Those of a clock that has run for long are all large,
-    and their balance is near 1 whatever machines have to do: give what is left to do from now on instead.
+    The balance is that of the ready times as they are given.  The times of a clock that has run for long are all
+    large, and their balance is near 1 whatever machines have to do; give the time that is left from now on instead.
 
-    Returns (machine, on_met): int64[tasks], and as it is in the end.
-    O(machines) for each row, and then O(log(machines)) for each task.
+    Returns (machine, on_met): int64[tasks], and whether "switching" ends with "met".
+    Takes O(machines) for each row, and then O(log(machines)) for each task.
     Raises ValueError naming the argument, its index and value, TypeError for a `ready` of another type.
     """
     cdef const double[:, ::1] e = matrix(etc)
@@ -270,8 +270,8 @@ cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* r
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], i, k, u, fastest, m
     cdef long long task, at = 0
     cdef const double* etc
-    cdef Item* idle = heaps                    # by ready time
-    cdef Item* heap                            # by completion time, of the m machines that are asked
+    cdef Item* idle = heaps                    # a heap of all machines by ready time
+    cdef Item* heap                            # a heap of the m machines to choose from, by completion time
     cdef Item first
     cdef double latest = 0.0
     if rule == OLB or rule == SWITCHING:
@@ -290,7 +290,7 @@ cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* r
                 heap[u].at, heap[u].machine, heap[u].column = etc[u], <int> u, <int> u
             for k in range(n // 2 - 1, -1, -1):
                 sink(heap, n, k)
-            # the few fastest, taken from the top, end at the end
+            # taken from the top, the `few` fastest machines come to the end of the array
             for k in range(n - 1, n - 1 - few, -1):
                 first, heap[0] = heap[0], heap[k]
                 heap[k] = first
@@ -324,26 +324,28 @@ cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* r
 # --- tasks in batches -----------------------------------------------------------------------------
 
 def map_batch(etc, counts, ready, rule, *, kind=None):
-    """Map all tasks, choosing each time among those that are left.
+    """Map all tasks, choosing each time among the tasks that are left.
 
     Parameters
     ----------
     etc, counts, ready : as for `map_in_turn`.
-    rule : the best time of a task is the earliest at which a machine would complete it,
-        "min-min": the task whose best time is the earliest goes to the machine that has it;
-        "max-min": the task whose best time is the latest does;
-        "sufferage": in passes, as published.  In the order of rows each task claims the machine of its best
-        time.  If that is claimed in this pass already, the task that suffers more without it has it, second
-        best time less best (the one that has it, if they suffer alike); the other waits for the next pass.
-        At its end the claims become assignments.  On one machine all suffer alike.
+    rule : which task goes to which machine.  The best time of a task is the earliest at which a machine would
+        complete it, and its best machine is that machine.
+        "min-min": the task whose best time is the earliest goes to its best machine;
+        "max-min": the task whose best time is the latest goes to its best machine;
+        "sufferage": in passes, as published.  In the order of rows each task claims its best machine.  If the
+        machine is claimed in this pass already, the task with the greater sufferage (second best time less best)
+        gets the claim, and the earlier claim stays if both are equal; the other task waits for the next pass.  At
+        the end of a pass the claims become assignments.  With one machine all tasks have equal sufferage.
         Ties go to the lowest row and the lowest machine.
-    kind : int64[machines], the column of etc that has a machine's times, where many machines have the same;
-        None: column u is of machine u.  Of a kind the machine goes first that is ready first; ties between
-        kinds are those of all machines as long as times are added without rounding, as whole numbers are.
+    kind : int64[machines], the column of etc with a machine's times, where many machines have the same times;
+        None: column u is that of machine u.  Of the machines of a kind, the one that is ready first is taken.  Ties
+        between kinds are resolved as between machines, as long as times are added without rounding, as whole
+        numbers are.
 
-    Returns (row, machine) int64[tasks] in the order of assignment; those of one pass by column.
-    Memory for rows * columns items of 16 bytes.  For each assignment O(rows), and O(log(columns)) mostly for
-    each row that had the same best machine; for sufferage that is for each pass.
+    Returns (row, machine) int64[tasks] in the order of assignment; assignments of one pass are ordered by column.
+    Memory for rows * columns items of 16 bytes.  An assignment takes O(rows), and mostly O(log(columns)) for each
+    row that had the same best machine; with sufferage, a pass takes as much.
     Raises as `map_in_turn`.
     """
     cdef const double[:, ::1] e = matrix(etc)
@@ -363,10 +365,10 @@ def map_batch(etc, counts, ready, rule, *, kind=None):
         raise ValueError(f"ready must have less than 2**31 - 1 entries, got {n}")
     left_array = np.array(c)
     cdef long long[::1] left = left_array
-    cdef long long[::1] row = np.flatnonzero(left_array)                 # those with tasks left
+    cdef long long[::1] row = np.flatnonzero(left_array)                 # rows with tasks left
     alive = row.shape[0]
     cdef long long[::1] best = np.full(alive, -1, np.int64)              # column of the best time
-    cdef double[::1] time = np.zeros(alive)                              # best time, or how much a task suffers
+    cdef double[::1] time = np.zeros(alive)                              # best time, or sufferage, of a task
     cdef long long[::1] claim = np.full(columns, -1, np.int64)
     cdef double[::1] at = np.zeros(columns), second = np.zeros(columns)
     cdef int[::1] who = np.zeros(columns, np.intc)
@@ -432,10 +434,10 @@ cdef void by_sufferage(const double[:, ::1] e, double* ready, long long[::1] lef
             if left[i] == 0:
                 continue
             settle(heap[i], n, 0, crews.at, crews.who, &e[i, 0])
-            u = heap[i][0].column              # a claim is on the first machine of it
+            u = heap[i][0].column              # the claim is on the first machine of this column
             row[kept], best[kept] = i, u
             time[kept] = second_best(heap[i], n, crews, &e[i, 0]) - heap[i][0].at
-            # further tasks of this row would not suffer more than this one
+            # further tasks of this row would not have a greater sufferage than this one
             if claim[u] < 0 or time[claim[u]] < time[kept]:
                 claim[u] = kept
             kept += 1

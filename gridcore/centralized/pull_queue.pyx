@@ -1,10 +1,10 @@
-"""Central dispatch of whole tasks: machines that pull from one list, and binding to the earliest end.
+"""Central dispatch of whole tasks: machines that pull tasks from one list, and binding to the earliest end.
 
 Times are int64 nanoseconds.  A task of `a` Mflop takes round(a / speed * 1e9) ns on a machine (half to
-even), the same wherever it is computed.  A started task is never taken back; it is lost where its machine
-fails.
+even); this duration is computed in the same way everywhere.  A started task is never taken back; it is lost if its
+machine fails.
 
-`tests.reference.pull_queue` is the same in plain Python.
+The reference implementation is `tests.reference.pull_queue`.
 """
 
 from libc.math cimport isfinite, llrint
@@ -30,11 +30,11 @@ cdef long long _LAST = 9223372036854774784
 
 cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] machine,
                             const char[::1] away) noexcept nogil:
-    """Take the machines that are `away` out of a heap of n; how many are left."""
+    """Remove the machines that are `away` from a heap of n; return how many are left."""
     cdef Py_ssize_t k
     cdef Entry moved
     for k in range(n - 1, -1, -1):
-        # what comes to k from above may have to go as well; what is below k stays
+        # the entry that moves to k may have to be removed as well; entries below k stay
         while k < n and away[machine[heap[k].number]]:
             n -= 1
             if k == n:
@@ -48,13 +48,13 @@ cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] mach
 
 
 cdef inline long long duration(double task_size, double speed) noexcept nogil:
-    """ns of a task; the last instant if it is longer than that."""
+    """Return the run time of a task in ns; the last instant if it would be longer than that."""
     cdef double ns = task_size / speed * 1e9
     return llrint(ns) if ns < _LONGEST else _NEVER
 
 
 cdef long long[::1] writable(object values, str name):
-    """`values`, which must be an int64 vector that can be written in place."""
+    """Return `values`; raise TypeError or ValueError unless it is an int64 vector that can be written in place."""
     values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         raise TypeError(f"{name} must be an int64 array, it is changed in place")
@@ -70,12 +70,12 @@ cdef long long[::1] writable(object values, str name):
 cdef class PullQueue:
     """Machines that take tasks from one central list when they become free.
 
-    Of several machines that are free at one instant the fastest goes first, then the lowest id.
+    Of several machines that are free at one instant the fastest goes first, with ties to the lowest id.
 
     Parameters
     ----------
     speed : float64[machines], Mflop/s > 0.
-    applications : how many applications there will be; they are known by index.
+    applications : how many applications there will be; they are identified by index.
     log : keep the start of every task for `starts`.
 
     Raises
@@ -91,16 +91,16 @@ cdef class PullQueue:
     cdef Entry* heap                       # busy machines by (end, rank)
     cdef Entry* idle                       # machines free by `now`, by rank; at is 0
     cdef Py_ssize_t n_heap, n_idle
-    cdef const long long[::1] machine      # by rank
+    cdef const long long[::1] machine      # ids of the machines by rank
     cdef long long[::1] rank
-    cdef char[::1] away                    # machines that have failed; they are in neither heap
-    # of the last task of a machine: when it ends, and its application, or `applications` if it was lost
+    cdef char[::1] away                    # machines that are down; they are in neither heap
+    # by machine: the end of its last task, and the application of that task, or `applications` if it was lost
     cdef long long[::1] free, last
     cdef long long[::1] busy, done, interrupted
-    # finish has ends of tasks that have a successor on their machine; one entry more, as `last` has
+    # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
-    cdef unsigned long long** seen         # machines that began a task of the application
-    cdef long long* entries                # machine, application, start
+    cdef unsigned long long** seen         # by application: bits of the machines that began a task of it
+    cdef long long* entries                # the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
     def __cinit__(self, speed, applications, *, bint log=False):
@@ -149,11 +149,11 @@ cdef class PullQueue:
 
     @property
     def free_at(self):
-        """int64[machines]: a copy of the end (ns) of each machine's last task, or of its loss; at first 0."""
+        """int64[machines]: a copy of when (ns) the last task of each machine ends or was lost; 0 at first."""
         return np.array(self.free)
 
     def backlog(self, long long now):
-        """Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
+        """Return the Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
@@ -163,11 +163,11 @@ cdef class PullQueue:
         return work
 
     def totals(self):
-        """Copies of what has been decided so far; what has started counts as done unless it was lost.
+        """Return copies of the totals so far; a task that has started counts as done unless it was lost.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (distinct
         machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
-        first_start, nodes_used and busy count lost tasks too, busy up to their loss.
+        first_start, nodes_used and busy include lost tasks, too; busy includes them up to their loss.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
@@ -183,9 +183,9 @@ cdef class PullQueue:
         }
 
     def starts(self):
-        """(machine, application, start ns, end ns) int64[k] of every task, as started; empty without ``log``.
+        """Return (machine, application, start ns, end ns), int64[k], of every task, in the order of the starts.
 
-        Lost tasks are in it with the end that they would have had.
+        Lost tasks are included, with the end that they would have had.  Empty without ``log``.
         """
         cdef _Held alone = hold(&self.occupied)
         return self._starts()
@@ -204,7 +204,7 @@ cdef class PullQueue:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the queue was made; see `gridcore.common.state`."""
+        """Return what has changed since the queue was made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
         met = [i for i in range(self.applications) if self.seen[i] != NULL]
@@ -218,9 +218,9 @@ cdef class PullQueue:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` of a queue made with the same arguments gave.
+        """Continue from a state that `getstate` returned for a queue made with the same arguments.
 
-        Raises ValueError for a state that cannot be its own.
+        Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
@@ -257,7 +257,7 @@ cdef class PullQueue:
         for k in range(log.shape[0]):
             if not self._note(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):
                 raise MemoryError
-        # who works is in one heap, who has nothing to do in the other, who is away in none
+        # busy machines are in one heap, idle ones in the other, and machines that are down in neither
         self.n_heap = self.n_idle = 0
         for k in range(self.machines):
             if not self.away[k]:
@@ -270,17 +270,17 @@ cdef class PullQueue:
                     self.n_idle += 1
 
     cdef dict _columns(self):
-        """What changes, a value per machine or application."""
+        """Return the arrays that change during a run, with a value per machine or application."""
         return {name: np.asarray(column) for name, column in (
             ("away", self.away), ("free", self.free), ("last", self.last), ("busy", self.busy),
             ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
             ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
 
     def run(self, long long until, order, left, task_size):
-        """Start tasks from the instant reached so far up to, and without, `until` ns.
+        """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
-        left; without any it waits.  A start at exactly `until` stays open, so that what arrives at that
+        left; if none has, it waits.  No task is started at exactly `until`, so that what arrives at that
         instant can still change the order.  Running to t1 and then, with the same order, to t2 equals
         running to t2.
 
@@ -288,9 +288,9 @@ cdef class PullQueue:
         ----------
         order : int64[k], indices of applications.
         left : int64[applications], unstarted tasks; changed in place.
-        task_size : float64[applications], Mflop > 0; looked at where `order` points.
+        task_size : float64[applications], Mflop > 0; only entries that `order` names are read.
 
-        Returns the number of tasks started.  OverflowError if a task ends after the last instant.
+        Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
@@ -316,13 +316,13 @@ cdef class PullQueue:
         return count
 
     def fail(self, machines, long long now):
-        """The `machines` fail at `now` ns, the instant reached by `run`, and lose what they run.
+        """Let `machines` fail at `now` ns, the instant reached by `run`; they lose the tasks that they run.
 
-        They take no tasks until `restore`; those that are away already stay so.
+        They take no tasks until `restore`; machines that are down already stay down.
 
-        Returns (machines, applications) int64[k], a row for each task lost, in the order of `machines`.  A
-        task that ends at `now` has ended.  What was lost counts as never done; the caller must put it into
-        `left` again.  O(machines) for all together.  ValueError naming the index of a bad machine.
+        Returns (machines, applications) int64[k], an entry for each task lost, in the order of `machines`.  A
+        task that ends at `now` has ended.  A lost task counts as never done; the caller must put it into
+        `left` again.  Takes O(machines) for all together.  Raises ValueError naming the index of a bad machine.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
@@ -351,9 +351,9 @@ cdef class PullQueue:
         return lost[0, :n].copy(), lost[1, :n].copy()
 
     def restore(self, machines, long long now):
-        """The `machines` are back at `now` ns, the instant reached by `run`; those not away stay as they are.
+        """Let `machines` recover at `now` ns, the instant reached by `run`; machines that are up stay as they are.
 
-        ValueError naming the index of a bad machine.
+        Raises ValueError naming the index of a bad machine.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
@@ -434,7 +434,7 @@ cdef class PullQueue:
         return count
 
     cdef inline bint _meet(self, long long i, long long u) noexcept nogil:
-        """Count machine `u` for application `i`, once."""
+        """Record that the last task of machine `u` is of application `i`; count `u` in its nodes once."""
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         if self.seen[i] == NULL:
             self.seen[i] = <unsigned long long*> calloc((self.machines + 63) >> 6, sizeof(unsigned long long))
@@ -471,19 +471,20 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
 
     Parameters
     ----------
-    free_at : int64[machines], ns, when each machine has done what is bound to it; changed in place.
+    free_at : int64[machines], ns, when each machine has done the tasks bound to it; changed in place.
     speed : float64[machines], Mflop/s > 0.
     task_size : Mflop > 0.
-    n_tasks : how many, >= 0.
-    now : ns, no task starts earlier.
+    n_tasks : number of tasks, >= 0.
+    now : ns; no task starts earlier.
 
-    Returns int64[machines], the tasks bound to each machine; a machine that gets none keeps its `free_at`.
-    A machine runs what is bound to it in order, so its next task ends a duration after the one before:
-    the tasks go to the `n_tasks` earliest of these ends.  All ends up to an instant before which there
-    is no more than `n_tasks` of them are taken at once, the rest by a heap: O(machines * log(machines)),
-    however many tasks there are.
+    Returns int64[machines], the number of tasks bound to each machine.  A machine that gets none keeps its `free_at`.
 
-    ValueError without machines for the tasks, OverflowError if a task ends after the last instant.
+    A machine runs its tasks in order, so each task ends one duration after the one before.  The tasks go to the
+    `n_tasks` earliest of these ends of all machines.  All ends up to an instant by which there are at most
+    `n_tasks` of them are taken at once, and the rest by a heap.  This takes O(machines * log(machines)), however
+    many tasks there are.
+
+    Raises ValueError if there are tasks but no machines, OverflowError if a task ends after the last instant.
     """
     cdef long long[::1] at = writable(free_at, "free_at")
     cdef const double[::1] s = doubles(speed, "speed")
@@ -532,22 +533,22 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
 
 cdef long long take_bulk(const long long[::1] at, const long long* length, long long[::1] out,
                          long long tasks, long long now) noexcept nogil:
-    """Take all ends up to an instant by which there are at most `tasks`; how many that are.
+    """Take all ends up to an instant by which there are at most `tasks` of them; return how many are taken.
 
-    The instant is where machines that could do parts of tasks would have done `tasks`, found by Newton
-    steps on a convex function, from above; if that is not good enough, nothing is taken.  -1 if the last
-    of them is after the last instant for sure.
+    The instant is that at which the machines would have done `tasks` if they could do parts of tasks.  It is
+    found by Newton steps on a convex function, from above.  If the result is too inexact, nothing is taken.
+    Returns -1 if the last end is certainly after the last instant.
     """
     cdef Py_ssize_t n = at.shape[0], u, step
     cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
     cdef long long limit = _LAST, base, count = 0
     if tasks > 1048576:
-        # so many that float64 cannot tell: those left over are taken one by one
+        # too many tasks for the precision of float64: aim a little lower, and take the rest one by one
         aim -= aim * 4e-12
     for u in range(n):
         base = at[u] if at[u] > now else now
         if length[u] == 0:
-            # who takes no time takes all that is left when it is free
+            # a machine that needs 0 ns for a task takes all that is left as soon as it is free
             limit = min(limit, base - 1)
             continue
         start = <double> (at[u] if at[u] > now else now)

@@ -6,7 +6,7 @@ cdef enum:
     POSITIVE = 2
     NUMBER = 3                     # +inf is allowed, nan and -inf are not
 
-cdef class _Held:                  # who is in an object: see `hold`
+cdef class _Held:                  # a reservation of an object, see `hold`
     cdef bint* occupied
     cdef _Held rest
 

@@ -1,6 +1,6 @@
-"""What all kernels say of their arguments, and who may be in one: not for users.
+"""Checks of arguments, and a guard against concurrent use, for all kernels: not for users.
 
-`tests.reference.arguments` is the same for the reference implementations.
+`tests.reference.arguments` does the same for the reference implementations.
 """
 
 from libc.math cimport isfinite, isnan
@@ -18,7 +18,7 @@ cdef tuple RULES = (
 
 
 cdef object refuse(str name, Py_ssize_t index, str rule, double value):
-    """The error for one bad value; index -1 means a scalar."""
+    """Return the ValueError for one bad value; index -1 means a scalar."""
     where = name if index < 0 else f"{name}[{index}]"
     return ValueError(f"{where} {rule}, got {value!r}")
 
@@ -30,7 +30,7 @@ cdef inline bint bad(double value, int rule) noexcept nogil:
 
 
 cdef const double[::1] doubles(object values, str name):
-    """`values` as a contiguous float64 vector; a copy only where needed."""
+    """Return `values` as a contiguous float64 vector, copied only where needed."""
     array = np.asarray(values)
     if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.aligned:
         if array.dtype.kind not in "fiu":
@@ -42,17 +42,17 @@ cdef const double[::1] doubles(object values, str name):
 
 
 cdef object kept(object values, str name):
-    """`doubles` that nobody else can change: for what an object keeps."""
+    """Return a copy of `doubles(values)`, which no one else can change: for arrays that an object keeps."""
     return np.array(doubles(values, name))
 
 
 cdef object plain(object values):
-    """An array as one of no subclass, of the same memory: a subclass may say of itself what is not so."""
+    """Return an array as a plain ndarray on the same memory, since a subclass may report wrong attributes."""
     return np.asarray(values) if isinstance(values, np.ndarray) else values
 
 
 cdef object integers(object values, str name):
-    """A copy of `values` as a vector of int64: nobody can change it once it has been checked."""
+    """Return a copy of `values` as an int64 vector, which no one else can change after the check."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
@@ -62,7 +62,7 @@ cdef object integers(object values, str name):
 
 
 cdef object indices(object values, str name, long long low, long long high):
-    """`integers` of which each is in low..high - 1."""
+    """Return `integers(values)`, each of which must be in low..high - 1."""
     array = integers(values, name)
     cdef const long long[::1] given = array
     cdef Py_ssize_t k
@@ -90,7 +90,7 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
 
 
 cdef int check_instant(long long value, str name, long long room=0) except -1:
-    """ValueError unless it is an instant (ns), and there are `room` ns more after it."""
+    """Raise ValueError unless `value` is an instant (ns) with at least `room` more ns after it."""
     if not 0 <= value < 9223372036854775807 - room:
         raise ValueError(f"{name} must be in 0..{9223372036854775807 - room - 1} ns, got {value}")
     return 0
@@ -127,10 +127,11 @@ cdef class _Held:
 
 
 cdef _Held hold(bint* occupied, _Held rest=None):
-    """Keep everybody else out of an object (and of `rest`) for as long as the result lives.
+    """Reserve an object (and those held by `rest`) for one call, for as long as the result lives.
 
-    Each public method of a kernel that has a state begins so: a method that lets go of the GIL, or calls
-    Python, might find the memory moved by another thread, or by a callback.  Raises RuntimeError.
+    Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
+    the GIL or calls Python, another thread or a callback might move its memory.  Raises RuntimeError if the
+    object is in use.
     """
     if occupied[0]:
         raise RuntimeError("this object is in use: it is for one thread, and one call, at a time")

@@ -1,6 +1,6 @@
-"""Arithmetic on the cells of summaries, by the widest instructions that the processor has.
+"""Arithmetic on the cells of summaries, with the widest instructions of the processor.
 
-Each module that cimports this has its own level of instructions, which `detect` sets.
+Each module that cimports this has its own instruction level, which `detect` sets.
 """
 
 cdef extern from "cells.h":

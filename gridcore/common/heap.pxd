@@ -1,7 +1,7 @@
-"""The earliest of many instants, ties by number: for `gridcore.centralized.pull_queue` and `gridcore.rigid_queue.backfill`.
+"""A heap of instants, ties by number: for `gridcore.centralized.pull_queue` and `gridcore.rigid_queue.backfill`.
 
-A heap is an array with room for all that will ever be in it, four children a node; who has it knows how many it
-has.
+A heap is an array in which each node has four children.  Its owner makes it large enough for all entries that it
+will ever hold, and keeps the number of entries.
 """
 
 cdef struct Entry:
@@ -10,12 +10,12 @@ cdef struct Entry:
 
 
 cdef inline bint heap_before(Entry a, Entry b) noexcept nogil:
-    # without branches: which of two comes first is a coin toss
+    # without branches, because the result cannot be predicted
     return (a.at < b.at) | ((a.at == b.at) & (a.number < b.number))
 
 
 cdef inline void heap_settle(Entry* heap, Py_ssize_t n, Py_ssize_t k, Entry moved) noexcept nogil:
-    """Put `moved` at position k or below."""
+    """Put `moved` at position k or below it in a heap of n entries."""
     cdef Py_ssize_t child = 4 * k + 1, other, least
     while child + 3 < n:
         least = child + heap_before(heap[child + 1], heap[child])
@@ -39,7 +39,7 @@ cdef inline void heap_settle(Entry* heap, Py_ssize_t n, Py_ssize_t k, Entry move
 
 
 cdef inline void heap_push(Entry* heap, Py_ssize_t n, Entry new) noexcept nogil:
-    """Add `new` to a heap of n."""
+    """Add `new` to a heap of n entries."""
     cdef Py_ssize_t k = n, parent
     while k > 0:
         parent = (k - 1) // 4
@@ -51,13 +51,13 @@ cdef inline void heap_push(Entry* heap, Py_ssize_t n, Entry new) noexcept nogil:
 
 
 cdef inline void heap_pop(Entry* heap, Py_ssize_t n) noexcept nogil:
-    """Take the first of a heap of n away."""
+    """Remove the first entry of a heap of n entries."""
     if n > 1:
         heap_settle(heap, n - 1, 0, heap[n - 1])
 
 
 cdef inline void heap_make(Entry* heap, Py_ssize_t n) noexcept nogil:
-    """Make a heap of n entries in any order."""
+    """Turn n entries in any order into a heap."""
     cdef Py_ssize_t k
     for k in range((n - 2) // 4 if n > 1 else -1, -1, -1):
         heap_settle(heap, n, k, heap[k])

@@ -1,4 +1,4 @@
-"""Memory for the kernels that keep their own: blocks that grow, and reading ahead."""
+"""Memory management for kernels with their own memory: blocks that grow, and prefetching."""
 
 from libc.stdlib cimport realloc
 
@@ -9,8 +9,8 @@ cdef extern from "memory.h":
 
 
 cdef inline void* grown(void* block, Py_ssize_t size) except NULL nogil:
-    """`block`, `size` bytes long from now on; where there is no memory for that it stays as it is."""
-    # a size of 0 is not everywhere a block
+    """Return `block` resized to `size` bytes; raises MemoryError, and leaves it as it was, if there is no memory."""
+    # for a size of 0, realloc does not return a block on every platform
     cdef void* result = realloc(block, max(size, 1))
     if result == NULL:
         with gil:

@@ -1,4 +1,4 @@
-"""What is to happen, by time and then by number: for `gridcore.network.links` and `gridcore.fair_tree.protocol`."""
+"""A queue of events, by time and then by number: for `gridcore.network.links` and `gridcore.fair_tree.protocol`."""
 
 from libc.stdlib cimport free
 from libc.string cimport memcpy
@@ -14,7 +14,7 @@ cdef struct Event:
 cdef struct Pending:                # events by (time, sequence); all zero when empty
     Event* event                    # a 4-ary heap
     Py_ssize_t n, room
-    Event* run                      # a ring of those that came in order: most do, and need no heap
+    Event* run                      # a ring of the events pushed in order: most are, and need no heap
     Py_ssize_t first, n_run, run_room
 
 
@@ -28,7 +28,7 @@ cdef inline int pending_push(Pending* p, long long time, long long sequence, int
     e.time, e.sequence, e.slot = time, sequence, slot
     if p.n_run == 0 or not pending_before(&e, &p.run[(p.first + p.n_run - 1) & (p.run_room - 1)]):
         if p.n_run == p.run_room:
-            # a ring of twice the size: what lies before `first` has gone round
+            # double the ring: the events that have wrapped around, before `first`, move behind the others
             k = max(64, 2 * p.run_room)
             p.run = <Event*> grown(p.run, k * sizeof(Event))
             memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
@@ -97,7 +97,7 @@ cdef inline void pending_clear(Pending* p) noexcept nogil:
 
 
 cdef inline Py_ssize_t pending_read(const Pending* p, long long[:, ::1] rows) noexcept nogil:
-    """Put (time, sequence, slot) of all events into `rows`, in no order; how many there are."""
+    """Copy (time, sequence, slot) of all events into `rows`, in no particular order; return their number."""
     cdef Py_ssize_t k
     cdef const Event* e
     for k in range(p.n + p.n_run):

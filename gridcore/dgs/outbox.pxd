@@ -1,22 +1,22 @@
-"""Messages about jobs that are to leave, at the end of a wave or later: for `gridcore.dgs.protocol`."""
+"""Messages about jobs that wait to be sent, at the end of a wave or later: for `gridcore.dgs.protocol`."""
 
 from libc.stdlib cimport free
 
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push
 
-# The fields of any of them; the meaning of what follows the first three depends on the kind.
+# The fields of a message of any kind; the meaning of a, b and c depends on the kind.
 cdef struct Row:
     long long node, sender, job, a, b, c
 
 
-cdef struct Outbox:                     # of one kind; all zero when empty
+cdef struct Outbox:                     # the messages of one kind; all fields are zero when it is empty
     Row* row
     Py_ssize_t n, room
 
 
 cdef inline Row* outbox_add(Outbox* o, long long node, long long sender, long long job) except NULL nogil:
-    """A further row; the other fields are to be filled."""
+    """Add a row and return it; the caller fills in the other fields."""
     cdef Row* row
     if o.n == o.room:
         o.row = <Row*> grown(o.row, (2 * o.room + 64) * sizeof(Row))
@@ -28,7 +28,7 @@ cdef inline Row* outbox_add(Outbox* o, long long node, long long sender, long lo
 
 
 cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n) noexcept nogil:
-    """Sort by sender; what has the same one stays in order (merge sort; nearly always in order)."""
+    """Sort rows by sender, stably (merge sort; they are nearly always in order already)."""
     cdef Py_ssize_t width = 1, low, middle, high, i, j, k
     cdef Row* source = row
     cdef Row* target = spare
@@ -63,9 +63,9 @@ cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n) noexcept nogil:
             row[k] = source[k]
 
 
-# -- what is not known yet --------------------------------------------------------------------------------
+# -- messages that are sent later -------------------------------------------------------------------------
 
-cdef struct Delayed:                    # rows by time, then in the order in which they came; all zero when empty
+cdef struct Delayed:                    # rows by time, then in the order of adding; all zero when empty
     Pending due
     long long sequence
     Row* row                            # by slot
@@ -91,7 +91,7 @@ cdef inline int delayed_add(Delayed* d, long long time, const Row* row) except -
 
 
 cdef inline const Row* delayed_take(Delayed* d, long long now) noexcept nogil:
-    """Take the next row that is due by `now`, which is there until something is added; NULL if none is."""
+    """Take and return the next row that is due by `now`, NULL if none is; it is valid until a row is added."""
     cdef const Event* first = pending_first(&d.due)
     if first == NULL or first.time > now:
         return NULL

@@ -21,12 +21,12 @@ cdef extern from "shuffle.h":
 cdef class Views:
     cdef bint occupied                      # see `gridcore.common.arguments.hold`
     cdef readonly Py_ssize_t nodes, degree, shuffle
-    # the records, and what of them is where; chance is in there too
+    # the records of the nodes, the offsets of their fields, and the state of the random stream
     cdef Records it
     cdef int[:, :] view
     cdef unsigned char[:, :] age
     cdef int[:] count
-    # scratch: what two nodes exchange, and what was drawn
+    # scratch: the entries that two nodes exchange, and the numbers drawn
     cdef int[:, ::1] entry
     cdef unsigned char[:, ::1] entry_age
     cdef int[::1] drawn

@@ -1,14 +1,15 @@
-"""Views of nodes on one another: an overlay that shuffles itself (CYCLON), or stays as it was drawn.
+"""The views that nodes have of one another: an overlay that shuffles itself (CYCLON), or stays as it was drawn.
 
-A node knows up to `degree` others, each with an age in cycles.  In a cycle every node, in order of number, makes
-its entries a cycle older and turns to the oldest of them, q: it sends q up to ``shuffle`` entries, itself among
-them and not q, and gets as many back; both put what is new to them into empty places, then in place of what they
-sent, the entry of q first.  So views keep their size, and q knows the node instead of the node q.  Where q is away
-its entry is dropped.  Ages stop at 255.
+A node knows up to `degree` other nodes.  Each entry of its view has an age in cycles.  In a cycle every node, in
+order of number, makes its entries one cycle older and exchanges entries with q, the node of its oldest entry.  It
+sends q up to ``shuffle`` entries, of which one is itself and none is q, and gets up to as many back.  Both put the
+entries that are new to them into empty places first, and then in place of the entries that they sent, beginning
+with the entry of q.  So views keep their size; afterwards q knows the node, and the node no longer knows q.  If q
+is down, its entry is dropped.  Ages stop at 255.
 
 Source: Voulgaris, Gavidia and van Steen, "CYCLON: Inexpensive membership management for unstructured P2P
-overlays" (enhanced shuffling, and joining by random walks); an exchange takes no time here.  The reference implementation is
-`tests.reference.overlay`.
+overlays" (enhanced shuffling, and joining by random walks); an exchange takes no time here.  The reference
+implementation is `tests.reference.overlay`.
 """
 
 cimport cython
@@ -25,19 +26,22 @@ detect(1)
 
 
 def _vector_level(int most) -> int:
-    """As in `gridcore.queues.availability`: each module has its own level, 1 for AVX-512 here. For tests."""
+    """Limit the vector level of this module to `most` and return the level in use; for tests.
+
+    0 is plain C, 1 is AVX-512.  Each module has its own level, see `gridcore.queues.availability`.
+    """
     return detect(most)
 
 
 
 @cython.auto_pickle(False)
 cdef class Views:
-    """Views of `nodes` nodes, `degree` others each (all others, with fewer), drawn at random from `seed`.
+    """Views of `nodes` nodes: each knows `degree` others (all others if there are fewer), drawn at random.
 
     Parameters
     ----------
-    shuffle : entries that are exchanged at a time, 1..degree.
-    seed : of the first views, the exchanges and the walks, 0..2**64 - 1.
+    shuffle : entries that a node sends in an exchange, 1..degree.
+    seed : seed of the first views, the exchanges and the walks, 0..2**64 - 1.
 
     Raises
     ------
@@ -66,7 +70,7 @@ cdef class Views:
                     self.count[u] += 1
 
     cdef int _lay(self) except -1:
-        """Room for empty views, a record of whole cache lines for each node."""
+        """Allocate empty views: one record of whole cache lines for each node."""
         cdef Py_ssize_t count_at = (5 * self.degree + 3) // 4 * 4, stride = (count_at + 4 + 63) // 64 * 64
         block = np.zeros(self.nodes * stride + 64, np.uint8)
         block = block[-block.ctypes.data % 64:][:self.nodes * stride]
@@ -84,7 +88,7 @@ cdef class Views:
         return 0
 
     cdef int _deal(self) except -1:
-        """The first views where nearly all are known: the others, shuffled as far as they are dealt."""
+        """Draw the first views where a node knows nearly all others: a partial shuffle of all others."""
         cdef Py_ssize_t u, k, j, others = self.nodes - 1
         cdef int card
         cdef int[::1] cards = np.empty(others, np.int32)
@@ -99,16 +103,16 @@ cdef class Views:
                 self.count[u] += 1
         return 0
 
-    # -- what there is --------------------------------------------------------------------------------------
+    # -- the views ------------------------------------------------------------------------------------------
 
     @property
     def views(self):
-        """int32[nodes, degree], read-only and always up to date: whom each node knows, then -1."""
+        """int32[nodes, degree], read-only and always up to date: the nodes that each node knows, then -1."""
         return self._shown(np.asarray(self.view))
 
     @property
     def ages(self):
-        """uint8[nodes, degree], read-only and always up to date: in cycles, since an entry was made."""
+        """uint8[nodes, degree], read-only and always up to date: the age of each entry in cycles."""
         return self._shown(np.asarray(self.age))
 
     cdef object _shown(self, found):
@@ -117,18 +121,18 @@ cdef class Views:
         return shown
 
     def in_degree(self):
-        """int64[nodes]: how many know each node."""
+        """Return int64[nodes]: how many nodes know each node."""
         cdef _Held alone = hold(&self.occupied)
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
 
     def pick(self, nodes, first, second, Py_ssize_t count, *, unsigned long long seed=0, away=None):
-        """Up to `count` different ones of those that each of `nodes` (int64[k]) knows, drawn uniformly.
+        """Draw uniformly up to `count` different nodes of those that each of `nodes` (int64[k]) knows.
 
-        first, second : int64[k], on which the draw of each depends, with `seed`, and on nothing else.
-        away : bool[nodes], who is not to be drawn; None for nobody.
+        first, second : int64[k]; the draw for entry k depends on these two, on `seed`, and on no other number.
+        away : bool[nodes], the nodes that must not be drawn; None for none.
 
-        Returns (offsets, chosen): node i gets ``chosen[offsets[i]:offsets[i + 1]]``.
+        Returns (offsets, chosen): the nodes drawn for ``nodes[i]`` are ``chosen[offsets[i]:offsets[i + 1]]``.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -152,12 +156,12 @@ cdef class Views:
 
     cdef Py_ssize_t _pick(self, Py_ssize_t node, long long first, long long second, Py_ssize_t count,
                           unsigned long long seed, const unsigned char[::1] gone) noexcept nogil:
-        """Draw from those that `node` knows; how many, which come first in `entry`."""
+        """Draw up to `count` nodes that `node` knows into the front of `entry`; return how many."""
         cdef unsigned long long state = self.it.chance
         cdef Py_ssize_t k, j, n = 0
         cdef int card
         cdef int* cards = &self.entry[0, 0]
-        # three numbers of the sequence in one
+        # one state made of three numbers: the seed, first and second
         self.it.chance = seed
         self.it.chance = following(&self.it) ^ <unsigned long long> first
         self.it.chance = following(&self.it) ^ <unsigned long long> second
@@ -176,11 +180,11 @@ cdef class Views:
     # -- shuffling ------------------------------------------------------------------------------------------
 
     def cycle(self, up=None):
-        """Let every node exchange entries with the oldest it knows.
+        """Let every node exchange entries with the node of its oldest entry.
 
-        up : bool[nodes], who is there; None for everybody.
+        up : bool[nodes], the nodes that are up; None for all.
 
-        Returns (exchanges, entries dropped since the other one was away, entries that were new to somebody).
+        Returns (exchanges, entries dropped because their node was down, entries that were new to their receiver).
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)
@@ -193,10 +197,10 @@ cdef class Views:
             cycle(&self.it, who, done)
         return done[0], done[1], done[2]
 
-    # -- coming and going -----------------------------------------------------------------------------------
+    # -- nodes that leave and join --------------------------------------------------------------------------
 
     def leave(self, nodes):
-        """`nodes` (int64[k]) know nobody any more; who knows them finds out when it turns to them."""
+        """Empty the views of `nodes` (int64[k]); nodes that know them find out in their next exchange with them."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] gone = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j
@@ -206,12 +210,12 @@ cdef class Views:
             self.count[gone[k]] = 0
 
     def join(self, Py_ssize_t node, Py_ssize_t introducer, *, Py_ssize_t steps=5, up=None):
-        """`node`, which knows nobody, joins through `introducer`, by `degree` random walks of so many steps.
+        """Let `node`, whose view is empty, join through `introducer`, by `degree` random walks of `steps` steps.
 
-        Where a walk ends, an entry for `node` takes the place of one drawn at random, which goes to `node`; with
-        room there, or where `node` is known from before, nothing is replaced, and `node` gets to know whoever
-        that is.  A walk stays where it is when
-        it meets `node`, or somebody who is not there (`up`, as for `cycle`).
+        At the node where a walk ends, an entry for `node` replaces an entry drawn at random, and the replaced
+        entry goes to `node`.  If that node has an empty place, or knows `node` already, nothing is replaced, and
+        `node` gets an entry for that node instead.  A step that would lead to `node`, or to a node that is down
+        (`up`, as for `cycle`), is not made: the walk stays where it is.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)
@@ -259,15 +263,15 @@ cdef class Views:
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
-        """The views, and where chance has got to; see `gridcore.common.state`."""
+        """Return the views and the state of the random stream; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         return shown({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
                       "chance": np.array([self.it.chance], np.uint64)})
 
     def setstate(self, state):
-        """Go on from what `getstate` of as many nodes of the same degree gave.
+        """Continue from a state that `getstate` returned for as many nodes of the same degree.
 
-        Raises ValueError for a state that cannot be theirs.
+        Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
         read = State(state)

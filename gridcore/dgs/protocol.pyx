@@ -1,9 +1,9 @@
-"""DGS_ASAP's traffic by itself: searches, answers, commits and ends of jobs, without a handler in between.
+"""The compiled protocol of DGS_ASAP: searches, answers, commits and ends of jobs, without Python handlers.
 
-`JobFlow` ties the slot schedules, the overlay's views and the links together and runs what happens between two
-instants at which somebody else must act: requests that arrive, searches that take their time, allocations that
-are tried one after the other, jobs that end.  It is for runs without failures.  The same run without the flow has
-the same digest, which is how it is tested; it has no reference implementation of its own.
+`JobFlow` ties the slot schedules, the overlay's views and the links together.  It runs everything that happens
+between two instants at which the caller must act: requests that arrive, searches that take time, allocations that
+are tried one after the other, and jobs that end.  It supports only runs without failures.  It has no reference
+implementation of its own: it is tested by the digest, which is the same in a run without it.
 """
 
 from libc.stdlib cimport calloc, free, qsort
@@ -33,7 +33,7 @@ cdef long long _NEVER = 9223372036854775807
 cdef long long _LATEST = LATEST
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
-#: Records of the kinds of message, in the order of their priorities: who gets it, who sends it, for which job.
+#: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
 CANCEL = np.dtype([*_HEAD, ("start", "i8")])
 REQUEST = np.dtype([*_HEAD, ("search", "i8")])
 ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
@@ -44,7 +44,7 @@ _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
 cdef enum:
     CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, KINDS
 
-# What becomes of a job, in the policy too: BROKEN has lost a machine, which its scheduling node does not know yet.
+# The phases of a job, as in the policy.  BROKEN: it has lost a machine, and its scheduling node does not know yet.
 cpdef enum:
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
 
@@ -54,7 +54,7 @@ _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches"
 _NODES = ("received", "changes", "busy", "tasks", "first")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds", "tries")
 _FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record")
-# No setting is larger: sums of them are instants.
+# The largest value of a setting, so that sums of settings do not overflow.
 cdef long long _LONGEST = 10**17
 
 
@@ -71,17 +71,17 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
 
 
 cdef class JobFlow:
-    """Runs the negotiations of jobs over `links`.
+    """Runs the negotiations about jobs over `links`.
 
-    schedules, views, links : as they are for the policy.
-    kinds : of cancel, request, answer, commit and reply: number in `links`, and bytes of a message.
-    jobs : name -> array of all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
+    schedules, views, links : the objects that the policy uses, too.
+    kinds : for cancel, request, answer, commit and reply: (number in `links`, bytes of a message).
+    jobs : name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
         submitter, attempt, searches, in_vain, conflicts, late, reached, first_start, end (ns), done (int64).
-    nodes : name -> int64[nodes], shared: received, changes, busy (ns), tasks, and first (ns, of polls).
-    counts : int64[5], schedules exchanged by kind, shared.
+    nodes : name -> int64[nodes], shared: received, changes, busy (ns), tasks, and first (ns, first poll).
+    counts : int64[5], number of schedules exchanged by kind, shared.
     settings : slot, one_way, latency, at_least, opening, period (ns); forward, hops, rounds, tries, width, seed;
-        wide, others, push, pull, poll, stale, record (0 or 1; others: neither the searcher nor the scheduling
-        node is a candidate; record: `machines_of` is asked for jobs that are done).
+        wide, others, push, pull, poll, stale, record (0 or 1).  With others, neither the searcher nor the
+        scheduling node is a candidate.  With record, `machines_of` also works for jobs that are done.
 
     Raises ValueError for arrays that do not fit.
     """
@@ -104,16 +104,16 @@ cdef class JobFlow:
     cdef bint wide, others, push, pull, poll, stale
     cdef Talk** talk
     cdef Outbox[KINDS] out
-    cdef Row* row                       # scratch: a cohort
+    cdef Row* row                       # scratch: the messages of a cohort
     cdef Row* spare
     cdef Py_ssize_t room
     cdef long long* chosen              # scratch
-    cdef Delayed thinking               # searches that take their time: requests, with the start that was found
+    cdef Delayed thinking               # searches that take time: their requests, with the start that was found
     cdef Pending ending                 # jobs by the end of their run
     cdef readonly long long completed, given_up
-    cdef long long told_end             # ns: the caller knows that jobs end then
+    cdef long long told_end             # ns, the last end of jobs that `advance` has returned
     cdef bint record
-    cdef object _waiting, _given_up     # jobs of which the policy must be told
+    cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `told`
 
     def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
                   dict settings):
@@ -159,7 +159,7 @@ cdef class JobFlow:
         self._waiting, self._given_up = [], []
 
     def bind(self, dict jobs, dict nodes, counts):
-        """From now on the arrays shared with the policy are these."""
+        """Replace the arrays that are shared with the policy."""
         cdef _Held alone = self._hold()
         def column(values, name, n, dtype=np.int64):
             values = plain(values)
@@ -176,7 +176,7 @@ cdef class JobFlow:
         indices(of["length"], "length", 1, _LATEST // self.slot + 1)
         indices(of["lasts"], "lasts", 0, _LATEST + 1)
         if self.talk != NULL:
-            # what is under way rests on them
+            # the negotiations and runs under way depend on these
             for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
                               ("submitter", self.submitter)):
                 if not np.array_equal(of[name], had):
@@ -209,7 +209,7 @@ cdef class JobFlow:
     cdef _Held _hold(self):
         return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
 
-    # -- what leaves ----------------------------------------------------------------------------------------
+    # -- messages that are sent -----------------------------------------------------------------------------
 
     cdef Row* _out(self, int kind, long long node, long long sender, long long job) except NULL nogil:
         return outbox_add(&self.out[kind], node, sender, job)
@@ -222,7 +222,7 @@ cdef class JobFlow:
         return 0
 
     def flush(self, long long now):
-        """A wave is over: what was said in it leaves, in the order of kind, sender, and the sender's own order."""
+        """Send the messages of the wave that is over, by kind, then by sender, then in the sender's own order."""
         cdef _Held alone = self._hold()
         self._flush(now)
 
@@ -237,7 +237,7 @@ cdef class JobFlow:
             self._room_for(out.n)
             sort_rows(out.row, self.spare, out.n)
             for k in range(out.n):
-                # a record is the first fields of a row
+                # a record consists of the first fields of a row
                 self.links._send(now, self.number[kind], &out.row[k], self.nbytes[kind], self.span[kind])
             out.n = 0
         return 0
@@ -245,7 +245,10 @@ cdef class JobFlow:
     # -- the scheduling node --------------------------------------------------------------------------------
 
     def search(self, jobs, long long now):
-        """The scheduling nodes of `jobs` (int64[k]) ask some of their neighbours at `now` ns; see `flush`."""
+        """Begin a search for each of `jobs` (int64[k]): its scheduling node asks some neighbours at `now` ns.
+
+        The requests are sent by `flush`.
+        """
         cdef _Held alone = self._hold()
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
@@ -254,7 +257,7 @@ cdef class JobFlow:
             if self.phase[job[k]] not in (NEW, WAITING):
                 raise ValueError(f"jobs[{k}] must be a job that is new or waits, got {job[k]}")
         for k in range(job.shape[0]):
-            # named twice, it may be looking for nodes already
+            # a job that is named twice may be in a search already
             if self.phase[job[k]] in (NEW, WAITING):
                 self._search(job[k], now)
 
@@ -283,7 +286,7 @@ cdef class JobFlow:
         return 0
 
     cdef int _choose(self, Py_ssize_t job, long long now) except -1:
-        """Ask for the best answer that is left, if there is any."""
+        """Try to reserve the best answer that is left; if there is none, search again, wait, or reject the job."""
         cdef Talk* talk = self.talk[job]
         cdef Py_ssize_t k, best = -1
         cdef Row* row
@@ -339,7 +342,7 @@ cdef class JobFlow:
     # -- messages that arrive -------------------------------------------------------------------------------
 
     cdef Py_ssize_t _take(self, int kind, long long now) except -1:
-        """What of `kind` arrives now, in `row`, by receiver; how many that are."""
+        """Put the messages of `kind` that arrive now into `row`, ordered by receiver; return how many there are."""
         cdef Py_ssize_t k, n = self.links._take(self.number[kind], now)
         cdef const Row* record
         cdef long long start
@@ -355,14 +358,14 @@ cdef class JobFlow:
             if fields > 5:
                 self.row[k].c = record.c
             self.links._give_back(self.links.due[k].slot)
-            # a state from a file may have any
+            # a state that was read from a file may have any values here
             start = self.row[k].a if kind == CANCEL_KIND else -1 if kind == REQUEST_KIND else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= _LATEST // self.slot):
                 raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
         return n
 
     cdef bint _arrive(self, long long now) except -1:
-        """Hand over what arrives now; False if nothing did."""
+        """Handle the messages that arrive now; False if there are none."""
         cdef Py_ssize_t k, n, total = 0
         n = self._take(CANCEL_KIND, now)
         for k in range(n):
@@ -415,7 +418,7 @@ cdef class JobFlow:
             opened = 0
             start = self.schedules._search(&quest, self.views.view, None, self.first if self.poll else None, row.node,
                                            &opened)
-            # openings take time, too
+            # opening neighbours takes time, too
             wait = self.at_least + opened * self.opening
             if start < 0 or start * self.slot >= ready + wait:
                 break
@@ -443,7 +446,7 @@ cdef class JobFlow:
         return delayed_add(&self.thinking, now + wait, &thought)
 
     cdef bint _think(self, long long now) except -1:
-        """Searches that are through now answer, by searcher; False if there are none."""
+        """Answer for the searches that are finished by now; False if there are none."""
         cdef Row* answer
         cdef const Row* row
         cdef bint any_ = False
@@ -451,7 +454,7 @@ cdef class JobFlow:
             row = delayed_take(&self.thinking, now)
             if row == NULL:
                 return any_
-            # what leaves is put into the order of its senders anyway
+            # the order does not matter here: `_flush` sorts by sender
             answer = self._out(ANSWER_KIND, row.sender, row.node, row.job)
             answer.a, answer.b = row.a, row.b
             any_ = True
@@ -464,7 +467,7 @@ cdef class JobFlow:
             row = &self.row[k]
             job = row.job
             talk = self.talk[job]
-            # who has answered may not do so twice: a message of a state may be there twice
+            # no searcher may answer twice: a state that was read may have the same message twice
             if (self.searches[job] != row.a or self.phase[job] != SEARCHING or talk == NULL or talk.missing <= 0):
                 continue
             if row.b >= 0:
@@ -477,7 +480,7 @@ cdef class JobFlow:
                         break
             talk.missing -= 1
             if talk.missing == 0:
-                # those that are complete come first in `spare`
+                # jobs with all answers are collected at the front of `spare`
                 self.spare[complete].job = job
                 complete += 1
         for k in range(complete):
@@ -517,7 +520,7 @@ cdef class JobFlow:
     # -- jobs that end --------------------------------------------------------------------------------------
 
     def finish(self, long long now):
-        """Jobs whose runs end at `now` ns end on all their machines."""
+        """End the jobs whose runs end by `now` ns, on all their machines."""
         cdef _Held alone = self._hold()
         self._finish_all(now)
 
@@ -552,7 +555,7 @@ cdef class JobFlow:
         return 0
 
     def machines_of(self, Py_ssize_t job):
-        """int64[tasks]: where a job that was placed runs or has run."""
+        """Return int64[tasks]: the machines on which a placed job runs or has run."""
         cdef _Held alone = self._hold()
         if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, DONE):
             raise ValueError(f"job must be one that was placed, got {job}")
@@ -561,10 +564,10 @@ cdef class JobFlow:
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
-        """Run up to `limit` ns; the first instant <= limit at which somebody must be told, else 2**63 - 1.
+        """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
-        Messages that arrive at `limit` are handed over, as they come before anything else; jobs that end then
-        are left to the caller (`finish`), whose instant it is.
+        Messages that arrive at `limit` are handled here, because they come before everything else at an instant.
+        Jobs that end at `limit` are left to the caller, which calls `finish`.
         """
         cdef _Held alone = self._hold()
         cdef long long at, ends
@@ -590,7 +593,7 @@ cdef class JobFlow:
                 continue
             any_ = False
             while True:
-                # what has been thought of answers after what has arrived
+                # searches answer after the messages of the same instant have been handled
                 arrived = self._arrive(at)
                 arrived = self._think(at) or arrived
                 if not arrived:
@@ -600,7 +603,7 @@ cdef class JobFlow:
                 if self.over:
                     break
                 self.links._advance(at)
-            # what arrives is for somebody else
+            # the caller must act: for waiting or rejected jobs, or for messages that are not handled here
             if self._waiting or self._given_up or not any_:
                 return at
 
@@ -611,11 +614,11 @@ cdef class JobFlow:
 
     @property
     def ending_now(self):
-        """ns: the instant at which jobs end that `advance` has told of last."""
+        """The last instant (ns) that `advance` returned because jobs end at it."""
         return self.told_end
 
     def told(self):
-        """(jobs that are to wait, (job, whether it is too large) of those that were rejected) since the last time."""
+        """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
         cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []
@@ -624,9 +627,9 @@ cdef class JobFlow:
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
-        """Talks, searches that take their time, and runs in hand; see `gridcore.common.state`.
+        """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
 
-        Of what `told` gives nothing may be left, and `flush` must have been called.
+        `told` and `flush` must have been called before: RuntimeError if anything is left for them.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
@@ -646,7 +649,7 @@ cdef class JobFlow:
         for job in range(self.jobs):
             if self.talk[job] != NULL:
                 talk_copy(self.talk[job], job, talks, answers, found, taken, pool, &rows)
-        # time, number and slot
+        # columns: time, number and slot
         thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
         ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
         pending_read(&self.thinking.due, thinking)
@@ -663,9 +666,10 @@ cdef class JobFlow:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` gave, when the policy's arrays (`bind`) and the other kernels have theirs.
+        """Continue from a state that `getstate` returned.
 
-        Raises ValueError for a state that cannot be of this flow.
+        The policy's arrays (`bind`) and the other kernels must have been restored before.  Raises ValueError for
+        a state that does not fit.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k

@@ -3,35 +3,35 @@
 cdef struct Span:                       # a reservation: read by every search
     long long start, end                # slots
 
-cdef struct Note:                       # and what goes with it
-    long long made                      # ns
+cdef struct Note:                       # the rest of a reservation
+    long long made                      # ns, when it was made
     long long job
 
-cdef struct Gone:                       # a reservation that was released, for those who have not heard
+cdef struct Gone:                       # a released reservation, kept for readers that see the node as it was
     long long start, end, made, dropped
 
 cdef struct Node:
-    Span* row                           # in order; those from `first` on
+    Span* row                           # the reservations in order; those before `first` are forgotten
     Note* note
     Gone* gone
-    long long latest                    # ns: nothing was reserved later
+    long long latest                    # ns, when the newest reservation was made
     int first, n, room, n_gone, room_gone
-    int now                             # where the last search began; a guess for the next one
+    int now                             # the row at which the last search began: a first guess for the next one
 
 cdef struct Fit:                        # a candidate
-    long long low, high                 # the next starts that fit it
+    long long low, high                 # the next interval of starts that fit it
     long long as_of                     # ns, when it was seen
     int node
-    int row                             # no earlier reservation of it matters any more
+    int row                             # its reservations before this one no longer matter
 
-cdef struct Quest:                      # what is searched for
+cdef struct Quest:                      # a job to be placed, and how to search
     long long n_nodes, slots, not_before, exclude, hops
     long long seen, every, until        # ns; see `SlotSchedules.search`
-    bint wide, itself                   # itself: the searcher may be a candidate
+    bint wide, itself                   # itself: whether the searcher may be a candidate
 
 cdef enum:
-    WINDOW = 1024                       # slots
-    AHEAD = 4                           # candidates
+    WINDOW = 1024                       # slots that are counted at a time
+    AHEAD = 4                           # candidates that are prefetched
 
 
 cdef class SlotSchedules:
@@ -39,14 +39,14 @@ cdef class SlotSchedules:
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node
-    cdef int* met                           # the search that has reached a node last
+    cdef int* met                           # by node: the number of the last search that reached it
     cdef int searches
-    # of the search in hand: candidates in the order in which they were reached
+    # the candidates of the current search, in the order in which they were reached
     cdef Fit* fit
     cdef long long* low                     # scratch
-    cdef int[WINDOW + 1] change                   # scratch: how many more candidates fit from each slot of a window on
+    cdef int[WINDOW + 1] change             # scratch: at each slot of a window, the change in the number of fits
     cdef Py_ssize_t n_fit, room_fit
-    # of all searches of a call: the nodes chosen
+    # the nodes chosen by all searches of a call
     cdef long long* chosen
     cdef Py_ssize_t room_chosen
 

@@ -1,12 +1,12 @@
-"""Reservations of nodes in slots of equal length, and the earliest start of a job on several of them at once.
+"""Reservations of nodes in slots of equal length, and the earliest start of a job on several nodes at once.
 
 A node does one job at a time; its reservations [start, end) are kept in order and may lie any number of slots
 ahead.  What a reader sees of a node may be stale: the reservations as they were at an instant `as_of` (ns), with
 those released since and without those made since.
 
-The earliest start is exact.  Each candidate has intervals of starts that fit it, and the n-th smallest of their
-first beginnings is the first start that can fit n of them; from there on beginnings and ends are counted in a window
-of slots, and behind it the same again.
+The earliest start is exact.  Each candidate has intervals of starts that fit it.  No start before the n-th smallest
+of the beginnings of their first intervals can fit n candidates.  From there on, the beginnings and ends of intervals
+are counted in a window of slots; if no start in it fits, the same is done from the end of the window on.
 
 Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  The reference implementation is
 `tests.reference.slots`.
@@ -25,7 +25,7 @@ from gridcore.common.state import State, shown
 __all__ = ["SlotSchedules"]
 
 cdef long long _NEVER = 9223372036854775807
-# No slot and no number of them is larger: sums of two cannot overflow.
+# The largest slot and the largest number of slots, so that sums of two cannot overflow.
 cdef long long _LATEST = 2305843009213693952
 
 cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept nogil:
@@ -33,7 +33,7 @@ cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept
 
 
 cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """The k-th smallest (from 0) of n values, which are moved about (Hoare's quickselect)."""
+    """Return the k-th smallest (from 0) of n values, which are reordered (Hoare's quickselect)."""
     cdef Py_ssize_t low = 0, high = n - 1, i, j
     cdef long long pivot, moved
     while low < high:
@@ -64,7 +64,7 @@ cdef class SlotSchedules:
 
     Parameters
     ----------
-    stale : keep what is released, for those who see a node as it was; `forget` drops it.
+    stale : keep released reservations, for readers that see a node as it was; `forget` drops them.
 
     An object is for one thread at a time.
 
@@ -100,7 +100,7 @@ cdef class SlotSchedules:
     def reserve(self, nodes, starts, slots, jobs, long long now):
         """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots, one after the other, at `now` ns.
 
-        All int64[k].  Returns bool[k]: whether the node was free then; where it was not nothing is done.
+        All are int64[k].  Returns bool[k]: whether the node was free then; if it was not, nothing is reserved.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
@@ -127,7 +127,7 @@ cdef class SlotSchedules:
         return True
 
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
-        """Room for one more: where reservations have been forgotten, or a longer row."""
+        """Make room for one more reservation: in place of forgotten ones, or in a longer row.  Adjusts index `k`."""
         cdef Py_ssize_t room
         if 2 * node.first > node.room:
             memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
@@ -145,9 +145,9 @@ cdef class SlotSchedules:
         return 0
 
     cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil:
-        """The first reservation that ends after `slot`."""
+        """Return the index of the first reservation that ends after `slot`."""
         cdef Py_ssize_t low = node.first, n = node.n - node.first, half
-        # halves without branches: which one it is cannot be foretold
+        # a binary search without branches, which could not be predicted
         while n > 0:
             half = (n + 1) // 2
             low += half if node.row[low + half - 1].end <= slot else 0
@@ -155,7 +155,7 @@ cdef class SlotSchedules:
         return low
 
     cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil:
-        """The same for those who search, one after the other, from about the same slot on."""
+        """The same as `_after`, faster for successive searches from about the same slot on."""
         cdef Py_ssize_t low = min(max(node.first, node.now), node.n), step
         for step in range(4):
             if low > node.first and node.row[low - 1].end > slot:
@@ -172,10 +172,10 @@ cdef class SlotSchedules:
     def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
         """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
 
-        ends : int64[k], the slots from which on they are taken back, for what ends early; by default all of it.
-        jobs : int64[k], whose they must be; by default anybody's.
+        ends : int64[k], the slots from which on they are taken back, for jobs that end early; default: all of it.
+        jobs : int64[k], the jobs that they must belong to; default: any job.
 
-        Returns bool[k]: whether there was such a reservation, one that ended later.
+        Returns bool[k]: whether there was such a reservation that ended after ``ends[k]``.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
@@ -193,7 +193,10 @@ cdef class SlotSchedules:
         return done
 
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1:
-        """Take back from slot `end` on what begins at `start`, of `job` or of `anybody`; whether there was such."""
+        """Take back, from slot `end` on, the reservation that begins at `start`; return whether there was one.
+
+        It must be of `job`, unless `anybody`.
+        """
         cdef Py_ssize_t i = self._after(node, start)
         if i == node.n or node.row[i].start != start or node.row[i].end <= end:
             return False
@@ -206,7 +209,7 @@ cdef class SlotSchedules:
         return True
 
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
-        """Take out the i-th reservation."""
+        """Remove the i-th reservation, and keep it in `gone` if the schedules are stale."""
         cdef Gone* gone
         if self.stale:
             if node.n_gone == node.room_gone:
@@ -240,7 +243,7 @@ cdef class SlotSchedules:
         return tuple(np.ascontiguousarray(column) for column in np.array(lost, np.int64).reshape(-1, 4).T)
 
     def forget(self, long long slot, long long before):
-        """Nobody asks any more for slots before `slot`, or for what was released by `before` ns."""
+        """Drop what no reader needs any more: slots before `slot`, and reservations released by `before` ns."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k, n
         cdef Node* node
@@ -256,7 +259,7 @@ cdef class SlotSchedules:
                 node.n_gone = <int> n
 
     def reservations(self, Py_ssize_t node):
-        """(starts, ends, jobs) int64[m] of a node, in order."""
+        """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
@@ -264,10 +267,10 @@ cdef class SlotSchedules:
         rows = [(of.row[k].start, of.row[k].end, of.note[k].job) for k in range(of.first, of.n)]
         return tuple(np.ascontiguousarray(column) for column in np.array(rows, np.int64).reshape(-1, 3).T)
 
-    # -- looking for room -----------------------------------------------------------------------------------
+    # -- searching for free slots ---------------------------------------------------------------------------
 
     def is_free(self, nodes, long long start, long long slots, as_of=None):
-        """bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
+        """Return bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
 
         as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
         """
@@ -283,11 +286,11 @@ cdef class SlotSchedules:
         return free_
 
     cdef inline bint _all_seen(self, const Node* node, long long as_of) noexcept nogil:
-        """Whether who saw a node at `as_of` knows all its reservations."""
+        """Return whether a reader that saw the node at `as_of` knows all its reservations."""
         return not self.stale or node.latest <= as_of
 
     cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
-        """Whether nothing is reserved in [start, start + slots), as seen at `as_of`."""
+        """Return whether nothing is reserved in [start, start + slots), as seen at `as_of`."""
         cdef Py_ssize_t k = self._after(node, start), j
         cdef bint all_seen = self._all_seen(node, as_of)
         while k < node.n and node.row[k].start - start < slots:
@@ -301,12 +304,12 @@ cdef class SlotSchedules:
         return True
 
     def earliest_start(self, candidates, long long n_nodes, long long slots, long long not_before, as_of=None):
-        """The first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
+        """Find the first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
 
         candidates : int64[k], different nodes.  as_of : as for `is_free`.
 
-        Returns (start, int64[n_nodes]), the first ones among the candidates that are free, in their order; None
-        with fewer candidates.
+        Returns (start, int64[n_nodes]): the slot and the first candidates that are free then, in their order.
+        Returns None if there are fewer than `n_nodes` candidates.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(candidates), seen = self._as_of(as_of, u.shape[0], "candidates")
@@ -331,26 +334,27 @@ cdef class SlotSchedules:
 
     def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, bint itself=False,
                long long hops=2, bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
-        """What `searchers` (int64[k]) answer to jobs of `n_nodes` nodes for `slots` slots from `not_before` on.
+        """Search, from each of `searchers` (int64[k]), for `n_nodes` nodes for `slots` slots from `not_before` on.
 
-        Each looks (1) for nodes that are free at once among its neighbours; (2) opens them one by one, and their
-        neighbours join the candidates; up to `hops` hops; (3) otherwise takes the earliest start among all that
-        were reached.  `exclude` is no candidate, and the searcher is one only with `itself`, where somebody
-        knows it.
+        Each searcher (1) looks for nodes that are free at once among its neighbours.  (2) If there are too few, it
+        opens the candidates one by one, up to `hops` hops; the neighbours of an opened node become candidates.
+        (3) If there are still too few, it takes the earliest start among all candidates reached.  `exclude` is
+        never a candidate.  The searcher is a candidate only with `itself`, and if some view reached has it.
 
-        n_nodes, slots, not_before, exclude : one value for all, or int64[k], one each.
+        n_nodes, slots, not_before, exclude : one value for all searchers, or int64[k], one for each.
         itself : whether the searcher may be a candidate.  It sees its own schedule as it is now, and is not
-            opened: its neighbours are candidates already.
+            opened, because its neighbours are candidates already.
         views : int32[nodes, degree], the neighbours of each node; -1 for none.
-        wide : with fewer candidates than nodes wanted, go on hop by hop.
-        away : bool[nodes], who is known to be away: is no candidate, and not opened; None for nobody.
-        as_of : int64[nodes] ns (or one instant for all), when each node has last seen its neighbours; None for
-            now.  A candidate is seen as whoever was first to lead to it has seen it.
-        every : ns; with it `as_of` is when each sees its neighbours first, then anew each `every` ns, up to
-            `until` (ns); before the first time it has seen them empty.
+        wide : with fewer candidates than nodes wanted, continue hop by hop beyond `hops`.
+        away : bool[nodes], the nodes known to be down, which are neither candidates nor opened; None for none.
+        as_of : int64[nodes] ns (or one instant for all), when each node last saw its neighbours; None for now.
+            A candidate is seen as the node that led to it first has seen it.
+        every : ns; if it is given, `as_of` is when each node sees its neighbours for the first time, and it sees
+            them again every `every` ns, up to `until` (ns).  Before the first time it takes them to be empty.
 
-        Returns (starts, offsets, chosen, reached, opened): int64[k] starts, -1 for none; the nodes chosen by
-        search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
+        Returns (starts, offsets, chosen, reached, opened).  starts, reached (number of candidates) and opened
+        (number of nodes opened) are int64[k]; a start is -1 if there is none.  The nodes chosen by search i are
+        ``chosen[offsets[i]:offsets[i + 1]]``.
         """
         cdef _Held alone = hold(&self.occupied)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
@@ -416,7 +420,7 @@ cdef class SlotSchedules:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
         self._begin()
-        # who is no candidate counts as met
+        # nodes that must not become candidates count as met
         if not quest.itself:
             self.met[searcher] = self.searches
         if 0 <= quest.exclude < self.nodes:
@@ -425,7 +429,7 @@ cdef class SlotSchedules:
         if free_now >= quest.n_nodes:
             return quest.not_before
         while k < self.n_fit:
-            # one hop further, neighbour by neighbour
+            # one hop further: open the candidates of the last hop
             if not (hop < quest.hops or (quest.wide and self.n_fit < quest.n_nodes)):
                 break
             end = self.n_fit
@@ -444,12 +448,15 @@ cdef class SlotSchedules:
 
     cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                    const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil:
-        """The neighbours of `who` join the candidates of `searcher`, which knows itself as it is now."""
+        """Add the neighbours of `who` to the candidates of `searcher`, which sees itself as it is now.
+
+        Adds to `free_now` how many of them are free at once.
+        """
         cdef Py_ssize_t j, n = self.n_fit
         cdef int other
         cdef long long at = quest.seen if seen is None else seen[who]
         if quest.every:
-            # the last time up to `until`
+            # the last time, up to `until`, at which `who` has seen its neighbours
             at = at + (quest.until - at) // quest.every * quest.every if quest.until >= at else -1
         for j in range(views.shape[1]):
             other = views[who, j]
@@ -469,7 +476,7 @@ cdef class SlotSchedules:
         return 0
 
     cdef void _begin(self) noexcept nogil:
-        """A further search: nobody has been met."""
+        """Begin a new search: no node has been met."""
         cdef Py_ssize_t u
         self.n_fit = 0
         self.searches += 1
@@ -479,7 +486,7 @@ cdef class SlotSchedules:
                 self.met[u] = 0
 
     cdef int _meet(self, int who, long long as_of) except -1 nogil:
-        """A further candidate; False if it has been met before."""
+        """Add a candidate; False if it has been met before."""
         cdef Py_ssize_t room
         if self.met[who] == self.searches:
             return False
@@ -494,7 +501,7 @@ cdef class SlotSchedules:
         return True
 
     cdef inline void _fetch(self, Py_ssize_t k) noexcept nogil:
-        """Read ahead what a candidate has reserved, and who comes after it."""
+        """Prefetch the reservations of candidate k, and the node of a later candidate."""
         cdef const Node* node
         if k + AHEAD < self.n_fit:
             prefetch(&self.node[self.fit[k + AHEAD].node])
@@ -505,7 +512,7 @@ cdef class SlotSchedules:
             prefetch_at(node.row, (k + 4) * sizeof(Span))
 
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
-        """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
+        """Find the next interval of starts, from `since` on, that fit; `since` never decreases during a search."""
         cdef Node* node = &self.node[fit.node]
         cdef const Span* row = node.row
         cdef Py_ssize_t k = fit.row, n = node.n, j
@@ -516,7 +523,7 @@ cdef class SlotSchedules:
         while again:
             while k < n and row[k].end <= at:
                 k += 1
-            # the first gap of the reservations that stand
+            # the first gap between the reservations that are in force
             if not all_seen:
                 while k < n and (node.note[k].made > fit.as_of or row[k].start - at < slots):
                     if node.note[k].made <= fit.as_of:
@@ -528,7 +535,7 @@ cdef class SlotSchedules:
                     k += 1
                 at = max(at, row[k - 1].end)
             fit.high = row[k].start - slots if k < n else _NEVER
-            # and of those that have been released since it was seen
+            # reservations released since the node was seen count, too
             again = False
             for j in range(node.n_gone):
                 if node.gone[j].made <= fit.as_of < node.gone[j].dropped and node.gone[j].end > at:
@@ -540,7 +547,10 @@ cdef class SlotSchedules:
         fit.low, fit.row = at, <int> k
 
     cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil:
-        """The first start that fits `n_nodes` candidates, of which each has its next starts; as many there are."""
+        """Return the first start that fits `n_nodes` candidates.
+
+        `_next` must have been called for each candidate, and there must be at least `n_nodes` of them.
+        """
         cdef Py_ssize_t k
         cdef long long at, end, fits = 0
         cdef Fit* fit
@@ -574,9 +584,9 @@ cdef class SlotSchedules:
                     self.fit[k].low = end
 
     cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil:
-        """Count the starts of a candidate in the window at `at`: gap by gap, whether the job fits it or not.
+        """Count the starts of a candidate in the window at `at`, gap by gap.
 
-        Which gaps are long enough cannot be foretold, so there is no branch on it.
+        A branch on whether the job fits a gap could not be predicted, so there is none.
         """
         cdef const Node* node = &self.node[fit.node]
         cdef const Note* note = NULL if self._all_seen(node, fit.as_of) else node.note
@@ -589,7 +599,7 @@ cdef class SlotSchedules:
                 high = node.row[k].start - slots - at
                 seen = note == NULL or note[k].made <= fit.as_of
             if high >= WINDOW - 1:
-                # the gap reaches beyond the window; how far is another matter where the next one is not seen
+                # the gap reaches beyond the window; its end is unknown (-1) if the next reservation is not seen
                 self.change[low] += 1
                 fit.high = high + at if seen and high != _NEVER else _NEVER if seen else -1
                 break
@@ -602,7 +612,7 @@ cdef class SlotSchedules:
         fit.low, fit.row = low + at, <int> k
 
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil:
-        """The first candidates that fit `start`."""
+        """Write the first `n_nodes` candidates that fit `start` to `out`."""
         cdef Py_ssize_t k = 0, n = 0
         while n < n_nodes:
             self._fetch(k + AHEAD)
@@ -620,7 +630,7 @@ cdef class SlotSchedules:
         return indices(values, name, least, _LATEST)
 
     cdef const long long[::1] _each(self, value, str name, Py_ssize_t n):
-        """One value for all, or one each."""
+        """Return `n` values from one value for all, or from an array of one for each."""
         if isinstance(value, int | np.integer):
             return np.full(n, value, np.int64)
         cdef const long long[::1] each = integers(value, name)
@@ -657,7 +667,7 @@ cdef class SlotSchedules:
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
-        """All reservations; see `gridcore.common.state`."""
+        """Return all reservations, those kept after release, too; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
@@ -679,9 +689,9 @@ cdef class SlotSchedules:
         return shown({"reservations": rows, "gone": gone})
 
     def setstate(self, state):
-        """Go on from what `getstate` of as many nodes gave.
+        """Continue from a state that `getstate` returned for as many nodes.
 
-        Raises ValueError for a state that cannot be theirs.
+        Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k

@@ -1,4 +1,4 @@
-"""What scheduling nodes know of jobs that are being placed, and of where they were: for `gridcore.dgs.protocol`."""
+"""What scheduling nodes know of jobs being placed, and the machines of placed jobs: for `gridcore.dgs.protocol`."""
 
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -6,17 +6,17 @@ from libc.string cimport memset
 from gridcore.common.memory cimport grown
 
 cdef struct Answer:
-    long long start                     # slot; -1: it has been tried
-    int searcher, place                 # where its machines are in the pool
+    long long start                     # slot; -1 once it has been tried
+    int searcher, place                 # place: where its machines are in the pool
 
 
 cdef struct Talk:
-    long long start                     # slot of the allocation that is tried or was taken
+    long long start                     # slot of the allocation that is being tried or was taken
     int asked, missing, n_answers, n_found, n_taken, n_nodes, current
-    bint hope                           # that another search may do better
-    Answer* answer                      # as they came
-    Answer* found                       # what searchers have; unknown before their answers come
-    int* pool                           # machines found, n_nodes for each
+    bint hope                           # whether another search may do better
+    Answer* answer                      # in the order of their arrival
+    Answer* found                       # what searchers found; not known to the scheduling node before their answers
+    int* pool                           # machines found, n_nodes for each search
     int* taken                          # machines that have committed
 
 
@@ -33,10 +33,10 @@ cdef inline void talk_drop(Talk** place) noexcept nogil:
 
 
 cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) except -1 nogil:
-    """A further search for a job of so many nodes, of which nothing is known yet."""
+    """Begin a new search for a job of `n_nodes` nodes; `asked` nodes have still to answer."""
     cdef Talk* talk = <Talk*> grown(NULL, sizeof(Talk))
     memset(talk, 0, sizeof(Talk))
-    # known from now on, and so not lost where the rest fails: nobody has been asked then
+    # stored first, so that it is not leaked if an allocation below fails; `asked` is still 0 then
     talk_drop(place)
     place[0] = talk
     talk.n_nodes, talk.start, talk.current = <int> n_nodes, -1, -1
@@ -48,7 +48,7 @@ cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) ex
 
 
 cdef inline int* talk_pool(Talk* talk) except NULL nogil:
-    """The pool, with room for what all who were asked may find; zeros for those who find nothing."""
+    """Return the pool, with room for what every node asked may find; zeros where a search finds nothing."""
     cdef Py_ssize_t size = max(talk.asked, 1) * <Py_ssize_t> talk.n_nodes * sizeof(int)
     if talk.pool == NULL:
         talk.pool = <int*> grown(NULL, size)
@@ -57,14 +57,14 @@ cdef inline int* talk_pool(Talk* talk) except NULL nogil:
 
 
 cdef inline int* talk_taken(Talk* talk) except NULL nogil:
-    """Room for all machines that may commit."""
+    """Return `taken`, with room for all machines that may commit."""
     if talk.taken == NULL:
         talk.taken = <int*> grown(NULL, talk.n_nodes * sizeof(int))
     return talk.taken
 
 
 cdef inline int talk_place(Talk* talk) except -1 nogil:
-    """Of the talk there are left the machines of the answer in hand."""
+    """Drop everything from the talk except the machines of the current answer."""
     cdef int* nodes = <int*> grown(NULL, talk.n_nodes * sizeof(int))
     cdef Py_ssize_t k
     for k in range(talk.n_nodes):
@@ -80,7 +80,7 @@ cdef inline int talk_place(Talk* talk) except -1 nogil:
 
 # -- checkpoints ------------------------------------------------------------------------------------------
 
-cdef struct Tables:                     # how many rows of each table of a checkpoint are of talks so far
+cdef struct Tables:                     # number of rows of each table of a checkpoint that talks have used so far
     Py_ssize_t talks, answers, found, taken, pool
 
 
@@ -96,7 +96,7 @@ cdef inline void talk_count(const Talk* talk, Tables* rows) noexcept nogil:
 cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] talks, long long[:, ::1] answers,
                            long long[:, ::1] found, long long[::1] taken, long long[::1] pool,
                            Tables* rows) noexcept nogil:
-    """The talk as further rows."""
+    """Append the talk to the tables, from the rows counted so far on."""
     cdef Tables at = rows[0]
     cdef Py_ssize_t k
     talk_count(talk, rows)
@@ -117,7 +117,7 @@ cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] t
 cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, ::1] talks,
                           const long long[:, ::1] answers, const long long[:, ::1] found,
                           const long long[::1] taken, const long long[::1] pool, Tables* rows) except -1:
-    """The talk of a job of so many nodes that the next rows tell of, which are known to be sound."""
+    """Make the talk of a job of `n_nodes` nodes from the next rows of the tables, which have been checked."""
     cdef Tables at = rows[0]
     cdef Talk* talk
     cdef Py_ssize_t k

@@ -1,7 +1,7 @@
-"""What parents dispatched to their children and the children's summaries do not know of: for `summary_tree`.
+"""Ledgers of the tasks that parents dispatched and the children's summaries do not include: for `summary_tree`.
 
-Source: the conservative update of Celaya & Marchal, with its repairs: dispatches are numbered, a summary
-echoes the last number that its sender had got, and what lies between is debited.
+Source: the conservative update of Celaya & Marchal, with corrections: dispatches are numbered, a summary
+echoes the last number that its sender had received, and the later dispatches are debited from it.
 """
 
 from libc.math cimport INFINITY, fmax
@@ -17,7 +17,7 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Ledger:                     # lists of debts, latest first; who owes keeps the first entry, -1: none
+cdef struct Ledger:                     # lists of debts, latest first; a child has the index of its first, -1: none
     Debt* debt
     Py_ssize_t room
     int unused
@@ -32,7 +32,7 @@ cdef inline void ledger_free(Ledger* l) noexcept nogil:
 
 
 cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
-    """`given` was dispatched."""
+    """Add the dispatch `given` to the list that starts at `first`."""
     cdef Py_ssize_t room, k
     cdef int entry
     if l.unused < 0:
@@ -54,7 +54,7 @@ cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
 
 
 cdef inline void ledger_settle(Ledger* l, int* first, long long echo) noexcept nogil:
-    """The dispatches up to number `echo` are known of."""
+    """Remove the dispatches up to number `echo`, which the child's summary includes."""
     cdef int entry = first[0], before = -1, after
     while entry >= 0:
         after = l.debt[entry].next
@@ -87,7 +87,7 @@ cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
 
 
 cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
-    """How many of the samples, which increase, are below `stretch`."""
+    """Return how many of the stretch samples, which increase, are below `stretch`."""
     cdef Py_ssize_t low = 0, high = g.n_stretch, middle
     while low < high:
         middle = (low + high) // 2
@@ -99,7 +99,7 @@ cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nog
 
 
 cdef inline void ledger_limit(double size, double age, const double* stretch, Py_ssize_t n, double* limits) noexcept nogil:
-    """limits[i] = the smaller of that and size - age / stretch[i], for the first n; a compiler makes vectors of it."""
+    """Set limits[i] to min(limits[i], size - age / stretch[i]) for the first n; compilers vectorize this loop."""
     cdef Py_ssize_t i
     cdef double limit
     for i in range(n):
@@ -109,9 +109,10 @@ cdef inline void ledger_limit(double size, double age, const double* stretch, Py
 
 cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, double when, const Grid* g,
                               unsigned int* drops, double* limits) noexcept nogil:
-    """What the debts from entry `first` on take from a summary of so many `leaves`, sampled for `when` s.
+    """Compute what the debts from entry `first` on take from a summary of `leaves` leaves, sampled for `when` s.
 
-    drops : per task size, what each cell loses; limits : per stretch, the size from which nothing is left.
+    drops : per task size, the tasks that each cell loses.
+    limits : per stretch, the size (Mflop) above which cells become 0.
     """
     cdef Py_ssize_t i, k
     cdef long long total = 0
@@ -122,7 +123,7 @@ cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, doub
     while e >= 0:
         total += l.debt[e].tasks
         volume += l.debt[e].tasks * l.debt[e].task_size
-        # of the deadlines at each stretch, those after that of the debt: it may be older than the summary
+        # cells with a later deadline than the debt's become 0; the debt may be older than the summary
         ledger_limit(l.debt[e].size, fmax(0.0, when - l.debt[e].release), g.stretch,
                      samples_below(g, l.debt[e].stretch), limits)
         e = l.debt[e].next

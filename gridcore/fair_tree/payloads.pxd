@@ -1,7 +1,8 @@
-"""Summaries in memory, counted by reference: the store of `gridcore.fair_tree.summary_tree`.
+"""The reference-counted store of summaries for `gridcore.fair_tree.summary_tree`.
 
-Most of the memory of a large run is here.  Cells are task counts of 32 bits, but those of a leaf, or of a
-few, nearly always fit into 16: a summary whose cells all do is stored so, in half the space, and no other.
+Most of the memory of a large run is here.  Cells are task counts of 32 bits, but the counts of one leaf, or of
+a few leaves, nearly always fit into 16 bits.  A summary is stored with 16 bits a cell ("narrow") if all its
+cells fit, and with 32 bits ("wide", full width) otherwise.
 
 A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.
 """
@@ -16,11 +17,11 @@ cdef enum:
     CHUNK = 256                         # summaries that are allocated together
 
 
-cdef struct Pool:                       # summaries of one width; all zero when empty
+cdef struct Pool:                       # the summaries of one width; all zero when empty
     char** chunk
     Py_ssize_t chunks, nbytes           # of one summary
     int* references
-    double* release                     # s, that each summary was sampled for
+    double* release                     # s, for which each summary was sampled
     int* unused
     Py_ssize_t room, n_unused
 
@@ -51,17 +52,17 @@ cdef inline Py_ssize_t payloads_in_use(const Payloads* p) noexcept nogil:
 
 
 cdef inline bint payloads_wide(int handle) noexcept nogil:
-    """Whether it is of full width; no summary (-1) is not."""
+    """Return whether a summary is of full width; False for no summary (-1)."""
     return handle >= 0 and handle & 1
 
 
 cdef inline bint payloads_has(const Payloads* p, long long handle) noexcept nogil:
-    """Whether `handle`, any number, is of a summary in use."""
+    """Return whether `handle`, which may be any number, belongs to a summary in use."""
     return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and p.pool[handle & 1].references[handle >> 1] > 0
 
 
 cdef inline bint payloads_within(const Payloads* p, long long handle) noexcept nogil:
-    """Whether there is a place for `handle`, any number; what is there need not be in use."""
+    """Return whether `handle`, which may be any number, names a place in a pool, in use or not."""
     return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK
 
 
@@ -71,7 +72,7 @@ cdef inline void* payloads_at(const Payloads* p, int handle) noexcept nogil:
 
 
 cdef inline int pool_grow(Pool* pool) except -1:
-    """A further chunk.  The arrays beside them grow by half: copied at each chunk they would be the most work."""
+    """Add a chunk.  The other arrays grow by half, since copying them for each chunk would take most time."""
     cdef Py_ssize_t k, n = pool.chunks * CHUNK, room
     if n == pool.room:
         room = n + CHUNK * max(1, pool.chunks // 2)
@@ -92,7 +93,7 @@ cdef inline int pool_grow(Pool* pool) except -1:
 
 
 cdef inline int payloads_clear(Payloads* p, Py_ssize_t narrow, Py_ssize_t wide) except -1:
-    """No summary is in use, and there is room for so many of each width."""
+    """Free all summaries, and make room for `narrow` and `wide` summaries of the two widths."""
     cdef Py_ssize_t w, k
     cdef Pool* pool
     for w in range(2):
@@ -108,7 +109,7 @@ cdef inline int payloads_clear(Payloads* p, Py_ssize_t narrow, Py_ssize_t wide) 
 
 
 cdef inline void payloads_recount(Payloads* p) noexcept nogil:
-    """The references have been set: what has none is free."""
+    """Rebuild the lists of free places after the references have been set: a place without references is free."""
     cdef Py_ssize_t w, k
     cdef Pool* pool
     for w in range(2):
@@ -121,7 +122,7 @@ cdef inline void payloads_recount(Payloads* p) noexcept nogil:
 
 
 cdef inline int payloads_new(Payloads* p, bint wide) except -1:
-    """Room for a summary, with one reference: the caller's."""
+    """Return the handle of room for a summary, with one reference: the caller's."""
     cdef Pool* pool = &p.pool[wide]
     cdef int place
     if pool.n_unused == 0:
@@ -133,14 +134,14 @@ cdef inline int payloads_new(Payloads* p, bint wide) except -1:
 
 
 cdef inline void payloads_hold(Payloads* p, int handle) noexcept nogil:
-    # Who is held more often than it was handed out, by rows that somebody copied, is free: it stays so, or it
-    # would be free twice.
+    # If a caller copied rows, a summary may be dropped too often and thus be free already.  It must stay free:
+    # otherwise its place could enter the list of free places twice.
     cdef int* references = &p.pool[handle & 1].references[handle >> 1]
     references[0] += references[0] > 0
 
 
 cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
-    """One reference less; none of no summary (-1)."""
+    """Remove one reference to a summary, which is freed with the last one; does nothing for -1."""
     if handle < 0:
         return
     cdef Pool* pool = &p.pool[handle & 1]
@@ -153,7 +154,7 @@ cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
 
 
 cdef inline bint payloads_fill(Payloads* p, int handle, const unsigned int* cells) noexcept nogil:
-    """Put `cells` into the room of `handle`; False if they do not fit."""
+    """Store `cells` in the room of `handle`; False if they do not fit its width."""
     if handle & 1:
         memcpy(payloads_at(p, handle), cells, p.pool[1].nbytes)
         return True
@@ -161,7 +162,7 @@ cdef inline bint payloads_fill(Payloads* p, int handle, const unsigned int* cell
 
 
 cdef inline int payloads_put(Payloads* p, const unsigned int* cells) except -1:
-    """A summary of these cells, with one reference: the caller's."""
+    """Return a new summary with these cells, as narrow as possible, with one reference: the caller's."""
     cdef int handle = payloads_new(p, False)
     if not payloads_fill(p, handle, cells):
         payloads_drop(p, handle)
@@ -171,7 +172,7 @@ cdef inline int payloads_put(Payloads* p, const unsigned int* cells) except -1:
 
 
 cdef inline const unsigned int* payloads_get(const Payloads* p, int handle, unsigned int* room) noexcept nogil:
-    """The cells, in `room` if they are not stored like that."""
+    """Return the cells of a summary in 32 bits, widened into `room` if they are stored in 16."""
     if handle & 1:
         return <const unsigned int*> payloads_at(p, handle)
     widen_cells(<const unsigned short*> payloads_at(p, handle), room, p.cells)
@@ -185,7 +186,7 @@ cdef inline unsigned int payloads_cell(const Payloads* p, int handle, Py_ssize_t
 
 
 cdef inline double* payloads_release(const Payloads* p, int handle) noexcept nogil:
-    """Where the release that the summary was sampled for is kept."""
+    """Return a pointer to the release (s) for which the summary was sampled."""
     return &p.pool[handle & 1].release[handle >> 1]
 
 
@@ -194,7 +195,7 @@ cdef inline bint payloads_same(const Payloads* p, int a, int b) noexcept nogil:
 
 
 cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
-    """The summary of full width `handle` as narrow as it can be: the handle from now on."""
+    """Make the summary `handle`, of full width, narrow if its cells fit; return its handle from now on."""
     cdef int narrow = payloads_new(p, False)
     if payloads_fill(p, narrow, <const unsigned int*> payloads_at(p, handle)):
         payloads_release(p, narrow)[0] = payloads_release(p, handle)[0]
@@ -205,7 +206,7 @@ cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
 
 
 cdef inline int payloads_add(Payloads* p, int a, int b) except -2:
-    """The sum of two narrow summaries, if it is narrow too; -1 if not."""
+    """Return a new summary, the sum of two narrow ones, if it is narrow too; otherwise -1."""
     if a & 1 or b & 1:
         return -1
     cdef int handle = payloads_new(p, False)

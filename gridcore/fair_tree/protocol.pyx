@@ -1,14 +1,14 @@
-"""The fair tree's traffic by itself: summaries, requests and shares, without a handler in between.
+"""The compiled protocol of the fair tree: handles summaries, requests and shares without Python handlers.
 
 Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
-`TreeFlow` ties the tree, the leaves' queues and the links together and runs what happens between two
-instants at which somebody else must act: summaries and requests that arrive, leaves that take their shares
-and order their queues, nodes whose turn to report has come, leaves that run idle.  An instant at which
-anything else is due is left to the caller as a whole, so that the order of events does not change: the
-same run without the flow has the same digest, which is how it is tested; it has no reference implementation of its own.
+`TreeFlow` connects the tree, the queues of the leaves and the links, and runs everything that happens between
+two instants at which the caller must act: summaries and requests arrive, leaves accept their shares and order
+their queues, nodes report when their turn has come, leaves become idle.  An instant at which anything else is
+due is left to the caller as a whole, so the order of events does not change.  The same run without the compiled
+protocol has the same digest; this is how it is tested, for it has no reference implementation of its own.
 
-Where many leaves act at one instant, as with equal delays, several threads order and sample their queues.
-What they touch belongs to the leaf; all else is done before or after, in the order of the leaves.
+If many leaves act at one instant, as with equal delays, several threads order and sample their queues.  A thread
+touches only data of its leaves; everything else is done before or after, in the order of the leaves.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -38,17 +38,17 @@ __all__ = ["NEVER", "SHARE", "TreeFlow"]
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 
-#: What a leaf tells a submitter: so many tasks of the application have come, or have been completed.
+#: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
 
 cdef packed struct Share:
     long long node, sender, application, tasks
 
-# Fewer leaves than this are not worth waking threads for.
+# For fewer leaves than this, waking threads does not pay.
 cdef Py_ssize_t _MANY = 512
-# How many messages ahead is read.
+# How many messages ahead the kernel prefetches.
 cdef Py_ssize_t _AHEAD = 4
-# Leaves that sample at once: bounds what is in memory twice.
+# How many leaves sample together; limits how many summaries are in memory twice.
 cdef Py_ssize_t _BATCH = 8192
 
 cdef struct Kind:
@@ -58,7 +58,7 @@ cdef struct Kind:
 
 @cython.auto_pickle(False)
 cdef class _Marked:
-    """A set of nodes."""
+    """A set of marked nodes."""
 
     cdef int[::1] item
     cdef unsigned char[::1] within
@@ -88,7 +88,7 @@ cdef class _Marked:
         self.n = 0
 
     cdef object taken(self):
-        """The nodes, ascending; there are none any more."""
+        """Return the nodes in ascending order and empty the set."""
         self.sort()
         result = np.array(self.item[:self.n], np.int64)
         self.clear()
@@ -96,16 +96,16 @@ cdef class _Marked:
 
 
 cdef class TreeFlow:
-    """Runs `tree` and `queues` over `links`.
+    """Runs the protocol of `tree` and `queues` over `links`.
 
-    Leaf u of the tree is machine u of `queues`; idle, it reports the minimum stretch ``idle_minimum[u]``.
-    Its summaries are sampled for a release at the next multiple of `cell` ns, or at the moment (0).
+    Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
+    Its summaries are sampled for a release at the next multiple of `cell` ns, or at the current instant if 0.
 
     summary, request, accept : number of the kind in `links`, and bytes of a message.
-    submitter : int64[applications], the node that gets the accept messages.
-    goal : tasks in all; the instant at which the last of them has been placed is left to the caller once
-        everything has arrived: nobody has acted on it yet.
-    threads : of the leaves that act at one instant, each thread gets its part; the result is the same.
+    submitter : int64[applications], the node that receives the accept messages.
+    goal : total number of tasks.  The instant at which the last of them is placed is left to the caller: all
+        messages of that instant have arrived by then, but nothing has been done in response to them.
+    threads : how many threads share the leaves that act at one instant; the result does not depend on it.
     """
 
     cdef bint occupied                  # see `gridcore.common.arguments.hold`
@@ -118,20 +118,20 @@ cdef class TreeFlow:
     cdef const double[::1] idle_minimum
     cdef const long long[::1] submitter
     cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
-    cdef _Marked reports, orders         # who must act at the instant in hand
-    cdef Scratch* scratch               # one a thread
-    cdef unsigned int* sampled          # cells, one summary a thread
+    cdef _Marked reports, orders         # nodes that must act at the present instant
+    cdef Scratch* scratch               # one per thread
+    cdef unsigned int* sampled          # cells of one summary per thread
     cdef Py_ssize_t room
     cdef Py_ssize_t threads
     cdef object pool
-    # the leaves of a batch, and what they report
+    # the leaves of a batch, and their reports
     cdef int[::1] batch, handles
     cdef double[::1] least
     cdef unsigned char[::1] fits
-    # what has reached the root: (when, oldest change), ns
+    # summaries that have reached the root: (arrival, oldest change of a leaf), ns
     cdef long long[:, ::1] arrivals
     cdef Py_ssize_t n_arrivals
-    # what routers have decided on requests that climbed to them
+    # decisions of routers on requests that had climbed to them, and their instants
     cdef Decision[::1] made
     cdef long long[::1] made_at
     cdef Py_ssize_t n_made
@@ -201,9 +201,9 @@ cdef class TreeFlow:
     # -- time ---------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
-        """Run up to `limit` ns; the first instant <= limit that is not the flow's alone, else `NEVER`.
+        """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else `NEVER`.
 
-        What is due at `limit` itself is left to the caller: the instant is his.
+        Everything due at `limit` itself is left to the caller.
         """
         cdef _Held alone = self._hold()
         cdef long long turn, outer, at
@@ -227,19 +227,19 @@ cdef class TreeFlow:
             self._report(at)
 
     cdef bint _arrive(self, long long now) except -1:
-        """Hand over what arrives now, and send what follows; False if nothing did."""
+        """Deliver the summaries and requests that arrive at `now`, and send what follows; False if none arrived."""
         cdef Py_ssize_t k, n, m, summaries
         cdef Summary summary
         cdef Request request
         summaries = self.links._take(self.summary.number, now)
         for k in range(summaries):
             summary = (<Summary*> self._record(k, summaries))[0]
-            # anybody may send anything
+            # checked here, because `links` accepts any record
             if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
                     and payloads_within(&self.tree.payloads, summary.payload)):
                 raise ValueError(f"a summary {summary.payload} from node {summary.sender} to {summary.node}")
             self._receive(&summary, now)
-        # by receiver, routers before leaves: so their messages leave in order of kind and sender
+        # by receiver, so routers come before leaves: thus their messages leave in order of kind and sender
         n = self.links._take(self.request.number, now)
         self.links._by_node(n)
         for k in range(n):
@@ -255,7 +255,7 @@ cdef class TreeFlow:
         return summaries > 0 or n > 0
 
     cdef bint _lose(self) noexcept nogil:
-        """Forget summaries that were dropped; True if something else was, which the caller must be told."""
+        """Release summaries that were dropped; True if other messages were dropped, which the caller must handle."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
         cdef long long payload
@@ -276,7 +276,7 @@ cdef class TreeFlow:
         return self.links.data + self.links.due[k].slot * self.links.stride
 
     cdef void* _record(self, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
-        """The record of the k-th of n messages taken; its slot is free from now on, so copy it before sending."""
+        """Return the record of the k-th of n messages taken and free its slot: copy it before sending anything."""
         cdef char* ahead
         if k + 2 * _AHEAD < n:
             ahead = self._at(k + 2 * _AHEAD)
@@ -327,7 +327,7 @@ cdef class TreeFlow:
         return 0
 
     cdef int _reorder(self, long long now) except -1:
-        """Let the leaves that got shares order their queues."""
+        """Order the queues of the leaves that received shares."""
         cdef Py_ssize_t k, u
         if self.orders.n == 0:
             return 0
@@ -343,7 +343,7 @@ cdef class TreeFlow:
         return 0
 
     cdef int _take_turns(self, long long now) except -1:
-        """Mark the nodes whose turn has come and the leaves that have changed by themselves."""
+        """Mark the nodes whose turn has come, and the leaves whose queues have changed without a message."""
         cdef Py_ssize_t u
         cdef const Event* first
         while True:
@@ -359,14 +359,14 @@ cdef class TreeFlow:
         return 0
 
     cdef int _report(self, long long now) except -1:
-        """Let the marked nodes report, in ascending order, and send what they say."""
+        """Let the marked nodes report in ascending order, and send their summaries."""
         self.reports.sort()
         self._tell(self.reports.item[:self.reports.n], now)
         self.reports.clear()
         return 0
 
     cdef int _tell(self, const int[:] nodes, long long now) except -1:
-        """`nodes` (ascending, so routers come first) report at `now`, or when their turn comes."""
+        """Let `nodes` (ascending, so routers come first) report at `now`, or when their turn comes."""
         cdef Py_ssize_t k, n = nodes.shape[0], ready = 0
         cdef int m, handle
         cdef long long due
@@ -391,7 +391,7 @@ cdef class TreeFlow:
         return self._tell_leaves(ready, now)
 
     cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
-        """The leaves of the batch report."""
+        """Let the first `n` leaves of the batch report."""
         cdef Py_ssize_t k, u
         cdef bint wide
         if n == 0:
@@ -401,7 +401,7 @@ cdef class TreeFlow:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._advance(u, now)
             self.queues._update(u)
-            # as wide as what it said last, until it is known
+            # until its width is known, it is as wide as the last summary that the leaf sent
             wide = payloads_wide(self.tree.node[self.batch[k]].said)
             self._make_payload(k, wide)
         self._share_out(True, n, now)
@@ -420,7 +420,7 @@ cdef class TreeFlow:
         return 0
 
     cdef long long _release_of(self, long long now) noexcept nogil:
-        """The release for which leaves sample at `now`."""
+        """Return the release (ns) for which leaves sample at `now` ns."""
         return (now // self.cell + 1) * self.cell if self.cell > 0 else now
 
     cdef int _send(self, int m, int handle, double least, long long now) except -1:
@@ -429,10 +429,10 @@ cdef class TreeFlow:
             self.links._send(now, self.summary.number, &row, self.summary.nbytes, self.summary.length)
         return 0
 
-    # -- what threads share -----------------------------------------------------------------------------
+    # -- the work of threads -----------------------------------------------------------------------------
 
     cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1:
-        """`_work` on the first `n` leaves that have to sample, or else to order their queues."""
+        """Run `_work` on the first `n` leaves: sample them, or else order their queues; many leaves use threads."""
         if self.threads == 1 or n < _MANY:
             self._work(sample, 0, n, now, 0)
             return 0
@@ -467,7 +467,7 @@ cdef class TreeFlow:
                 self.least[k] = self.queues._minimum(&q, scratch)
 
     cdef int _make_room(self) except -1:
-        """Scratch for queues as long as any can be, for each thread."""
+        """Make scratch for the longest possible queue, for each thread."""
         cdef Py_ssize_t t
         if self.room < self.queues.capacity:
             self._free_scratch()
@@ -487,10 +487,10 @@ cdef class TreeFlow:
             scratch_free(&self.scratch[t])
             self.scratch[t].release, self.scratch[t].order = NULL, NULL
 
-    # -- what the caller does -------------------------------------------------------------------------------
+    # -- methods for the caller -------------------------------------------------------------------------------
 
     def add_submitters(self, nodes):
-        """Append who submits further applications, which tree and queues have got."""
+        """Append the submitters of further applications, which tree and queues must have already."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
@@ -500,27 +500,27 @@ cdef class TreeFlow:
         self.submitter = np.concatenate((self.submitter, more))
 
     def report(self, nodes, long long now):
-        """`nodes` (ascending) report at `now` ns, or when their turn comes."""
+        """Let `nodes` (ascending) report at `now` ns, or when their turn comes."""
         cdef _Held alone = self._hold()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
 
     def take_turns(self, long long now):
-        """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""
+        """Return int64[k]: nodes that must report at `now` ns as their turn has come or their queue has changed."""
         cdef _Held alone = self._hold()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self._take_turns(now)
         return self.reports.taken()
 
     def take_orders(self):
-        """int64[k]: leaves that must order their queues, at the instant that `advance` gave."""
+        """Return int64[k]: leaves that must order their queues at the instant that `advance` returned."""
         cdef _Held alone = self._hold()
         return self.orders.taken()
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the flow was made, but for the tree, the queues and the links; see
+        """Return what has changed since this object was made, without tree, queues and links; see
         `gridcore.common.state`.
         """
         cdef _Held alone = self._hold()
@@ -535,9 +535,9 @@ cdef class TreeFlow:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` gave; the states of tree, queues and links have been set before.
+        """Restore what `getstate` returned, after the states of tree, queues and links have been restored.
 
-        Raises ValueError for a state that cannot be of this flow, or of messages that cannot be.
+        Raises ValueError for a state, or for messages in `links`, that cannot belong to this compiled protocol.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t k
@@ -557,13 +557,13 @@ cdef class TreeFlow:
         for k in range(turns.shape[0]):
             pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
         self.goal, self.n_arrivals, self.n_made = goal, len(arrivals), len(made)
-        # never empty: what is full is doubled
+        # never empty, because a full array is doubled
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
         self.made = np.concatenate((made, np.zeros(64, DECISION)))
         self.made_at = np.concatenate((made_at, np.zeros(64, np.int64)))
 
     cdef int _check(self, const Pending* p) except -1:
-        """Raise ValueError if a message that the flow will handle cannot be."""
+        """Raise ValueError if a pending summary or request is invalid."""
         cdef Py_ssize_t k
         cdef int slot, kind
         cdef const Summary* summary
@@ -587,11 +587,11 @@ cdef class TreeFlow:
         return pending_push(&self.turns, due, m, m)
 
     def arrived(self):
-        """int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
+        """Return int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
         cdef _Held alone = self._hold()
         return np.array(self.arrivals[:self.n_arrivals])
 
     def decisions(self):
-        """(`DECISION` rows, int64[k] ns): what routers decided on requests that had climbed to them, and when."""
+        """Return (`DECISION` rows, int64[k] ns): decisions of routers on climbing requests, and their instants."""
         cdef _Held alone = self._hold()
         return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

@@ -4,13 +4,13 @@ from gridcore.queues.availability cimport Grid
 
 cdef double quotient_up(double value, double by) noexcept nogil
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
-    # the saturating sum; out may be a or b.
+    # Writes the saturating sum. out may be a or b.
 cdef bint add_narrow_cells(const unsigned short* a, const unsigned short* b, unsigned short* out,
                            Py_ssize_t n) noexcept nogil
-    # False if a cell of the sum does not fit.
+    # Returns False if a cell of the sum does not fit into 16 bits.
 cdef bint narrow_cells(const unsigned int* a, unsigned short* out, Py_ssize_t n) noexcept nogil
-    # False if a cell does not fit.
+    # Returns False if a cell does not fit into 16 bits.
 cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) noexcept nogil
 cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil
-    # `given` less drops[a], nothing in rows with a size above limits[S], and the monotone closure.
-    # drops: nA entries. out must not be `given`.
+    # Subtracts drops[a] from `given`, clears the rows with a size above limits[S], and takes the monotone
+    # closure. drops: nA entries. limits: nS entries. out must not be `given`.

@@ -1,9 +1,9 @@
-"""Summaries: added up a tree, looked up, shared out, and debited until the next one comes.
+"""Operations on summaries: add them, look up tasks, share tasks out, and debit a summary after dispatches.
 
 A summary is the task count n of `gridcore.queues.availability` sampled on a grid (stretch, size, task size):
-uint32[nS, nW, nA], saturating at 2**32 - 1. It is a lower bound and stays one, but for the debit as printed
-in the paper.
-`tests.reference.summaries` is the same in plain Python, operation by operation.
+uint32[nS, nW, nA], saturating at 2**32 - 1. It is a lower bound, and all operations keep it one, except the
+debit as printed in the paper.
+The reference implementation in plain Python, equal operation by operation, is `tests.reference.summaries`.
 """
 
 cimport cython
@@ -23,14 +23,14 @@ detect(1)
 
 
 def _vector_level(int most) -> int:
-    """As in `gridcore.queues.availability`: each module has its own level. For tests."""
+    """Limit the instruction set as in `gridcore.queues.availability`; each module has its own level. For tests."""
     return detect(most)
 
 
 # --- checks ---------------------------------------------------------------------------------------
 
 cdef object as_cells(object values, str name):
-    """`values` as a C-contiguous uint32 array; a copy only where needed."""
+    """Return `values` as a C-contiguous uint32 array, copied only where needed."""
     array = np.asarray(values)
     if array.dtype != np.uint32:
         if array.size and array.dtype.kind not in "iu":
@@ -43,7 +43,7 @@ cdef object as_cells(object values, str name):
 
 
 cdef object as_counts(object values, str name):
-    """`values` as a uint64 vector."""
+    """Return `values` as a uint64 vector."""
     cdef const long long[::1] signed
     cdef Py_ssize_t i
     array = np.asarray(values)
@@ -77,7 +77,7 @@ cdef object whole(object value, str name):
 # --- aggregation and look-up ----------------------------------------------------------------------
 
 cdef void add_children(const unsigned int* rows, Py_ssize_t children, Py_ssize_t cells, unsigned int* out) noexcept nogil:
-    """Saturating sum of `children` rows, in blocks that stay in the first-level cache."""
+    """Add `children` rows with saturation, in blocks that stay in the first-level cache."""
     cdef Py_ssize_t at = 0, block, child
     while at < cells:
         block = cells - at if cells - at < 2048 else 2048
@@ -88,10 +88,10 @@ cdef void add_children(const unsigned int* rows, Py_ssize_t children, Py_ssize_t
 
 
 def aggregate(children):
-    """The sum of summaries over the first axis, saturating at 2**32 - 1.
+    """Return the sum of summaries over the first axis, saturating at 2**32 - 1.
 
-    ``children`` is uint32[children, nS, nW, nA] or a sequence of summaries of one grid and one release-time
-    cell; no children give zeros. The sum keeps the monotonicity in S, w and a.
+    ``children`` is uint32[children, nS, nW, nA], or a sequence of summaries on one grid and sampled for one
+    release; without children the sum is zero. The sum keeps the monotonicity in S, w and a.
     """
     array = as_cells(children, "children")
     if array.ndim < 2:
@@ -100,7 +100,7 @@ def aggregate(children):
 
 
 def aggregate_into(out, children):
-    """`aggregate`, written into ``out`` (writable, C-contiguous uint32); returns ``out``."""
+    """Write the result of `aggregate` into ``out`` (writable, C-contiguous uint32), and return ``out``."""
     array = as_cells(children, "children")
     if array.ndim < 2:
         raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
@@ -134,7 +134,7 @@ cdef object into(object out, object array):
 
 
 cdef Py_ssize_t last_at_most(const double[::1] samples, double value) noexcept nogil:
-    """The index of the largest sample <= value, -1 if there is none."""
+    """Return the index of the largest sample <= value, -1 if there is none."""
     cdef Py_ssize_t lo = 0, hi = samples.shape[0], mid
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -146,7 +146,7 @@ cdef Py_ssize_t last_at_most(const double[::1] samples, double value) noexcept n
 
 
 cdef Py_ssize_t first_at_least(const double[::1] samples, double value) noexcept nogil:
-    """The index of the smallest sample >= value, the number of samples if there is none."""
+    """Return the index of the smallest sample >= value, or the number of samples if there is none."""
     cdef Py_ssize_t lo = 0, hi = samples.shape[0], mid
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -158,7 +158,7 @@ cdef Py_ssize_t first_at_least(const double[::1] samples, double value) noexcept
 
 
 cdef double quotient_up(double value, double by) noexcept nogil:
-    """ceil(value / by), exact (the remainder is) while below 2**53."""
+    """Return ceil(value / by); below 2**53 it is exact, because the remainder is."""
     cdef double rest = fmod(value, by)
     cdef double q = (value - rest) / by
     if not isfinite(q):
@@ -170,11 +170,11 @@ def lookup(
     summary, grid, double stretch, double size, double task_size, *, double release, double cell_release,
     speed=None, leaves=None, longest_task=None,
 ) -> int:
-    """How many tasks the summary guarantees for an application, never more than there is room for.
+    """Return how many tasks the summary guarantees for an application, never more than there is room for.
 
-    ``stretch`` and ``size`` are rounded down and ``task_size`` up to the grid. Off the unsafe side of the
-    grid (stretch or size below it, task size above it) the answer is 0, above the window it is that of
-    the last sample.
+    ``stretch`` and ``size`` are rounded down and ``task_size`` up to the grid. If rounding is not possible
+    (stretch or size below the grid, task size above it), the answer is 0. For a stretch or size above the
+    grid it is the answer for the last sample.
 
     Parameters
     ----------
@@ -183,13 +183,13 @@ def lookup(
     cell_release : the release for which the summary was sampled (s).
     speed, leaves, longest_task : the sum of the speeds (Mflop/s) of the leaves that the summary covers,
         their number, and the longest task (Mflop) queued or running on any of them, 0 when tasks can be
-        preempted. Used only when ``release > cell_release``; if one is missing nothing is guaranteed then.
+        preempted. Used only when ``release > cell_release``; if one is missing, nothing is guaranteed then.
 
-    With another release the summary is not a bound as it stands. Let dt be the difference. An earlier
-    release is safe with w - dt/S in place of w. A later one with w + dt/S, and each leaf u loses
-    (speed_u * dt + longest_task) Mflop, hence all together at most ceil(V/a) + leaves - 1 tasks, where
-    V = speed * dt + leaves * longest_task. Both need leaves that report 0 below the minimum
-    stretch of the queue they hold now.
+    For another release the summary is not a bound by itself. Let dt be the difference. An earlier release is
+    safe with w - dt/S in place of w. A later release is safe with w + dt/S, but each leaf u loses
+    (speed_u * dt + longest_task) Mflop, hence all leaves together lose at most ceil(V/a) + leaves - 1 tasks,
+    where V = speed * dt + leaves * longest_task. Both require that leaves report 0 below the minimum
+    stretch of their present queues.
     """
     cells = as_summary(summary, grid)
     cdef const unsigned int[:, :, ::1] n = cells
@@ -234,7 +234,7 @@ def lookup(
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
 
 def lowest_stretch(totals, n_tasks):
-    """The index of the lowest stretch whose guaranteed total hosts ``n_tasks``, or None (Algorithm 4).
+    """Return the index of the lowest stretch whose guaranteed total hosts ``n_tasks``, or None (Algorithm 4).
 
     ``totals`` holds one count for each stretch sample, in ascending order of the stretch, and must not
     decrease. Time O(n) for the check and O(log n) for the search.
@@ -261,11 +261,11 @@ def lowest_stretch(totals, n_tasks):
 
 
 def split(available, n_tasks):
-    """``n_tasks`` shared out in proportion to ``available`` by largest remainder, as int64[children].
+    """Divide ``n_tasks`` in proportion to ``available`` by largest remainder; returns int64[children].
 
-    Never more than is available, ties go to the lower index; exact for any uint64 values. An integer cap
-    is never exceeded by rounding up a real number below it, so no share needs a correction.
-    ``n_tasks`` above the sum is a ValueError.
+    No share exceeds what is available: rounding a real number up cannot pass an integer above it, so no share
+    needs a correction. Ties go to the lower index; the result is exact for any uint64 values.
+    Raises ValueError for ``n_tasks`` above the sum.
     """
     cdef const unsigned long long[::1] room = as_counts(available, "available")
     cdef Py_ssize_t n = room.shape[0], i, k
@@ -289,7 +289,7 @@ def split(available, n_tasks):
         return result
     tasks = n_tasks
     if wide or total > 18446744073709551615ULL // tasks:
-        # Rare: whole numbers of any length.
+        # Rare case: Python integers, which do not overflow.
         remainders = []
         for i in range(n):
             quotient, remainder = divmod(n_tasks * int(room[i]), everything)
@@ -329,7 +329,7 @@ def split(available, n_tasks):
 
 @cython.auto_pickle(False)
 cdef class _Ledger:
-    """The dispatches since the last summary, checked and broadcast to vectors."""
+    """The dispatches since the last summary, as checked vectors."""
 
     cdef const long long[::1] tasks
     cdef const double[::1] task_size
@@ -365,7 +365,7 @@ cdef class _Ledger:
         self.most_leaves = min(self.total, self.leaves, 4294967296)
 
     cdef object drop(self, double cell):
-        """min(sum of N*ceil(a_B/a), ceil(V/a + L) - 1), exact."""
+        """Return min(sum of N*ceil(a_B/a), ceil(V/a + L) - 1) for task size `cell`, as an exact Python integer."""
         cdef Py_ssize_t i
         cdef double up
         each = 0
@@ -381,7 +381,7 @@ cdef class _Ledger:
         return min(each, together) if self.total else 0
 
     cdef unsigned int capped_drop(self, double cell) except? 0:
-        """`drop`, at most 2**32 - 1."""
+        """Return `drop`, limited to 2**32 - 1."""
         cdef Py_ssize_t i
         cdef double each = 0.0, up
         for i in range(self.n):
@@ -400,7 +400,7 @@ cdef class _Ledger:
         return <unsigned int>up if up < 4294967295.0 else 4294967295
 
     cdef unsigned int printed_drop(self, double cell) except? 0:
-        """The paper's sum of ceil(N*a/a_B), at most 2**32 - 1."""
+        """Return the paper's sum of ceil(N*a/a_B), limited to 2**32 - 1."""
         cdef Py_ssize_t i
         cdef double each = 0.0
         for i in range(self.n):
@@ -412,15 +412,15 @@ cdef class _Ledger:
 
 
 def debit_drop(tasks, task_size, double cell_task_size, leaves) -> int:
-    """The most tasks of ``cell_task_size`` that dispatches to a subtree can displace.
+    """Return the largest number of tasks of ``cell_task_size`` that dispatches to a subtree can displace.
 
     Parameters
     ----------
-    tasks, task_size : N and a_B (Mflop) of one dispatch, or vectors of several; they count together.
+    tasks, task_size : N and a_B (Mflop) of one dispatch, or vectors for several, which count together.
     cell_task_size : a (Mflop) of the cell.
     leaves : number of leaves of the subtree.
 
-    min(sum N*ceil(a_B/a), ceil(V/a + L) - 1) with V = sum N*a_B and L = min(sum N, leaves).
+    The result is min(sum N*ceil(a_B/a), ceil(V/a + L) - 1) with V = sum N*a_B and L = min(sum N, leaves).
     """
     ledger = _Ledger(tasks, task_size, leaves)
     check_scalar(cell_task_size, "cell_task_size", POSITIVE)
@@ -449,7 +449,7 @@ cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) 
 
 
 def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="subtree"):
-    """A child's summary after tasks were dispatched to it, still a lower bound.
+    """Return a child's summary after tasks were dispatched to it, still a lower bound.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from gridcore.queues.availability cimport Grid
 from gridcore.fair_tree.ledger cimport Ledger
 from gridcore.fair_tree.payloads cimport Payloads
 
-cdef enum:                              # of a node: in the tree, out of it, and out of it as its parent knows
+cdef enum:                              # states of a node: in the tree, out of it, out of it and its parent knows
     PRESENT, SILENT, GONE
 
 cdef packed struct Request:
@@ -25,16 +25,16 @@ cdef packed struct Decision:
     long long node, application, tasks, sample, guaranteed, hops
 
 cdef struct Node:
-    # what the parent knows of it and has sent to it: 64 bytes
+    # what the parent knows about the node and has sent to it: 64 bytes
     int held                            # handle of its last summary, -1: none
     int debt                            # entry of the ledger, -1: none
-    double held_minimum, told           # minimum stretch: its own, and of the rest of the tree as told to it
+    double held_minimum, told           # minimum stretch: its own; of the rest of the tree, as last sent to it
     long long heard, issued             # number of its last summary, and of the last request to it
-    long long below                     # leaves
-    double power                        # Mflop/s of them
-    long long unused                    # fills the line
-    # what it has said and got: 64 bytes
-    int said                            # handle of its last summary
+    long long below                     # number of leaves below it (a leaf counts itself)
+    double power                        # total speed of these leaves, Mflop/s
+    long long unused                    # pads the cache line
+    # what the node has sent and received: 64 bytes
+    int said                            # handle of the last summary that it sent
     unsigned char asked, away
     double said_minimum, rest
     long long number, got, free_at, due_at
@@ -60,7 +60,7 @@ cdef class SummaryTree:
     cdef void* memory
     cdef Payloads payloads
     cdef Ledger ledger
-    # scratch of four summaries (the first one's is `_read`'s own), and of one per stretch or task size
+    # scratch: room for four summaries (the first belongs to `_read`), and arrays per stretch or task size
     cdef unsigned int* scratch
     cdef unsigned int* left
     cdef unsigned int* right
@@ -77,12 +77,12 @@ cdef class SummaryTree:
     cdef void _receive(self, const Summary* row) noexcept nogil
     cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
-        # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
+        # `now` if m may report; a later instant if m must wait until then and was not waiting yet; -1: nothing to do
     cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil
     cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil
     cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
                      Decision* made) except -1
-        # at most two requests to send, and True and a decision, or False where the request climbs
+        # writes at most two requests to send; returns True and a decision, or False if the request climbs
     cdef void _read_ahead(self, const Request* row) noexcept nogil
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
@@ -90,9 +90,9 @@ cdef class SummaryTree:
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
     cdef void _weigh(self, Py_ssize_t m) noexcept nogil
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2
-        # a payload of the sum of the debited children of router m, and their minimum stretch; -1 if the
-        # children's summaries are of different cells
+        # returns a payload with the sum of the debited children of router m, and sets `least` to their minimum
+        # stretch; -1 if the children's summaries were sampled for different releases
     cdef double _released(self, Py_ssize_t child, double now) noexcept nogil
     cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
-        # report the payload `handle` (which is given away) if that is news
+        # report the payload `handle`, taking over its reference, if it contains news

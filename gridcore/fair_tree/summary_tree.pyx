@@ -1,21 +1,21 @@
-"""The availability information of a whole tree of nodes: who has told whom what, and what follows.
+"""The availability information of a whole tree of nodes: what each node knows, and which messages follow.
 
 One object holds, for every edge of the tree, the parent's knowledge of the child (its last summary, its
-minimum stretch, and the *ledger* of what was dispatched to it since), and for every node what it has last
-reported.  Each method takes a whole cohort of messages or nodes, handles its rows in sequence, and returns
-the messages that follow.  It knows no clock and sends nothing itself.
+minimum stretch, and the *ledger* of what was dispatched to it since), and for every node its last report.
+Each method takes a whole cohort of messages or nodes, handles its rows in sequence, and returns
+the messages that follow.  The object has no clock and sends nothing itself.
 
 Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
 
-Summaries in flight are handles to payloads as computed at sending, counted by reference: a payload is shared
-by the sender (to see whether something has changed), the message, and the parent.  The ledger is applied
-only when a summary is read.
+A summary in flight is a handle to a payload, which was computed when the summary was sent.  Payloads are
+reference-counted: the sender (which compares it with its next summary), the message and the parent share one.
+The ledger is applied only when a summary is read.
 
-Each summary has a release: the instant for which it was sampled.  A request may be older, since it has come a
-long way or is for tasks that were lost: its deadline at stretch S is r + S w, and so a summary sampled for an
-application released at t > r is read at size w - (t - r) / S (A.1).
+Each summary has a release: the instant for which it was sampled.  The application of a request may have been
+released earlier, because the request took a while or is for lost tasks.  Its deadline at stretch S is r + S w,
+so a summary sampled for an application released at t > r is read at size w - (t - r) / S (A.1).
 
-Source: Celaya & Marchal, sections 5.3 and 6, with the repairs of Algorithm 4 and of the conservative
+Source: Celaya & Marchal, sections 5.3 and 6, with corrections to Algorithm 4 and to the conservative
 update (the ledger and its echo).  The reference implementation is `tests.reference.summary_tree`.
 """
 
@@ -44,22 +44,25 @@ __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 
-#: A request: `tasks` of `application` go down from the parent as its request number `sequence`, or climb
-#: (sequence -1); `minimum` is the minimum stretch of the rest of the tree (nan when climbing).
+#: A request to place `tasks` tasks of `application`.  It comes down from the parent, which numbers its requests
+#: to this node (`sequence`), or it climbs (sequence -1).  `minimum` is the minimum stretch of the rest of the
+#: tree (nan when climbing).
 REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
                     ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8")])
-#: A summary: handle of the payload, number, last request that the sender had got, its minimum stretch,
-#: and the oldest change of a leaf (ns) that it is the first to tell of.
+#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender
+#: had received (`echo`), the sender's `minimum` stretch, and `since`, the instant (ns) of the oldest change of
+#: a leaf that this summary is the first to report.
 SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
                     ("echo", "i8"), ("minimum", "f8"), ("since", "i8")])
-#: The minimum stretch of the rest of the tree, on its way down.
+#: A message that carries the minimum stretch of the rest of the tree down to a router.
 SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
-#: What a router decided: `sample` of the grid (-1: none hosts the request), whether it hosts all tasks.
+#: A decision of a router: the index `sample` of a stretch in the grid (-1 if none hosts the request), and
+#: whether room for all tasks is `guaranteed`.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
 
 cdef Node _nobody() noexcept nogil:
-    """A node of which nothing has been heard, and which has said nothing."""
+    """Return a node that has not reported anything and of which its parent knows nothing."""
     cdef Node node
     node.held, node.debt, node.said = -1, -1, -1
     node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
@@ -71,19 +74,20 @@ cdef Node _nobody() noexcept nogil:
 
 
 cdef class SummaryTree:
-    """Availability of `leaves` leaves, as known at each router.
+    """The availability of the leaves of a tree, as each router knows it.
 
     Parameters
     ----------
-    grid : `SummaryGrid` of every summary.
+    grid : the `SummaryGrid` on which every summary is sampled.
     speed : float64[leaves], Mflop/s.
-    nbytes : bytes of a summary message; rate : bytes/s that a node may spend on them, 0 for no limit.
+    nbytes : bytes of a summary message.  rate : bytes/s that a node may spend on summaries, 0 for no limit.
     release, size, task_size : float64[applications], s, Mflop, Mflop; see `add_applications`.
     hold_off : ns that a router waits before it reports.
-    bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
-    celled : summaries are sampled for a release ahead, the same one for all leaves for some time.  Summaries of
-        different ones are not added, and an application released later than that of a summary loses what the
-        leaves may do in between.  By default summaries are sampled for the moment.
+    bound : a router accepts a request at stretch S if S <= bound * (minimum stretch of the platform).
+    celled : True if summaries are sampled for a release in the future, which all leaves share for some time.
+        Summaries for different releases are then not added, and an application released later than the release
+        of a summary loses the work that the leaves may do in between.  By default summaries are sampled for the
+        current instant.
     """
 
     def __cinit__(self, grid, speed, *, release, size, task_size, long long nbytes, double rate=0.0,
@@ -119,7 +123,7 @@ cdef class SummaryTree:
         self.memory = malloc((m + 1) * sizeof(Node))
         if self.memory == NULL:
             raise MemoryError
-        # each half of a node is one line of the cache
+        # each half of a node fills one cache line
         self.node = <Node*> ((<size_t> self.memory + sizeof(Node) - 1) // sizeof(Node) * sizeof(Node))
         for k in range(m):
             self.node[k] = _nobody()
@@ -150,7 +154,7 @@ cdef class SummaryTree:
         free(self.rooms)
 
     def add_applications(self, release, size, task_size):
-        """Append applications (s; Mflop of the whole; Mflop of a task); their indices are consecutive."""
+        """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
         cdef _Held alone = hold(&self.occupied)
         self._add_applications(release, size, task_size)
 
@@ -165,23 +169,23 @@ cdef class SummaryTree:
         self.release = np.concatenate((self.release, r))
         self.size = np.concatenate((self.size, w))
         self.task_size = np.concatenate((self.task_size, a))
-        # the samples to look up: the largest size that is not larger, the smallest task size that is not smaller
+        # the grid samples to look up: the largest size <= the application's, the smallest task size >= its own
         self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
         self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
         self.longest = np.max(self.task_size, initial=0.0)
 
     cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil:
-        """The release that the summary of `child` was sampled for, as read at `now` s."""
+        """Return the release (s) for which the summary of `child` was sampled, as it counts at `now` s."""
         cdef double release = payloads_release(&self.payloads, self.node[child].held)[0]
-        return release if self.celled else fmin(release, now)  # idle leaves are at any moment as they were
+        return release if self.celled else fmin(release, now)  # inf for idle leaves: they do not change
 
     cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil:
-        """What the ledger of `child` takes from its summary, in `drops` and `limits`."""
+        """Compute what the ledger of `child` takes from its summary, into `drops` and `limits`."""
         ledger_drops(&self.ledger, self.node[child].debt, max(1, self.node[child].below),
                      self._instant(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
-        """What its parent may count on from `child` at `now` s: its summary, debited; NULL if it never reported."""
+        """Return the debited summary of `child`, on which its parent may count at `now` s; NULL without a report."""
         if self.node[child].held < 0:
             return NULL
         if self.node[child].debt < 0:
@@ -196,12 +200,13 @@ cdef class SummaryTree:
     def route(self, const Request[::1] rows, long long now):
         """Decide on requests at routers at `now` ns.
 
-        A request from the parent (sequence >= 0) is split here.  A climbing one is split if the smallest
-        sample S that hosts it meets S <= bound * minimum, or at the root; otherwise it goes on to the
-        parent.  Where no sample hosts all tasks, each child gets what the last one guarantees and the
-        remainder is shared out by speed.  No sample is promised at which the deadline has passed.
+        A request from the parent (sequence >= 0) is split between the children.  A climbing request is split
+        at the root, or where the smallest sample S that hosts all its tasks satisfies S <= bound * minimum;
+        otherwise it goes on to the parent.  If no sample hosts all tasks, each child gets what the last sample
+        guarantees, and the remainder is divided in proportion to speed.  A sample at which the deadline has
+        passed hosts nothing.
 
-        Returns (requests to send, decisions taken), structured arrays.
+        Returns (requests to send, decisions taken) as structured arrays.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, n = rows.shape[0], n_out = 0, n_made = 0
@@ -239,7 +244,7 @@ cdef class SummaryTree:
                 self.node[u].rest = r.minimum
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
-            # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
+            # the totals grow with S, so the first one that hosts the request is the answer of Algorithm 4
             for i in range(self.g.n_stretch):
                 room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
                 if room[0] + room[1] >= r.tasks:
@@ -260,7 +265,7 @@ cdef class SummaryTree:
         else:
             self.above_window += 1
             rest = r.tasks - room[0] - room[1]
-            part = 0.5                  # where nobody is there
+            part = 0.5                  # if no leaf is left below either child
             if self.node[2 * u + 1].power + self.node[2 * u + 2].power > 0.0:
                 part = self.node[2 * u + 1].power / (self.node[2 * u + 1].power + self.node[2 * u + 2].power)
             share[0] = <long long> floor(rest * part + 0.5)
@@ -281,10 +286,10 @@ cdef class SummaryTree:
             debt.sequence, debt.tasks = self.node[child].issued, share[j]
             debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
             debt.release = self.release[r.application]
-            # without a guarantee no sample is kept: the child may miss deadlines at all of them
+            # without a guarantee the child may miss deadlines at every sample
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
             ledger_add(&self.ledger, &self.node[child].debt, &debt)
-            # the rest of the tree, seen from this child
+            # the minimum stretch of the rest of the tree, as seen from this child
             self.node[child].told = min(self.node[u].rest, self.node[2 * u + 2 - j].held_minimum)
             out[i].node = child
             out[i].sender = u
@@ -298,7 +303,7 @@ cdef class SummaryTree:
         return True
 
     cdef void _read_ahead(self, const Request* row) noexcept nogil:
-        """`row` will soon be routed: what is looked up then is on its way."""
+        """Prefetch the cells that are looked up when `row` is routed."""
         cdef Py_ssize_t child, i, cell
         if row.node >= self.first_leaf or self.size_sample[row.application] < 0:
             return
@@ -311,11 +316,11 @@ cdef class SummaryTree:
                     cell += self.g.n_size * self.g.n_task_size
 
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
-        """The smallest minimum stretch that router `u` knows of."""
+        """Return the smallest minimum stretch that router `u` knows of."""
         return min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
 
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
-        """What both children of `u` can take, one after the other in `rooms`; False if the grid has no cell for it."""
+        """Fill `rooms` with what each child of `u` can take, one after the other; False if no grid cell fits it."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
             return False
         self._column(2 * u + 1, application, now, self.rooms)
@@ -323,10 +328,10 @@ cdef class SummaryTree:
         return True
 
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
-        """What the parent may count on from `child` for an application at `now` s, at each stretch sample.
+        """Compute how many tasks of an application `child` can take at `now` s, at each stretch sample.
 
-        The same as cells of `_read`, without debiting the whole summary: the cells are monotone before the
-        debit, so that what the closure may raise a cell to lies in its own row.
+        The results are cells of `_read`, but the summary is not debited as a whole: its cells are monotone
+        before the debit, so the closure raises a cell only to values from the cell's own row.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
         cdef int handle = self.node[child].held
@@ -341,11 +346,11 @@ cdef class SummaryTree:
             self._drop_of(child, now)
         later = self.release[application] - self._instant(child, now)
         if later > 0.0 and self.celled:
-            # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
+            # each leaf loses speed * later and at most one of the longest tasks, counted in whole tasks of size a
             lost = max(1, self.node[child].below) - 1 + quotient_up(
                 self.node[child].power * later + max(1, self.node[child].below) * self.longest, self.ga[ia])
         elif later > 0.0:
-            later = 0.0                 # as if it were of the moment of the release
+            later = 0.0                 # read as if it had been sampled for this release
         for i in range(self.g.n_stretch):
             rooms[i] = 0
             if self.gs[i] * w <= waited:
@@ -369,7 +374,7 @@ cdef class SummaryTree:
             rooms[i] = max(0, found) if lost == 0.0 else <long long> max(0.0, found - lost)
 
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
-        """Largest remainder for two children, as `gridcore.split`; room[0] + room[1] >= tasks."""
+        """Divide `tasks` <= room[0] + room[1] between two children by largest remainder, as `gridcore.split`."""
         cdef unsigned long long total = room[0] + room[1], product, rest
         if total == 0:
             share[0] = share[1] = 0
@@ -385,7 +390,7 @@ cdef class SummaryTree:
         return 0
 
     def acknowledge(self, const Request[::1] rows):
-        """Leaves have got these requests: their next summaries say so."""
+        """Record that leaves have received these requests, which their next summaries will echo."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
@@ -400,7 +405,7 @@ cdef class SummaryTree:
     # -- summaries ----------------------------------------------------------------------------------------
 
     def receive(self, const Summary[::1] rows):
-        """Parents take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
+        """Deliver summaries of children to their parents; drops stale summaries, and summaries of nodes that left."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
@@ -428,9 +433,9 @@ cdef class SummaryTree:
         self.node[parent].since = min(self.node[parent].since, row.since)
 
     def ready(self, nodes, long long now):
-        """Which of `nodes` (each has changed, or its turn has come) may report at `now` ns.
+        """Determine which of `nodes` may report at `now` ns; each of them has changed, or its turn has come.
 
-        Returns (nodes that may, nodes that must wait and were not waiting yet, until when in ns).
+        Returns (nodes that may report, nodes that must wait and were not waiting yet, when their turns come in ns).
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -453,7 +458,7 @@ cdef class SummaryTree:
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
         if m == 0 or self.node[m].away:
-            return -1                          # the root has nobody to tell
+            return -1                          # the root has no parent
         if m >= self.first_leaf:
             self.node[m].since = min(self.node[m].since, now)
         due = self.node[m].due_at
@@ -468,15 +473,15 @@ cdef class SummaryTree:
         return now
 
     def report(self, nodes, long long now, summaries, minimum, release):
-        """The summaries that `nodes` (ascending) send to their parents at `now` ns.
+        """Return the summaries that `nodes` (ascending) send to their parents at `now` ns.
 
         summaries, minimum, release : uint32[k, nS, nW, nA], float64[k] and float64[k] of the leaves among
-        `nodes`, in order.  The release (s) is that of the application for which a leaf sampled; inf if the leaf
-        is idle, and so at any moment is what it is now.
+        `nodes`, in order.  The release (s) is the one for which the leaf sampled; inf if the leaf is idle, as
+        its summary then holds at any instant.
 
-        A router sends the sum of its debited children, whose release is the latest of theirs; where they are
-        `celled` and differ, it stays silent until they agree.  A node to which nothing is new stays silent,
-        unless it has got a request since its last report: its parent must strike that from the ledger.
+        A router sends the sum of the debited summaries of its children; the release of the sum is the latest of
+        theirs.  With `celled` it stays silent while the releases differ.  A node with nothing new stays silent,
+        unless it has received a request since its last report: its parent must remove that from the ledger.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -533,12 +538,12 @@ cdef class SummaryTree:
         return handle
 
     cdef double _released(self, Py_ssize_t child, double now) noexcept nogil:
-        """For which release a sum takes the summary of `child`: of the moment if anything was debited."""
+        """Return the release (s) that the summary of `child` has in a sum: `_instant` if anything was debited."""
         return (self._instant(child, now) if self.node[child].debt >= 0
                 else payloads_release(&self.payloads, self.node[child].held)[0])
 
     cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil:
-        """What may be counted on from two children."""
+        """Return the sum of the debited summaries of two children."""
         cdef const unsigned int* a = self._read(one, now, self.left)
         cdef const unsigned int* b = self._read(other, now, self.right)
         if a != NULL and b != NULL:
@@ -559,7 +564,7 @@ cdef class SummaryTree:
             payloads_drop(&self.payloads, handle)
             self.node[m].since = _NEVER
             return False
-        payloads_hold(&self.payloads, handle)          # of the message, and of the sender
+        payloads_hold(&self.payloads, handle)          # one reference for the message, one for the sender
         payloads_drop(&self.payloads, said)
         self.node[m].said = handle
         self.node[m].said_minimum = least
@@ -579,7 +584,7 @@ cdef class SummaryTree:
     # -- failures -----------------------------------------------------------------------------------------
 
     def forget(self, const Summary[::1] rows):
-        """These summaries have been lost on their way."""
+        """Release the payloads of summaries that were lost on their way."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
@@ -589,11 +594,11 @@ cdef class SummaryTree:
             payloads_drop(&self.payloads, <int> rows[k].payload)
 
     def reset(self, nodes):
-        """`nodes` have failed and are in the tree again, with nothing in memory.
+        """Put `nodes`, which have failed, back into the tree with an empty memory.
 
-        A router has lost what its children told it and what it dispatched to them; their next reports are
-        sent even if they say nothing new.  The parents learn with the next report of `nodes` (which carries
-        a new epoch) that nothing dispatched to them before is still on its way.
+        A router has lost the summaries of its children and the ledger of what it dispatched to them; the
+        children send their next reports even if these contain nothing new.  The parents of `nodes` learn from the
+        next report (its echo covers all earlier requests) that nothing dispatched before is still on its way.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -616,13 +621,13 @@ cdef class SummaryTree:
                     self.node[child].asked = True
 
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
-        """The parent no longer knows anything of `child`."""
+        """Remove everything that the parent knows about `child`."""
         payloads_drop(&self.payloads, self.node[child].held)
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
         ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
 
     def silence(self, nodes):
-        """`nodes` do not report until they are `reset`, which their parents do not know yet."""
+        """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -630,7 +635,7 @@ cdef class SummaryTree:
             self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
 
     def leave(self, nodes):
-        """`nodes` are gone until they are `reset`, and their parents know: nothing is kept of them."""
+        """Take `nodes` out of the tree until `reset`; their parents know this and forget everything about them."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -640,7 +645,7 @@ cdef class SummaryTree:
             self._weigh(u[k])
 
     cdef void _weigh(self, Py_ssize_t m) noexcept nogil:
-        """`m` is gone or back: so many leaves and so much speed there are below it, and below who is above it."""
+        """Update the leaves and the speed below `m`, which has left or returned, and below all its ancestors."""
         while True:
             if self.node[m].away == GONE:
                 self.node[m].below, self.node[m].power = 0, 0.0
@@ -656,7 +661,7 @@ cdef class SummaryTree:
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
     def take_spread(self, const Spread[::1] rows):
-        """Routers learn the minimum stretch of the rest of the tree."""
+        """Store, at each router addressed, the minimum stretch of the rest of the tree."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
@@ -665,7 +670,7 @@ cdef class SummaryTree:
             self.node[rows[k].node].rest = rows[k].minimum
 
     def spread(self, nodes, bint always=False):
-        """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
+        """Return what `nodes` send to child routers: the rest's minimum stretch, where it changed (or `always`)."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j, m, child, n_out = 0
@@ -688,9 +693,9 @@ cdef class SummaryTree:
     # -- checkpoints ------------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the tree was made and its applications were there; see `gridcore.common.state`.
+        """Return what has changed since the tree and its applications were made; see `gridcore.common.state`.
 
-        Of the nodes as they are, but for their debts, which come in order of node, latest first.
+        Nodes are stored as they are in memory, except for their debts, which come by node, the latest first.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, m, n = 0
@@ -726,7 +731,7 @@ cdef class SummaryTree:
         return shown(state)
 
     def _chunks(self, Py_ssize_t wide):
-        """The summaries of a pool, chunk by chunk, as copies: who has them need not have the tree."""
+        """Yield the summaries of a pool, chunk by chunk, as copies that do not depend on the tree."""
         k = 0
         while k < self.payloads.pool[wide].chunks:
             yield self._chunk(wide, k)
@@ -738,9 +743,9 @@ cdef class SummaryTree:
                         <unsigned char*> self.payloads.pool[wide].chunk[k])
 
     def setstate(self, state):
-        """Go on from what `getstate` of a tree made with the same arguments and applications gave.
+        """Restore what `getstate` returned for a tree made with the same arguments and applications.
 
-        Raises ValueError for a state that cannot be its own; the tree is of no use then.
+        Raises ValueError for a state that cannot belong to this tree, which must not be used after that.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, m
@@ -774,7 +779,7 @@ cdef class SummaryTree:
             if np.isnan(release[wide]).any():
                 raise ValueError(f"state['release_{wide}'] must not be nan")
 
-        # should it fail from here on, nobody refers to what is not there any more
+        # if something below fails, no node refers to a payload or a debt that no longer exists
         for m in range(self.nodes):
             self.node[m].held = self.node[m].said = self.node[m].debt = -1
         ledger_free(&self.ledger)
@@ -792,7 +797,7 @@ cdef class SummaryTree:
                 m += 1
             if m * CHUNK != held.shape[0]:
                 raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got {m}")
-        for wide in range(2):  # nothing can be refused any more, by which some would be in use and free at once
+        for wide in range(2):  # no check can fail any more, which would leave payloads both in use and free
             held, released = references[wide], release[wide]
             for k in range(held.shape[0]):
                 self.payloads.pool[wide].references[k] = held[k]
@@ -813,11 +818,11 @@ cdef class SummaryTree:
 
     @property
     def payloads_in_use(self):
-        """Summaries that a sender, a message or a parent refers to."""
+        """The number of summaries that a sender, a message or a parent refers to."""
         return payloads_in_use(&self.payloads)
 
     def known(self, Py_ssize_t node, long long now):
-        """What the parent of `node` may count on from it at `now` ns: uint32[nS, nW, nA], debited."""
+        """Return the debited summary of `node`, on which its parent may count at `now` ns: uint32[nS, nW, nA]."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
@@ -830,17 +835,17 @@ cdef class SummaryTree:
         return result.reshape(self.grid.shape)
 
     def held(self, nodes):
-        """int64[k]: the payload by which the parent of each of `nodes` knows it; -1 if by none."""
+        """Return int64[k]: the handle of the payload that the parent of each of `nodes` holds for it, -1 for none."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         return np.array([self.node[u[k]].held for k in range(u.shape[0])], np.int64)
 
     def look(self, Py_ssize_t node, Py_ssize_t application, long long now):
-        """What router `node` would go by if it had to decide on `application` at `now` ns.
+        """Return the information by which router `node` would decide on `application` at `now` ns.
 
         Returns (int64[nS, 2], how many tasks each child can take at each stretch sample; the smallest minimum
-        stretch that it knows of, inf for none), both as far as it knows.
+        stretch, inf for none), both as far as the router knows.
         """
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.first_leaf:
@@ -855,7 +860,7 @@ cdef class SummaryTree:
         return np.ascontiguousarray(rooms.T), self._minimum(node)
 
     def owed(self, Py_ssize_t node):
-        """Tasks dispatched to `node` that its last summary does not know of."""
+        """Return the number of tasks dispatched to `node` that its last summary does not account for."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")

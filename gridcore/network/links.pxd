@@ -7,9 +7,9 @@ from gridcore.common.pending cimport Pending
 cdef struct Message:
     long long start, length
     int node, kind, source, target, source_life, target_life, nbytes
-    bint lost                       # found on the way, to be told on arrival
+    bint lost                       # known to be lost; reported at the instant of arrival
 
-cdef struct Due:                    # a message taken off: to whom, where its record lies, which one, when
+cdef struct Due:                    # a delivered message: receiver, slot of its record, order of delivery, ns
     int node, slot
     Py_ssize_t rank
     long long time
@@ -27,7 +27,7 @@ cdef class Links:
     cdef const long long[::1] width, level_of
     cdef unsigned char[::1] deferred, keep, down, detached
     cdef long long[::1] up_free, down_free
-    cdef long long[:, ::1] failures     # when, and the row of the failure before it
+    cdef long long[:, ::1] failures     # the instant (ns), and the row of the failure before it
     cdef Py_ssize_t n_failures
     cdef int[::1] life
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in
@@ -35,14 +35,14 @@ cdef class Links:
     cdef Pending heads                # on their way to the receiver's interface
     cdef Pending* queue               # per kind, with the instant of delivery
     cdef unsigned char[::1] inner     # kinds that another kernel handles
-    cdef Mailboxes boxes              # where deferred messages wait, by kind and machine
-    cdef long long[::1] boxes_of      # the first box of a kind, -1: it has none
+    cdef Mailboxes boxes              # in which deferred messages wait, by kind and machine
+    cdef long long[::1] boxes_of      # the first box of each kind, -1: none
     cdef Message* message
     cdef char* data
     cdef int* unused
     cdef Py_ssize_t slots, n_unused
     cdef long long sequence
-    # what traffic there was: [messages or bytes, kind, level of the sender], and bytes per machine and window
+    # traffic so far: [messages or bytes, kind, level of the sender], and bytes per machine and window
     cdef readonly object by_level, windows
     cdef long long[:, :, ::1] _by_level
     cdef long long[:, ::1] _windows
@@ -53,7 +53,7 @@ cdef class Links:
     cdef Due* due
     cdef Py_ssize_t due_room
     cdef MessageLog passages
-    cdef const long long[::1] subject_at  # per kind, where its record says what it is about, -1: nowhere
+    cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
 
     cdef dict _columns(self)
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1

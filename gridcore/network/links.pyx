@@ -1,16 +1,16 @@
 """Messages in flight: every machine sends, and receives, one message after another.
 
-Exact in two stages.  At sending, the message starts when the sender's interface is free,
-``start = max(now, up_free)``, and its head arrives `latency` later; when the head arrives, the message is
-delivered once the receiver's interface, free again, has taken its bytes,
-``delivered = max(head, down_free) + length``.  One stage would not be exact: a message sent later may
-arrive first once uplinks queue.
+The model is exact, in two stages.  In the first, the message starts when the sender's interface is free,
+``start = max(now, up_free)``, and its head arrives `latency` later.  In the second, the receiver's interface
+takes the bytes of the message as soon as the head is there and the interface is free,
+``delivered = max(head, down_free) + length``.  One stage would not be exact: once messages queue at the
+senders, a message sent later may arrive first.
 
-The kernel runs the first stage of everything in flight by itself and stops where somebody must be told.
+The kernel runs the first stage of everything in flight by itself, and stops where a delivery must be handled.
 Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
-(``fifo=False``) nobody waits: each message takes the latency and its own length.
+(``fifo=False``) messages do not wait: each takes the latency and its own length.
 
-A record is opaque but for its first two int64 fields, the receiving and the sending node.
+A record is opaque except for its first two int64 fields, the receiving and the sending node.
 The reference implementation is `tests.reference.links`.
 """
 
@@ -38,11 +38,11 @@ cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 #: Columns of the log of messages; sender and receiver are machines.
 LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
-# How many messages ahead is read.
+# How many messages ahead the kernel prefetches.
 cdef Py_ssize_t _AHEAD = 8
-# The longest message, and the latest start of one: no sum of two can overflow.
+# The longest duration and the latest start of a message (ns): the sum of any two does not overflow.
 cdef long long _LONGEST = 2**40, _LATEST = 2**61
-# Bytes of a record: so many messages as there can be fit into an address.
+# Most bytes of a record: the records of all possible messages together fit into the address range.
 cdef Py_ssize_t _WIDEST = 2**20
 
 
@@ -55,14 +55,14 @@ cdef int by_node(const void* a, const void* b) noexcept nogil:
 
 
 cdef const unsigned char[:, ::1] _aligned(const unsigned char[:, ::1] records):
-    """A copy in which each record begins where a number may be, with bytes of 0 after it."""
+    """Return a copy in which each record starts at a multiple of 8 bytes and is padded with zeros."""
     made = np.zeros((records.shape[0], (records.shape[1] + 7) & ~7), np.uint8)
     made[:, :records.shape[1]] = records
     return made
 
 
 cdef class Links:
-    """Interfaces of machines, and what is in flight between them.
+    """The network interfaces of machines, and the messages in flight between them.
 
     Parameters
     ----------
@@ -71,11 +71,11 @@ cdef class Links:
     latency : ns, at most 2**61.
     bandwidth : bytes/s of each interface; ``inf`` for no transmission time.
     widths : bytes of a record of each kind (16..2**20).
-    deferred : per kind, True if nobody must be told at the instant: `drain` hands such messages out later,
-        with their true times.  Such a kind cannot be one to keep.
+    deferred : per kind, True if a delivery need not be handled at its instant: `drain` returns such messages
+        later, with their true times.  Such a kind cannot be one to `keep`.
     fifo : whether messages wait for one another at the interfaces.
-    keep : per kind, True if `lost` must hand back what is dropped, at the instant of its delivery.
-    jitter : ns; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, which
+    keep : per kind, True if `lost` must return dropped messages, at the instant at which they would have arrived.
+    jitter : ns; each message has its own latency, uniform in latency - jitter .. latency + jitter, which
         depends on `seed` and on how many messages were sent before it.
     level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
@@ -137,7 +137,7 @@ cdef class Links:
         self._in = self.bytes_in = np.zeros(machines, np.int64)
 
     cdef int _make_boxes(self, bint wanted) except -1:
-        """A box for each deferred kind and machine, in that order, if interfaces deliver in order."""
+        """Make a mailbox for each deferred kind and machine, in that order, if `wanted` (interfaces are FIFO)."""
         cdef Py_ssize_t k, boxes = 0, stride = 0
         self.boxes_of = np.full(self.kinds, -1, np.int64)
         for k in range(self.kinds):
@@ -162,7 +162,7 @@ cdef class Links:
         messagelog_free(&self.passages)
 
     cdef int _make_slots(self) except -1:
-        # by half: what is in flight may be most of the memory of a run
+        # grow by half, not to double: messages in flight may be most of the memory of a run
         cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
         if more > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} messages in flight")
@@ -179,12 +179,12 @@ cdef class Links:
         return 0
 
     cdef int _make_letter(self) except -1:
-        """Room for a further one that waits, and to note its place in the log."""
+        """Make room for one more message in the mailboxes, and for its place in the log."""
         mailboxes_reserve(&self.boxes)
         return messagelog_letters(&self.passages, self.boxes.room)
 
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
-        """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire, in this order."""
+        """Send `records` (uint8[k, width]) of `kind` at `now` ns, in order; each takes `nbytes` bytes on the wire."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
@@ -222,7 +222,7 @@ cdef class Links:
         if self.n_unused == 0:
             self._make_slots()
         slot = self.unused[self.n_unused - 1]
-        # in place, field by field: a struct that is built and then copied waits for its own fields
+        # filled in place: to build a struct and then copy it would stall on its own fields
         cdef Message* m = &self.message[slot]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
@@ -257,7 +257,7 @@ cdef class Links:
         return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
 
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
-        """The latency of a message: a hash of its number, so that nothing depends on the order of drawing."""
+        """Return the latency of a message, from a hash of its number: nothing depends on the order of draws."""
         if self.jitter == 0:
             return self.latency
         # SplitMix64 (Steele, Lea and Flood 2014)
@@ -268,7 +268,7 @@ cdef class Links:
         return self.latency - self.jitter + <long long> (x % (2 * <unsigned long long> self.jitter + 1))
 
     def advance(self, long long limit):
-        """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
+        """Run up to `limit` ns; return the first instant <= limit with a delivery to handle, else `NEVER`."""
         cdef _Held alone = hold(&self.occupied)
         return self._advance(limit)
 
@@ -287,7 +287,7 @@ cdef class Links:
             m = &self.message[e.slot]
             if (m.lost or e.time >= self._until(m.target, m.target_life)
                     or m.start > self._until(m.source, m.source_life)):
-                # where it would have arrived it is found to be lost
+                # the loss is reported at the instant at which the head would have arrived
                 m.lost = True
                 if self.keep[m.kind]:
                     pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
@@ -317,7 +317,7 @@ cdef class Links:
         return until if until <= limit else _NEVER
 
     cdef long long _first_end(self) noexcept nogil:
-        """The first delivery known of that somebody must be told at the instant."""
+        """Return the earliest known delivery (ns) of a kind that is not deferred."""
         cdef long long first = _NEVER
         cdef const Event* e
         cdef int kind
@@ -329,7 +329,7 @@ cdef class Links:
         return first
 
     cdef long long _first_outer(self) noexcept nogil:
-        """The first of them that is of no inner kind."""
+        """Return the earliest known delivery (ns) of a kind that is neither deferred nor `inner`."""
         cdef long long first = _NEVER
         cdef const Event* e
         cdef int kind
@@ -341,7 +341,7 @@ cdef class Links:
         return first
 
     cdef long long _until(self, int machine, int life) noexcept nogil:
-        """When that life of the machine ended, `NEVER` if it has not; a machine that is down has none."""
+        """Return when a life of the machine ended, `NEVER` if it lasts; a life spent down ended as it began."""
         cdef long long entry = machine
         cdef int later = self.life[machine] - life - 1
         if later < 0:
@@ -366,9 +366,9 @@ cdef class Links:
         self.n_unused += 1
 
     cdef Py_ssize_t _take(self, int kind, long long until) except -1:
-        """Take what of `kind` is delivered by `until` ns, in order of delivery, into `due`; how many that are.
+        """Move messages of `kind` delivered by `until` ns into `due`, in order of delivery; return their number.
 
-        Their slots are given back by whoever has read the records.
+        The caller gives back their slots once it has read the records.
         """
         cdef Py_ssize_t n = 0
         cdef const Event* first
@@ -416,7 +416,7 @@ cdef class Links:
         return 0
 
     cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
-        """Sort what has been taken by (receiver, order of delivery)."""
+        """Sort the messages taken into `due` by (receiver, order of delivery)."""
         cdef Py_ssize_t k
         for k in range(1, n):
             if self.due[k].node < self.due[k - 1].node:
@@ -424,7 +424,7 @@ cdef class Links:
                 return
 
     cdef object _records(self, int kind, Py_ssize_t n):
-        """uint8[n, width]: the records of what has been taken."""
+        """Return uint8[n, width], the records of the messages in `due`, and give back their slots."""
         cdef Py_ssize_t k, width = self.width[kind]
         result = np.empty((n, width), np.uint8)
         cdef unsigned char[:, ::1] out = result
@@ -434,9 +434,9 @@ cdef class Links:
         return result
 
     def collect(self, long long time):
-        """What is delivered at `time` ns: a list of (kind, uint8[k, width]), sorted by (kind, node, sequence).
+        """Return the messages delivered at `time` ns: a list of (kind, uint8[k, width]), by (kind, node, sequence).
 
-        Call it with the instant that `advance` gave.
+        Call it with the instant that `advance` returned.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t n
@@ -451,9 +451,9 @@ cdef class Links:
         return result
 
     def drain(self, long long until):
-        """The deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).
+        """Return the deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).
 
-        They are in order of (kind, receiving machine, time), then as they reached its interface.
+        They are sorted by (kind, receiving machine, time), then by their arrival at its interface.
         """
         cdef _Held alone = hold(&self.occupied)
         result = []
@@ -468,7 +468,7 @@ cdef class Links:
         return result
 
     cdef object _take_unboxed(self, int kind, long long until):
-        """Deferred messages that met no interface: machines, times, records."""
+        """Return the deferred messages that passed no interface: machines, times, records."""
         cdef Py_ssize_t k, n = self._take(kind, until)
         machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
         cdef long long[::1] to = machine, at = times
@@ -477,7 +477,7 @@ cdef class Links:
         return machine, times, self._records(kind, n)
 
     cdef object _take_boxed(self, int kind, long long until):
-        """Deferred messages that wait in boxes: machines, times, records."""
+        """Return the deferred messages that wait in mailboxes: machines, times, records."""
         cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, room
         cdef int entry, target
         cdef const Letter* letter
@@ -511,7 +511,7 @@ cdef class Links:
         return machine[:n], times[:n], records[:n]
 
     def lost(self):
-        """What of the kinds to `keep` has been dropped since the last call: a list of (kind, uint8[k, width])."""
+        """Return messages of the kinds to `keep` dropped since the last call: a list of (kind, uint8[k, width])."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         result = []
@@ -524,9 +524,9 @@ cdef class Links:
         return result
 
     def fail(self, machines, long long now, *, bint down=False):
-        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped.
+        """Reset `machines` at `now` ns: messages addressed to them, or queued at them unsent, are dropped.
 
-        With `down` they stay away until `restore`: so is what is sent to them until then.
+        With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
@@ -534,8 +534,8 @@ cdef class Links:
         cdef long long at
         check_instant(now, "now")
         for k in range(u.shape[0]):
-            # a life spent away ended as it began; row u holds the last failure of u and where the one
-            # before it has been put
+            # a life spent down ended when it began; row u of `failures` holds the last failure of machine u,
+            # and the row of the failure before it
             at = self.failures[u[k], 0] if self.down[u[k]] else now
             if self.life[u[k]] > 0:
                 if self.n_failures == self.failures.shape[0]:
@@ -553,11 +553,11 @@ cdef class Links:
             self.down[u[k]] = down
 
     def restore(self, machines, long long now):
-        """`machines` are back at `now` ns."""
+        """Bring `machines` up again at `now` ns."""
         self.fail(machines, now)
 
     def move(self, nodes, machines):
-        """From now on `nodes` sit on `machines` (int64[k] both); what is in flight stays addressed as it is."""
+        """Move `nodes` to `machines` (both int64[k]); messages in flight keep the machine they were sent to."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
@@ -569,7 +569,7 @@ cdef class Links:
             self.detached[m[k]] = False
 
     def detach(self, nodes):
-        """`nodes` sit nowhere until they `move`: what arrives for them is dropped, but for what is deferred."""
+        """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef Py_ssize_t k
@@ -579,7 +579,7 @@ cdef class Links:
     def watch(self, long long start, long long end, long long width):
         """Count the bytes that each machine sends and receives in windows of `width` ns, from `start` to `end`.
 
-        A message counts where it begins to cross the interface.  See `windows`.
+        A message counts in the window in which it begins to cross the interface.  The counts are in `windows`.
         """
         cdef _Held alone = hold(&self.occupied)
         if not (0 <= start < end and width > 0):
@@ -596,12 +596,13 @@ cdef class Links:
     # -- the log of messages ------------------------------------------------------------------------------
 
     def log(self, long long limit, subjects):
-        """Write down each message between machines that is sent from now on; nothing else changes.
+        """Log each message between machines that is sent from now on; nothing else changes.
 
-        limit : messages that are kept, the first ones; more are counted (`unlogged`).
-        subjects : int64[kinds], where in a record of each kind the int64 stands that says what it is about; -1: nowhere.
+        limit : how many messages are logged, the first ones; further messages are only counted (`unlogged`).
+        subjects : int64[kinds]; for each kind, the offset in its record of the int64 that is logged as the
+            subject of the message, -1 for none.
 
-        Raises ValueError for such a place outside a record, and once something has been sent.
+        Raises ValueError for an offset outside the record, and if a message has been sent already.
         """
         cdef _Held alone = hold(&self.occupied)
         offsets = integers(subjects, "subjects")
@@ -618,7 +619,7 @@ cdef class Links:
         self.passages.most, self.subject_at = limit, offsets
 
     cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
-        """The place in the log of a message between the nodes of `record`."""
+        """Log a message between the nodes of `record`; return its place in the log."""
         cdef const long long* header = <const long long*> record
         cdef Passage p
         p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
@@ -627,9 +628,9 @@ cdef class Links:
         return messagelog_add(&self.passages, &p)
 
     def logged(self):
-        """What `log` has kept, in the order in which it was written down: int64 columns, see `LOGGED`.
+        """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
 
-        delivered is -1 of what is under way, -2 of what was dropped; times are ns.
+        delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
         """
         cdef _Held alone = hold(&self.occupied)
         rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
@@ -638,16 +639,16 @@ cdef class Links:
 
     @property
     def unlogged(self):
-        """Messages for which the log had no room."""
+        """The number of messages for which the log had no room."""
         return self.passages.missed
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the links were made; see `gridcore.common.state`.
+        """Return what has changed since the links were made; see `gridcore.common.state`.
 
-        Messages are in order of where they are (on their way to an interface, then by kind those that will be
-        delivered) and when they leave there; of the mailboxes, in order of box and arrival.
+        Messages are sorted by where they are (first on their way to an interface, then about to be delivered,
+        by kind) and by when they leave it; messages in mailboxes by box and arrival.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
@@ -708,9 +709,9 @@ cdef class Links:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` of links made with the same arguments gave; a `watch` is the same too.
+        """Restore what `getstate` returned for links with the same arguments and the same `watch`.
 
-        Raises ValueError for a state that cannot be theirs.
+        Raises ValueError for a state that cannot belong to these links.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], n
@@ -800,7 +801,7 @@ cdef class Links:
                 self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
 
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
-        """Each record goes from a node to a node."""
+        """Raise ValueError unless sender and receiver of each record are nodes."""
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0]
         cdef long long[2] header
         for k in range(records.shape[0]):
@@ -811,7 +812,7 @@ cdef class Links:
         return 0
 
     cdef int _check_logged(self, rows) except -1:
-        """These are rows of this log."""
+        """Raise ValueError unless `rows` can be rows of this log."""
         lows = np.array([0, 0, 0, 0, DROPPED, 0, -2**63])
         highs = np.array([self.kinds - 1, self.machines - 1, self.machines - 1, LATEST, LATEST, 2**31 - 1, 2**63 - 1])
         wrong = ((rows < lows) | (rows > highs)).any(axis=1)
@@ -821,7 +822,7 @@ cdef class Links:
         return 0
 
     cdef dict _columns(self):
-        """What changes, in arrays of fixed length."""
+        """Return the arrays of fixed length that change during a run, by name."""
         return {
             "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
             "down_free": np.asarray(self.down_free), "life": np.asarray(self.life), "down": np.asarray(self.down),
@@ -832,6 +833,6 @@ cdef class Links:
         }
 
     def in_flight(self):
-        """int64[kinds]: messages sent, and neither delivered nor dropped yet."""
+        """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
         cdef _Held alone = hold(&self.occupied)
         return self.sent - self.delivered - self.dropped

@@ -1,8 +1,8 @@
 """Deferred messages that wait to be drained, each in the box of its receiver: for `gridcore.network.links`.
 
-Where everybody writes to one machine, its interface is busy for minutes, and most of what is in flight waits
-there.  An interface delivers in order, so a box is a list and needs no heap, and of a message only the record
-and the instant are left.
+If all machines send to one machine, its interface is busy for minutes, and most of the messages in flight wait
+there.  An interface delivers in order, so a box is a list and needs no heap, and a message needs only its
+record and the instant of delivery.
 """
 
 from libc.stdlib cimport free
@@ -13,12 +13,12 @@ from gridcore.common.memory cimport grown
 cdef struct Letter:
     long long time                      # of delivery, ns
     int nbytes
-    int life                            # of the receiver, to which it was sent
+    int life                            # of the receiver: the life in which it was addressed
     int next
 
 
 cdef struct Mailboxes:                  # all zero when there are none
-    int* first                          # per box, -1: empty
+    int* first                          # per box, its first message, -1: empty
     int* last
     int* open                           # the boxes that are not empty
     Py_ssize_t n_open
@@ -48,7 +48,7 @@ cdef inline void mailboxes_free(Mailboxes* m) noexcept nogil:
 
 
 cdef inline void mailboxes_clear(Mailboxes* m, Py_ssize_t boxes) noexcept nogil:
-    """All of the `boxes` are empty."""
+    """Empty all `boxes`."""
     cdef Py_ssize_t k
     for k in range(boxes):
         m.first[k] = -1
@@ -58,10 +58,10 @@ cdef inline void mailboxes_clear(Mailboxes* m, Py_ssize_t boxes) noexcept nogil:
 
 
 cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
-    """Room for a further message."""
+    """Make room for one more message."""
     cdef Py_ssize_t more, k
     if m.unused < 0:
-        # by a quarter: what waits may be much of the memory of a run
+        # grow by a quarter only: waiting messages may be much of the memory of a run
         more = m.room + m.room // 4 + 64
         if more > 2147483647:
             with gil:
@@ -76,7 +76,7 @@ cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
 
 cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter, const void* record,
                               Py_ssize_t width) except -1 nogil:
-    """A further message for `box`, delivered not before what is in it."""
+    """Append a message to `box`; it must not be delivered before those already in the box."""
     cdef int entry
     mailboxes_reserve(m)
     entry = m.unused
@@ -95,7 +95,7 @@ cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter
 
 
 cdef inline Py_ssize_t mailboxes_due(const Mailboxes* m, Py_ssize_t low, Py_ssize_t high, long long until) noexcept nogil:
-    """How many messages of the boxes low..high-1 are delivered by `until`."""
+    """Return how many messages of the boxes low..high-1 are delivered by `until` ns."""
     cdef Py_ssize_t k, n = 0
     cdef int entry
     for k in range(m.n_open):
@@ -108,12 +108,12 @@ cdef inline Py_ssize_t mailboxes_due(const Mailboxes* m, Py_ssize_t low, Py_ssiz
 
 
 cdef inline Py_ssize_t mailboxes_count(const Mailboxes* m) noexcept nogil:
-    """How many messages there are in all."""
+    """Return the number of messages in all boxes."""
     return mailboxes_due(m, 0, 2147483647, 9223372036854775807)
 
 
 cdef inline int mailboxes_take(Mailboxes* m, Py_ssize_t box, long long until) noexcept nogil:
-    """Take the next message of `box` that is delivered by `until`: its place, until something is put; -1 if none."""
+    """Remove the next message of `box` delivered by `until` ns; return its place, valid until the next put, or -1."""
     cdef int entry = m.first[box]
     if entry < 0 or m.letter[entry].time > until:
         return -1
@@ -124,7 +124,7 @@ cdef inline int mailboxes_take(Mailboxes* m, Py_ssize_t box, long long until) no
 
 
 cdef inline void mailboxes_tidy(Mailboxes* m) noexcept nogil:
-    """Boxes that have been emptied are not open any more."""
+    """Remove the boxes that have become empty from the list of open boxes."""
     cdef Py_ssize_t k, n = 0
     for k in range(m.n_open):
         if m.first[m.open[k]] >= 0:

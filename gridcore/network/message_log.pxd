@@ -1,4 +1,4 @@
-"""What `gridcore.network.links` writes down of each message between machines, where somebody wants to know."""
+"""The optional log of messages between machines that `gridcore.network.links` keeps."""
 
 from libc.stdlib cimport free
 from libc.string cimport memcpy
@@ -17,10 +17,10 @@ cdef struct Passage:                # delivered: ns, or UNDER_WAY, or DROPPED
     int kind, sender, receiver, nbytes
 
 
-cdef struct MessageLog:             # all zero for none
+cdef struct MessageLog:             # all zero if there is no log
     Passage* passage
     Py_ssize_t n, most, missed, room
-    # of each message in flight its place here, -1 for none: by slot, and by entry of the mailboxes
+    # the place in the log of each message in flight, -1 for none: by slot, and by entry of the mailboxes
     int* of_slot
     int* of_letter
     Py_ssize_t letters
@@ -33,7 +33,7 @@ cdef inline void messagelog_free(MessageLog* l) noexcept nogil:
 
 
 cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
-    """Its place; -1 where the log is full, and it is only counted."""
+    """Append `passage` and return its place; if the log is full, only count it and return -1."""
     if l.n == l.most:
         l.missed += 1
         return -1
@@ -46,13 +46,13 @@ cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
 
 
 cdef inline int messagelog_slots(MessageLog* l, Py_ssize_t slots) except -1:
-    """There are so many slots."""
+    """Make room for the places of `slots` messages in slots."""
     l.of_slot = <int*> grown(l.of_slot, slots * sizeof(int))
     return 0
 
 
 cdef inline int messagelog_letters(MessageLog* l, Py_ssize_t letters) except -1:
-    """The mailboxes have room for so many."""
+    """Make room for the places of `letters` messages in mailboxes."""
     if letters > l.letters:
         l.of_letter = <int*> grown(l.of_letter, letters * sizeof(int))
         l.letters = letters
@@ -65,7 +65,7 @@ cdef inline void messagelog_end(MessageLog* l, int place, long long delivered) n
 
 
 cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noexcept nogil:
-    """All of them, a row each."""
+    """Copy the log into `out`, one row per message."""
     cdef Py_ssize_t k
     cdef const Passage* p
     for k in range(l.n):
@@ -75,7 +75,7 @@ cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noe
 
 
 cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) except -1:
-    """These, and no others."""
+    """Replace the contents of the log by `rows`."""
     cdef Py_ssize_t k
     cdef Passage p
     l.n = 0
@@ -87,7 +87,7 @@ cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) exc
 
 
 cdef inline long long messagelog_subject(const void* record, long long offset) noexcept nogil:
-    """The int64 at `offset` of a record; -1 for none."""
+    """Return the int64 at `offset` of a record; -1 if `offset` is negative."""
     cdef long long subject
     if offset < 0:
         return -1

@@ -9,9 +9,9 @@ cdef struct Grid:
     const double* task_size
 
 cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil
-    # order[n]: any permutation at entry (used as a warm start), a permutation at exit.
+    # order[n]: at entry any permutation (a warm start), at exit some permutation.
     # scratch: >= 4*n + 2*n_size doubles. out: contiguous nS*nW*nA.
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil
-    # order[n]: a permutation at entry, the EDF order at `stretch` at exit (unless the floor forbids it).
+    # order[n]: at entry any permutation, at exit the EDF order at `stretch` (unchanged if below the floor).
     # scratch: >= 2*n doubles.
 cdef object check_grid(object grid)

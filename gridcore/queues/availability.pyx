@@ -1,7 +1,7 @@
-"""What one queue can still take: the gap h, the task count n, and n sampled on a grid.
+"""How much work one queue can still take: the gap h, the task count n, and n sampled on a grid.
 
-h(S, w) is the work (Mflop) of a new application with deadline d = r + S*w that one queue can take so that
-all its deadlines at stretch S stay met. With b the instant at which the processor can start the queue and
+h(S, w) is the work (Mflop) of a new application with deadline d = r + S*w that one queue can take while
+all its deadlines at stretch S are still met. With b the instant at which the processor can start the queue and
 P(t) the work due by t,
 
     h = min( (d - b)*speed - P(d),  min over entries with d_i >= d of (d_i - b)*speed - P(d_i) ),
@@ -9,9 +9,9 @@ P(t) the work due by t,
 clamped at 0, and 0 when the queue itself misses a deadline at S. n = floor(h / a) whole tasks of a Mflop.
 Both grow with S and w, n falls with a; neither is monotone in the release time.
 
-A summary is n sampled on a grid (stretch, size, task size): uint32, saturating, so it only ever
-understates; what is done with summaries is in `gridcore.fair_tree.summaries`. `tests.reference.availability` is
-the same in plain Python, operation by operation.
+A summary is n sampled on a grid (stretch, size, task size). It is uint32 and saturates, so it can only
+understate n. Operations on summaries are in `gridcore.fair_tree.summaries`. The reference implementation in
+plain Python, equal operation by operation, is `tests.reference.availability`.
 """
 
 cimport cython
@@ -38,7 +38,7 @@ detect(1)
 
 
 def _vector_level(int most) -> int:
-    """Limits the instruction set (0 baseline, 1 AVX2) and returns the one in use. For tests."""
+    """Limit the instruction set (0 baseline, 1 AVX2) and return the one in use. For tests."""
     return detect(most)
 
 
@@ -48,9 +48,9 @@ cdef double TOLERANCE = 1e-12
 # --- one queue ------------------------------------------------------------------------------------
 
 cdef inline bint profile(const Queue* q, double stretch, double start, int* order, double* deadline, double* before, double* room, double* scratch) noexcept nogil:
-    """The EDF order at `stretch` and, along it, the deadlines, the work before and the least slack from there.
+    """Compute the EDF order at `stretch` and, in this order, deadlines, preceding work and least slack from there on.
 
-    before and room have n + 1 entries. False if a deadline is missed; then only `order` is meaningful.
+    before and room have n + 1 entries. Returns False if a deadline is missed; then only `order` is meaningful.
     """
     cdef Py_ssize_t k
     cdef int i
@@ -88,7 +88,7 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
     cdef double* before = scratch + n
     cdef double* room = scratch + 2 * n + 1
     cdef unsigned int* cell
-    # From the largest stretch down: below the first infeasible row all are infeasible.
+    # From the largest stretch down: below the first infeasible row all rows are infeasible.
     for i in range(grid.n_stretch - 1, -1, -1):
         stretch = grid.stretch[i]
         if stretch + stretch * TOLERANCE < q.floor or (
@@ -153,7 +153,7 @@ cdef double queue_gap(const Queue* q, int* order, double stretch, double release
 
 @cython.auto_pickle(False)
 cdef class _Single:
-    """One checked queue with its buffers."""
+    """One queue, checked, with its buffers."""
 
     cdef Queue q
     cdef const double[::1] r
@@ -213,7 +213,7 @@ def gap(
     double stretch, double release_new, double size_new, release, size, work, *, double speed, double free_at,
     running_release=None, running_size=None,
 ) -> float:
-    """The work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3 repaired).
+    """Return the work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3, corrected).
 
     Parameters
     ----------
@@ -221,13 +221,13 @@ def gap(
     release_new, size_new : release (s) and whole size w (Mflop) of the new application.
     release, size, work : the queue as it stands at ``release_new``, as in `gridcore.queues.edf.optimal_stretch`.
     speed : Mflop/s.
-    free_at : s, when the processor can start the queue: the end of the running task, or now. Taken as
-        ``release_new`` when that is later (exact for an empty queue, else on the safe side; see
+    free_at : s, when the processor can start the queue: the end of the running task, or now. If ``release_new``
+        is later, it is used instead (exact for an empty queue, otherwise on the safe side; see
         `gridcore.queues.edf.project_queues` for the queue at a later instant).
     running_release, running_size : the application of the running task, which must itself keep the stretch.
 
-    0 when the queue or the running task misses a deadline at this stretch. Non-decreasing in ``stretch``
-    and ``size_new``, not monotone in ``release_new``. Time O(n log n).
+    The result is 0 when the queue or the running task misses a deadline at this stretch. It is non-decreasing
+    in ``stretch`` and ``size_new``, but not monotone in ``release_new``. Time O(n log n).
     """
     return one_gap(stretch, release_new, size_new,
                    _Single(release, size, work, speed, free_at, running_release, running_size, 0))
@@ -237,7 +237,7 @@ def available_tasks(
     double stretch, double release_new, double size_new, double task_size_new, release, size, work, *,
     double speed, double free_at, running_release=None, running_size=None,
 ) -> int:
-    """How many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a). See `gap`."""
+    """Return how many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a). See `gap`."""
     cdef double h
     cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size, 0)
     check_scalar(task_size_new, "task_size_new", POSITIVE)
@@ -280,7 +280,7 @@ def sample_availability(
     grid, double release_new, release, size, work, *, double speed, double free_at, running_release=None,
     running_size=None,
 ):
-    """The summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA].
+    """Return the summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA].
 
     Counts above 2**32 - 1 are written as 2**32 - 1. Time O(nS * (n log n + nW) + cells).
     """
@@ -346,7 +346,7 @@ def sample_availability_batch(
     grid, double release_new, offsets, release, size, work, *, speed, free_at, running_release=None,
     running_size=None, Py_ssize_t threads=1,
 ):
-    """The summaries of many queues, uint32[nodes, nS, nW, nA].
+    """Return the summaries of many queues, uint32[nodes, nS, nW, nA].
 
     Parameters
     ----------
@@ -354,8 +354,8 @@ def sample_availability_batch(
     release, size, work : float64[entries].
     speed, free_at : float64[nodes].
     running_release, running_size : float64[nodes] or None; NaN for no running task.
-    threads : the nodes are shared out over at most so many threads (one where the work is too small to
-        be worth it); the result does not depend on it.
+    threads : the largest number of threads among which the nodes are divided; one thread is used if the work
+        is too small for more. The result does not depend on it.
     """
     cdef _Batch batch = _Batch()
     cdef Py_ssize_t entries, nodes

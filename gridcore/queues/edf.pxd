@@ -2,7 +2,7 @@
 
 from libc.math cimport fabs
 
-cdef struct Queue:                 # one node's queue, any order
+cdef struct Queue:                 # the queue of one node, in any order
     Py_ssize_t n
     const double* release          # s
     const double* size             # Mflop of the whole application
@@ -12,14 +12,14 @@ cdef struct Queue:                 # one node's queue, any order
     double floor                   # (free_at - r_run)/w_run of the pinned running task, 0 if none
 
 cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcept nogil
-    # order[n]: a permutation at entry (a warm start), the EDF order (deadline, then index) at the
-    # result at exit. scratch: >= 2*n doubles.
+    # order[n]: at entry any permutation (a warm start), at exit the EDF order (deadline, then index) at
+    # the result. scratch: >= 2*n doubles.
 
 cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noexcept nogil
-    # As minimum_stretch, but too large by up to `rtol` of the result, 0 < rtol < 1.
+    # As minimum_stretch, but the result may be too large by up to the fraction `rtol` of it, 0 < rtol < 1.
 
 cdef inline bint late(double end, double deadline) noexcept nogil:
-    """True when `end` is later than `deadline` by more than 1e-12 relative."""
+    """Return whether `end` is later than `deadline` by more than 1e-12 relative."""
     cdef double a, b
     if end <= deadline:
         return False
@@ -32,7 +32,7 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
     # Sorts the pairs (key[k], order[k]) ascending; fast when nearly sorted. scratch: >= n doubles.
 
 cdef bint spans_float64(const Queue* q) noexcept nogil
-    # False if the queue cannot be served within the range of float64.
+    # Returns False if the times of serving the queue exceed the range of float64.
 
 cdef double running_floor(object running_release, object running_size, double free_at) except? -1.0
 cdef tuple check_running(object running_release, object running_size, Py_ssize_t nodes)

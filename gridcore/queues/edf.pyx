@@ -2,11 +2,11 @@
 
 An entry is an application's share on the node: release r (s), size w (Mflop of the whole application)
 and work p (Mflop still to do here). At a stretch S (s/Mflop) its deadline is r + S*w. All work is
-available when the processor becomes free, so EDF is optimal and a set of deadlines can be met exactly
-if no prefix of the EDF order is over-full.
+available when the processor becomes free, so EDF is optimal: the deadlines can be met if and only if no
+prefix of the EDF order holds more work than fits before its last deadline.
 
 A deadline counts as met within 1e-12 relative. Entries without work left are ignored.
-`tests.reference.edf` is the same in plain Python, operation by operation.
+The reference implementation in plain Python, equal operation by operation, is `tests.reference.edf`.
 """
 
 from libc.math cimport ceil, fabs, isfinite, isnan, rint
@@ -32,7 +32,7 @@ _SPAN = "the queue takes longer than float64 can hold"
 # --- the task that runs ---------------------------------------------------------------------------
 
 cdef double running_floor(object running_release, object running_size, double free_at) except? -1.0:
-    """The least stretch of the pinned running task, which ends at free_at; 0 without one."""
+    """Return the least stretch of the pinned running task, which ends at free_at; 0 without a running task."""
     cdef double release, size, value
     if running_release is None and running_size is None:
         return 0.0
@@ -47,7 +47,7 @@ cdef double running_floor(object running_release, object running_size, double fr
 
 
 cdef tuple check_running(object running_release, object running_size, Py_ssize_t nodes):
-    """The two arrays of running tasks, NaN for none, checked."""
+    """Check the two arrays of running tasks (NaN for none) and return them as vectors."""
     cdef const double[::1] rr, rw
     cdef Py_ssize_t u
     if running_release is None or running_size is None:
@@ -89,7 +89,7 @@ cdef inline void insertion(double* key, int* order, Py_ssize_t lo, Py_ssize_t hi
 
 
 cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil:
-    """Bottom-up; runs that already follow each other are not touched. scratch: 0.75*n + 1 doubles."""
+    """Sort by bottom-up merging; runs that are in order already are not touched. scratch: 0.75*n + 1 doubles."""
     cdef Py_ssize_t width = 12, lo, mid, hi, left, l, r, k, half = (n + 1) >> 1
     cdef double* key2 = scratch
     cdef int* order2
@@ -103,7 +103,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
             hi = mid + width if mid + width < n else n
             if after(key[mid - 1], order[mid - 1], key[mid], order[mid]):
                 left = width
-                # The left run is copied out; it is at most n - 1 long, the right run may be shorter.
+                # Copy the left run out; it is at most n - 1 long. The right run may be shorter.
                 if left <= half:
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + lo, left * sizeof(double))
@@ -124,7 +124,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
                         l += 1
                         k += 1
                 else:
-                    # A short right run: copy that one and merge from the back.
+                    # The right run is short: copy that one out and merge from the back.
                     left = hi - mid
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + mid, left * sizeof(double))
@@ -173,7 +173,7 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
 # --- minimum stretch ------------------------------------------------------------------------------
 
 cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
-    """The stretch of serving the queue in this order, at least the floor."""
+    """Return the stretch that the queue has when it is served in this order, but at least the floor."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0, best = q.floor, lag
@@ -188,7 +188,7 @@ cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
 
 
 cdef inline bint feasible(const Queue* q, const int* order, const double* deadline) noexcept nogil:
-    """Whether the order meets the deadlines, given in this order."""
+    """Return whether serving in this order meets the deadlines, which are given in the same order."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0
@@ -202,7 +202,7 @@ cdef inline bint feasible(const Queue* q, const int* order, const double* deadli
 
 
 cdef inline void arrange(const Queue* q, double stretch, int* order, double* deadline, double* scratch) noexcept nogil:
-    """Brings order and deadline into EDF order at `stretch`."""
+    """Bring `order` and `deadline` into EDF order at `stretch`."""
     cdef Py_ssize_t k
     cdef int i
     for k in range(q.n):
@@ -212,11 +212,11 @@ cdef inline void arrange(const Queue* q, double stretch, int* order, double* dea
 
 
 cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcept nogil:
-    """The exact minimum stretch by the EDF fixed point, never below the floor.
+    """Return the exact minimum stretch, by the EDF fixed point; never below the floor.
 
-    Each pass serves the queue in the EDF order of the last value, which cannot make it worse; when the
-    value repeats, the entry that attains it ends at its deadline together with all that precede it, so
-    no smaller value is feasible. Two to four passes in practice.
+    Each pass serves the queue in the EDF order at the last value, which cannot increase the value. When the
+    value repeats, the entry that attains it ends at its deadline, and no entry before it has a later
+    deadline, so no smaller value is feasible. In practice this takes two to four passes.
     """
     cdef double stretch, value, step
     if q.n == 0:
@@ -233,7 +233,7 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     # r + S*w may round below the end it was computed from: step up by units in the last place.
     step = EPSILON
     while not feasible(q, order, scratch):
-        # where the product is less than any number, by the least there is
+        # if the product underflows to 0, step by the smallest positive number
         stretch += max(stretch * step, LEAST)
         step *= 2.0
         arrange(q, stretch, order, scratch, scratch + q.n)
@@ -273,14 +273,14 @@ cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noe
             hi = mid
         else:
             lo = mid
-    arrange(q, hi, order, scratch, scratch + q.n)  # the last stretch tried may have been another
+    arrange(q, hi, order, scratch, scratch + q.n)  # the last stretch tried may not have been `hi`
     return hi
 
 
 # --- Python level ---------------------------------------------------------------------------------
 
 def meets_deadlines(work, deadlines, *, double speed, double now) -> bool:
-    """Whether every entry of one queue ends by its deadline (Algorithm 1).
+    """Return whether every entry of one queue ends by its deadline (Algorithm 1).
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def optimal_stretch(
     release, size, work, *, double speed, double now, running_release=None, running_size=None,
     str method="exact", double rtol=1e-9,
 ) -> float:
-    """The minimum stretch (s/Mflop) at which one queue meets all its deadlines.
+    """Return the minimum stretch (s/Mflop) at which one queue meets all its deadlines.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def optimal_stretch(
     size : float64[n], Mflop > 0 of the whole application.
     work : float64[n], Mflop >= 0 left on this node. Entries without work are ignored.
     speed : Mflop/s > 0.
-    now : s, when the processor is free to start the queue, that is the end of the running task if any.
+    now : s, when the processor is free to start the queue: the end of the running task, if there is one.
     running_release, running_size : release (s) and size (Mflop) of the running task's application. The
         task ends at ``now`` and its own stretch, ``(now - running_release) / running_size``, bounds the result.
     method : "exact" is the EDF fixed point, "bisection" the paper's Algorithm 2 with a relative tolerance.
@@ -398,7 +398,7 @@ def optimal_stretch(
 
 
 cdef Py_ssize_t started(double base, double a, double speed, double until, double done, Py_ssize_t tasks) noexcept nogil:
-    """How many of `tasks` tasks of a Mflop, served one by one after `done` Mflop, start before until."""
+    """Return how many of `tasks` tasks of `a` Mflop, served one by one after `done` Mflop, start before `until`."""
     cdef double guess = ceil(((until - base) * speed - done) / a)
     cdef Py_ssize_t m
     if not guess > 0.0:
@@ -418,10 +418,10 @@ def project_queues(
     offsets, release, size, work, task_size, *, speed, free_at, until, bint preemptive=False,
     running_release=None, running_size=None,
 ) -> tuple:
-    """The queues that many nodes will hold at a later instant, if nothing arrives meanwhile.
+    """Return the queues that many nodes will hold at a later instant, if nothing arrives in the meantime.
 
-    Each node serves its queue from ``free_at`` in EDF order at its own minimum stretch. What has started
-    before ``until`` leaves the queue: whole tasks, or with ``preemptive`` the work done.
+    Each node serves its queue from ``free_at`` in EDF order at its own minimum stretch. Whole tasks that have
+    started before ``until`` leave the queue; with ``preemptive``, only the work done leaves it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What has happened, row by row, for kernels that keep a record of it."""
+"""A journal of what happened, row by row, for kernels that keep such records."""
 
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
@@ -10,12 +10,12 @@ cdef struct Row:
 cdef struct Journal:                    # all zero when empty
     Row* row
     Py_ssize_t n, room
-    bint torn                           # there was no memory for a row,
-    Row lost                            # which has gone here
+    bint torn                           # True once there was no memory for a row,
+    Row lost                            # which was then written here
 
 
 cdef inline Row* journal_add(Journal* j) noexcept nogil:
-    """A further row, to be filled."""
+    """Add a row and return it; the caller must fill it."""
     cdef Py_ssize_t room
     cdef Row* wider
     if j.n == j.room:
@@ -31,7 +31,7 @@ cdef inline Row* journal_add(Journal* j) noexcept nogil:
 
 cdef inline void journal_note(Journal* j, Py_ssize_t u, int application, long long tasks, long long start,
                               long long end, long long completed) noexcept nogil:
-    """A further row, or more of the last one."""
+    """Add a row; or extend the last one, if the same machine goes on completing tasks of the application."""
     cdef Row* row
     if completed and j.n:
         row = &j.row[j.n - 1]
@@ -46,7 +46,7 @@ cdef inline void journal_note(Journal* j, Py_ssize_t u, int application, long lo
 
 
 cdef inline int journal_copy(const Journal* j, long long[:, ::1] rows) except -1:
-    """The rows, into int64[n, 6]."""
+    """Copy the rows into `rows`, int64[n, 6]."""
     if j.torn:
         raise MemoryError("no memory for a row of the record")
     if j.n:
@@ -55,7 +55,7 @@ cdef inline int journal_copy(const Journal* j, long long[:, ::1] rows) except -1
 
 
 cdef inline int journal_fill(Journal* j, const long long[:, ::1] rows) except -1:
-    """These rows, and no others."""
+    """Replace all rows by `rows`, int64[k, 6]."""
     cdef Py_ssize_t k
     j.n, j.torn = 0, False
     for k in range(rows.shape[0]):

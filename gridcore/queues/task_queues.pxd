@@ -23,7 +23,7 @@ cdef class TaskQueues:
     cdef public bint log
     cdef bint edf, each_task
     cdef const double[::1] speed
-    cdef readonly double tolerance          # of minimum stretches, relative; 0: they are exact
+    cdef readonly double tolerance          # relative, of minimum stretches; 0: exact
     cdef readonly long long enqueued, tasks_done    # since the beginning
     # per machine
     cdef Py_ssize_t capacity
@@ -33,13 +33,13 @@ cdef class TaskQueues:
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
-    cdef const long long[::1] whose     # the application to which a further bag belongs, else itself
+    cdef const long long[::1] whose     # the application to which a further bag belongs; else its own index
     cdef long long[::1] first_start, finish, completed, nodes_used
-    cdef unsigned char[:, ::1] used     # a bit for each application that the machine has had tasks of
+    cdef unsigned char[:, ::1] used     # a bit for each application of which the machine has received tasks
     cdef Journal ended                  # completions not yet handed out
-    cdef Journal ran, came              # what has run and what has been enqueued, if that is recorded
+    cdef Journal ran, came              # if `record`: what has run, and what has been enqueued
     cdef readonly bint record
-    # machines by next change: an indexed heap, ties by machine
+    # machines in order of their next change: an indexed heap, with ties by machine
     cdef long long[::1] change
     cdef int[::1] heap, where
 

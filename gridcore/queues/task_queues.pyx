@@ -1,20 +1,20 @@
 """The task queues of all machines in one object of flat arrays.
 
-A machine's queue holds shares (application, whole tasks left), grouped per application, never per task.
+The queue of a machine holds shares (application, whole tasks left), grouped per application, never per task.
 The order is EDF at the machine's own minimum stretch, recomputed by `reschedule` when the queue has
 changed; a running task is pinned.  Between two changes nothing is decided, so a machine is advanced only
-when something touches it: its completions follow from its order by integer arithmetic.  Advancing to t1
+when a method needs it: its completions follow from its order by integer arithmetic.  Advancing to t1
 and then to t2 equals advancing to t2, bit for bit.
 
-Times are int64 nanoseconds; a task's duration is rounded once per (machine, task size), and is at least
-one.  A task that could
-start at exactly `until` is left unstarted: what arrives at that instant may still go before it.
+Times are int64 nanoseconds.  The duration of a task is rounded once per (machine, task size), and is at least
+1 ns.  A task that could start at exactly `until` is not started yet: tasks that arrive at that instant may
+still go before it.
 
-Tasks that were lost may be submitted again as a further bag of their application: it has an index, release
-and size of its own, by which it is queued, but everything is accounted to the application.
+Lost tasks may be submitted again as a further bag of their application.  A further bag is queued by an index,
+release and size of its own, but everything it does is counted for the application.
 
 Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel, or
-Algorithm 2 with a tolerance.
+with Algorithm 2 and a tolerance.
 The reference implementation is `tests.reference.task_queues`.
 """
 
@@ -69,7 +69,7 @@ cdef void scratch_free(Scratch* s) noexcept nogil:
 
 
 cdef _rows(const Journal* j):
-    """int64[n, 6]."""
+    """Return the rows of a journal as int64[n, 6]."""
     rows = np.empty((j.n, 6), np.int64)
     journal_copy(j, rows)
     return rows
@@ -77,18 +77,18 @@ cdef _rows(const Journal* j):
 
 @cython.auto_pickle(False)
 cdef class TaskQueues:
-    """Queues of `len(speed)` machines.
+    """The task queues of `len(speed)` machines.
 
     Parameters
     ----------
     speed : float64[machines], Mflop/s.
     order : ``"edf"`` (at the machine's minimum stretch) or ``"fifo"`` (as enqueued).
-    watch : what `next_change` and `due` speak of: ``"idle"``, a machine running out of work, or
-        ``"completion"``, the end of any task.
-    log : keep completions until `advance` hands them out; may be changed at any time.
-    record : keep what `schedule` and `arrivals` tell, from the beginning.
-    tolerance : 0 takes exact minimum stretches, for the order and everything else; a number in 0..1 takes
-        those of a bisection, which exceed the exact ones by at most this fraction of themselves.
+    watch : the changes that `next_change` and `due` report: ``"idle"``, a machine runs out of work, or
+        ``"completion"``, any task ends.
+    log : keep completions until `advance` returns them; may be changed at any time.
+    record : keep the records that `schedule` and `arrivals` return, from the beginning.
+    tolerance : 0 uses exact minimum stretches, for the order and everything else; a number in 0..1 uses
+        the results of a bisection, which exceed the exact ones by at most this fraction of themselves.
 
     Raises
     ------
@@ -147,13 +147,13 @@ cdef class TaskQueues:
         release : float64[k], s.
         size : float64[k], Mflop of the whole application.
         task_size : float64[k], Mflop of a task.
-        whose : int64[k], for a further bag, that is tasks of an earlier application that are submitted again,
-            the index of that application, which is no further bag itself and has the same `task_size`; for
-            another application its own index.  By default there are no further bags.
+        whose : int64[k]; for a further bag (tasks of an earlier application that are submitted again), the
+            index of that application, which must not be a further bag and must have the same `task_size`; for
+            any other application its own index.  By default there are no further bags.
 
-        Shares of a further bag are joined and ordered by the index, release and size of the bag.  `queue`
-        tells them apart; everything else is told of the application: `totals`, `advance`, `fail`,
-        `schedule` and `arrivals`.
+        Shares of a further bag are joined and ordered by the index, release and size of the bag.  Only `queue`
+        distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
+        application.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
@@ -194,11 +194,11 @@ cdef class TaskQueues:
             self.used = wider
 
     def totals(self):
-        """Copies of what has happened so far.
+        """Return copies of the totals so far, as a dict of arrays.
 
-        Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines
-        that got tasks of it); of a further bag finish and completed alone.  Per machine: busy (ns), tasks (completed),
-        interrupted (tasks that ran when it failed), peak_queue (most tasks waiting), waiting.
+        Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
+        received tasks of it); a further bag has only finish and completed.  Per machine: busy (ns), tasks
+        (completed), interrupted (tasks that ran when it failed), peak_queue (most tasks waiting), waiting.
         """
         cdef _Held alone = hold(&self.occupied)
         return {
@@ -210,7 +210,7 @@ cdef class TaskQueues:
         }
 
     def queue(self, Py_ssize_t machine):
-        """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
         cdef _Held alone = hold(&self.occupied)
         self._check_machine(machine)
         cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
@@ -219,21 +219,23 @@ cdef class TaskQueues:
             self.free_at[machine]
 
     def schedule(self):
-        """What has run so far, as columns int64[k], in order of machine and start; empty without ``record``.
+        """Return what has run so far, as columns int64[k] by machine and start; empty without ``record``.
 
-        machine, application; tasks : of equal length, one after another without a gap; start, end (ns);
-        completed : how many of them, all, or none of one that a failure has cut off at `end`.
+        machine, application : indices.
+        tasks : number of tasks of equal length that ran one after another without a gap.
+        start, end : ns.
+        completed : equal to tasks, or 0 for one task that a failure interrupted at `end`.
         """
         cdef _Held alone = hold(&self.occupied)
         return journal_tables.schedule(_rows(&self.ran))
 
     def arrivals(self):
-        """What has been enqueued so far: columns machine, application, tasks, time (ns), int64[k], in order."""
+        """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns)."""
         cdef _Held alone = hold(&self.occupied)
         return journal_tables.arrivals(_rows(&self.came))
 
     def is_busy(self, machines):
-        """bool[k]: which of `machines` run or have something to run."""
+        """Return bool[k]: which of `machines` run a task or have tasks waiting."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
@@ -241,7 +243,7 @@ cdef class TaskQueues:
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the queues and their applications were there; see `gridcore.common.state`."""
+        """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         return shown({
             **{name: np.asarray(column) for name, column in self._columns().items()},
@@ -251,10 +253,10 @@ cdef class TaskQueues:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` of queues with the same machines and applications gave.
+        """Restore what `getstate` returned for queues with the same machines and applications.
 
-        Further bags belong to the applications: whoever has appended some appends them again first.
-        Raises ValueError for a state that cannot be theirs.
+        Further bags count as applications: append them again before this call.
+        Raises ValueError for a state that cannot belong to these queues.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t n = self.machines, k, j
@@ -304,7 +306,7 @@ cdef class TaskQueues:
             self._update(k)
 
     cdef dict _columns(self):
-        """What changes, a value per machine or application."""
+        """Return the arrays that change during a run and have a value per machine or application, by name."""
         return {
             "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
             "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
@@ -337,11 +339,11 @@ cdef class TaskQueues:
             for k in range(rows):
                 self._enqueue(u[k], <int> i[k], n[k], now)
         except BaseException:
-            self._update(u[k])  # it has come to `now` all the same
+            self._update(u[k])  # the machine has advanced to `now` in spite of the error
             raise
 
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
-        """Machine `u` gets tasks of `application`, which is no further bag."""
+        """Record that machine `u` received tasks of `application`, which must not be a further bag."""
         cdef unsigned char* bits = &self.used[u, application // 8]
         cdef unsigned char bit = <unsigned char> (1 << application % 8)
         if not bits[0] & bit:
@@ -416,7 +418,7 @@ cdef class TaskQueues:
         scratch_free(&s)
 
     cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil:
-        """The minimum stretch of `q` to the tolerance; leaves in `s.order` the EDF order at it."""
+        """Return the minimum stretch of `q`, within the tolerance, and leave the EDF order at it in `s.order`."""
         if self.tolerance == 0.0:
             return minimum_stretch(q, s.order, s.room)
         return bisect(q, s.order, s.room, self.tolerance)
@@ -437,10 +439,10 @@ cdef class TaskQueues:
             row[k] = moved[k]
 
     def fail(self, machines, long long now):
-        """Lose everything on `machines` at `now` ns, running tasks too; the machines are empty and up again.
+        """Remove all tasks on `machines` at `now` ns, running tasks too; the machines are then empty and up.
 
-        Returns (machines, applications, tasks) int64[k] of what was lost, a row per machine and application,
-        with what it lost of further bags.
+        Returns (machines, applications, tasks) int64[k]: the lost tasks, a row per machine and application;
+        tasks of further bags count for their application.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
@@ -477,8 +479,8 @@ cdef class TaskQueues:
     def advance(self, long long until, machines=None):
         """Let `machines` (default: all) work up to `until` ns.
 
-        Returns (machine, application, tasks, end ns) int64[k]: what has been completed since the last
-        call, one row per machine and application, `end` of its last task, sorted; empty without ``log``.
+        Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
+        row per machine and application, with the `end` of its last task; empty without ``log``.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -496,7 +498,7 @@ cdef class TaskQueues:
         return journal_tables.completions(rows)
 
     def catch_up(self, long long until):
-        """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        """Let all machines work up to `until` ns; the next `advance` returns what they complete."""
         cdef _Held alone = hold(&self.occupied)
         self._catch_up(until)
 
@@ -571,12 +573,12 @@ cdef class TaskQueues:
             journal_note(&self.ran, u, application, tasks, start, end, tasks)
 
     def next_change(self):
-        """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""
+        """Return the first instant (ns) at which a machine becomes idle (or ends a task: ``watch``), else `NEVER`."""
         cdef _Held alone = hold(&self.occupied)
         return self.change[self.heap[0]] if self.machines else _NEVER
 
     def due(self, long long now):
-        """int64[k]: machines whose next change has come by `now` ns, advanced to `now`, ascending."""
+        """Return int64[k]: the machines, ascending, whose next change is due by `now` ns; advances them to `now`."""
         cdef _Held alone = hold(&self.occupied)
         found = []
         while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != _NEVER:
@@ -620,10 +622,10 @@ cdef class TaskQueues:
         self.heap[k] = <int> u
         self.where[u] = <int> k
 
-    # -- what the scheduler asks ----------------------------------------------------------------------------
+    # -- queries of the scheduler ----------------------------------------------------------------------------
 
     def minimum_stretch(self, machines, long long now):
-        """float64[k]: the minimum stretch (s/Mflop) of what waits or runs; inf for an idle machine."""
+        """Return float64[k]: the minimum stretch (s/Mflop) of the tasks that wait or run; inf for an idle machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
@@ -646,11 +648,12 @@ cdef class TaskQueues:
         return result
 
     def summaries(self, machines, grid, long long now, *, cell=None, int threads=1):
-        """uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
+        """Return uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
 
-        By default `cell` is `now`.  For a later one the queue is projected there (A.4), and cells with S
-        below the machine's minimum stretch of now are 0.  A task that starts at exactly `cell` counts as
-        started: who reads the summary later must not hope to overtake it.  `threads` > 1 shares the machines out; same result.
+        By default `cell` is `now`.  For a later `cell` the queue is projected to it (A.4), and cells with S
+        below the machine's minimum stretch at `now` are 0.  A task that starts at exactly `cell` counts as
+        started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
+        machines among threads, with the same result.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
@@ -711,9 +714,9 @@ cdef class TaskQueues:
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new,
                   long long now, machines=None):
-        """int64[k]: exact number of tasks each of `machines` (default: all) can take at one `stretch`.
+        """Return int64[k]: the exact number of tasks that each of `machines` (default: all) can take at `stretch`.
 
-        At most 2**63 - 1.
+        A number is at most 2**63 - 1.
         """
         cdef _Held alone = hold(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
@@ -740,9 +743,9 @@ cdef class TaskQueues:
         return result
 
     cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil:
-        """The queue that `u` will hold at `at` ns if nothing comes, as the single-queue kernels take it.
+        """Compute the queue that `u` will hold at `at` ns if nothing arrives, in the form for single-queue kernels.
 
-        `begun`: a task that starts at exactly `at` has started.
+        `begun`: whether a task that starts at exactly `at` counts as started.
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]

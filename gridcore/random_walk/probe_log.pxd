@@ -1,4 +1,4 @@
-"""What `gridcore.random_walk.walk` writes down of its searches, where somebody wants to know: looks at nodes, and ends."""
+"""The optional log of searches of `gridcore.random_walk.walk`: the nodes that were asked, and how searches ended."""
 
 from libc.stdlib cimport free
 
@@ -8,11 +8,11 @@ cdef enum:
     LOOK_FIELDS = 9
 
 
-cdef struct Look:                   # as `gridcore.random_walk.state.LOOKS` says
+cdef struct Look:                   # a row; the fields are those of `gridcore.random_walk.state.LOOKS`
     long long job, node, asked, heard, verdict, free, home_free, true_free, count
 
 
-cdef struct ProbeLog:               # all zero for none
+cdef struct ProbeLog:               # all zero for no log
     Look* look
     Py_ssize_t n, most, lost, room
 
@@ -22,7 +22,7 @@ cdef inline void probelog_free(ProbeLog* l) noexcept nogil:
 
 
 cdef inline Py_ssize_t probelog_add(ProbeLog* l, const Look* look) except -2:
-    """Its place; -1 where the log is full, and it is only counted."""
+    """Add a row and return its place; if the log is full, count the row in `lost` and return -1."""
     if l.n == l.most:
         l.lost += 1
         return -1
@@ -35,7 +35,7 @@ cdef inline Py_ssize_t probelog_add(ProbeLog* l, const Look* look) except -2:
 
 
 cdef inline void probelog_copy(const ProbeLog* l, long long[:, ::1] out) noexcept nogil:
-    """All of them, a row each."""
+    """Copy the log to `out`, one row for each entry."""
     cdef Py_ssize_t k
     cdef const Look* look
     for k in range(l.n):
@@ -45,7 +45,7 @@ cdef inline void probelog_copy(const ProbeLog* l, long long[:, ::1] out) noexcep
 
 
 cdef inline int probelog_fill(ProbeLog* l, const long long[:, ::1] rows) except -1:
-    """These, and no others."""
+    """Replace the contents of the log by `rows`."""
     cdef Py_ssize_t k
     cdef Look look
     l.n = 0

@@ -1,4 +1,4 @@
-"""What `gridcore.random_walk.walk` is about: nodes as a probe sees them, searches that take time, and how nodes are drawn."""
+"""Nodes as a probe sees them, searches that take time, and how nodes are drawn: for `gridcore.random_walk.walk`."""
 
 from libc.math cimport llrint
 from libc.stdlib cimport free
@@ -6,55 +6,55 @@ from libc.string cimport memset
 
 from gridcore.common.memory cimport grown
 
-cdef struct Node:                   # 32 bytes: what a probe looks at lies in one line of the cache
-    long long free                  # when it will have done what has come to it, ns
+cdef struct Node:                   # 32 bytes: all that a probe looks at lies in one cache line
+    long long free                  # ns, when it will have finished the jobs that have come to it
     double speed                    # Mflop/s
-    double rate                     # jobs/s of its own, nan if that is not known
+    double rate                     # jobs/s released at it, nan if unknown
     unsigned int stamp              # 1 + the last job that asked it
-    unsigned int answered           # loads it sent that are not in the books of the links yet
+    unsigned int answered           # answers that it sent, not yet in the accounting of the links
 
 
-cdef struct Record:                 # of a message
+cdef struct Record:                 # the record of a message
     long long node, sender, job
 
 
-cdef struct Search:                 # that takes time
+cdef struct Search:                 # a search that takes time
     long long job, time, sequence
-    bint asking                     # a probe is on its way to a node, or else the answer back
-    Py_ssize_t taken, steps         # steps that are drawn, `probes` or fewer
+    bint asking                     # whether a probe is on its way to a node; otherwise its answer is
+    Py_ssize_t taken, steps         # steps made, and steps drawn (at most `probes`)
     int seen, best                  # nodes, -1 for none
     long long seen_free, best_free
-    int* step                       # nodes, ~node if it has been asked before
+    int* step                       # the node of each step; ~node if it has been asked before
 
 
-cdef struct Searches:               # under way; all zero when there are none
+cdef struct Searches:               # the searches under way; all zero when there are none
     Search* search
-    int* unused                     # places among them
+    int* unused                     # unused places in `search`
     Py_ssize_t n_unused, room
 
 
 # -- nodes to ask -----------------------------------------------------------------------------------------------
 
 cdef inline unsigned long long mixed(unsigned long long x) noexcept nogil:
-    """SplitMix64 (Steele, Lea and Flood 2014) of a state."""
+    """Return the output of SplitMix64 (Steele, Lea and Flood 2014) for state `x`."""
     x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
     x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
     return x ^ (x >> 31)
 
 
 cdef inline unsigned long long chance_of(unsigned long long seed, long long job) noexcept nogil:
-    """The state from which what a job draws comes."""
+    """Return the initial state of the random stream of a job."""
     return mixed(seed + <unsigned long long> (job + 1) * <unsigned long long> 0x9E3779B97F4A7C15)
 
 
 cdef inline Py_ssize_t below(unsigned long long* chance, unsigned long long n) noexcept nogil:
-    """A number below n < 2**32."""
+    """Draw a number below n < 2**32."""
     chance[0] += <unsigned long long> 0x9E3779B97F4A7C15
     return <Py_ssize_t> ((mixed(chance[0]) >> 32) * n >> 32)
 
 
 cdef inline Py_ssize_t other(unsigned long long* chance, Py_ssize_t others, Py_ssize_t home) noexcept nogil:
-    """Any node but `home`."""
+    """Draw any of the `others` nodes other than `home`."""
     cdef Py_ssize_t u = below(chance, others)
     return u + (u >= home)
 
@@ -62,7 +62,7 @@ cdef inline Py_ssize_t other(unsigned long long* chance, Py_ssize_t others, Py_s
 # -- searches ---------------------------------------------------------------------------------------------------
 
 cdef inline int searches_new(Searches* s, Py_ssize_t steps) except -1:
-    """The place of a new one, with room for its steps."""
+    """Return the place of a new search, with room for `steps` steps."""
     cdef Py_ssize_t k, room
     cdef int place
     if s.n_unused == 0:
@@ -99,6 +99,6 @@ cdef inline void searches_free(Searches* s) noexcept nogil:
 # -- jobs -------------------------------------------------------------------------------------------------------
 
 cdef inline long long lasts(double work, double speed) noexcept nogil:
-    """ns of a job on a node, and no more than the clock has, 2**61."""
+    """Return the run time (ns) of a job on a node, at most 2**61, the largest time of the clock."""
     cdef double ns = work / speed * 1e9
     return llrint(ns) if ns < 2305843009213693952.0 else <long long> 2305843009213693952

@@ -1,13 +1,13 @@
-"""Jobs that look for a node: random probes or walks over the nodes of a grid, each a queue first come, first served.
+"""Jobs that look for a node by random probes or walks over the nodes of a grid; each node is a first-come queue.
 
-A job is released at its own node, which asks other nodes in turn what it would find there: how long their queues are,
-and how much will come to them while the job is on its way.  It goes to the first one that is better, or to the best,
-or stays.  Where asking takes time, a node decides on one job after the other, and results leave through the same queue
-(sections 7.1 and 7.2).  A node runs what has come to it in that order, without preemption, so that a job's start is known
-when it arrives.  Jobs and their results are carried by `gridcore.network.links`; packets of load are counted there.
+A job is released at its own node.  That node asks other nodes in turn how long their queues are, and how much will
+come to them while the job is on its way.  The job goes to the first node that is better, or to the best one, or
+stays.  Where asking takes time, a node decides on one job after the other, and results wait in the same queue before
+they are sent (sections 7.1 and 7.2).  A node runs jobs in the order of their arrival, without preemption, so a job's
+start is known when it arrives.  `gridcore.network.links` carries jobs and results, and counts the packets of probes.
 
-The rule is RJSS's (Reliable node Job Scheduling Strategy, section 6.1), and with other settings that of its rivals.
-Times are int64 nanoseconds.  `tests.reference.walk` is the same in plain Python.
+The rule is that of RJSS (Reliable node Job Scheduling Strategy, section 6.1); other settings give the rules of its
+rivals.  Times are int64 nanoseconds.  The reference implementation is `tests.reference.walk`.
 """
 
 from libc.math cimport INFINITY, exp, isnan, llrint
@@ -44,46 +44,48 @@ cdef enum:
 cdef enum:
     FITS, SLOW, OWN, OTHERS, MOVES, STAYS
 cdef enum:
-    AHEAD = 16                      # so many nodes ahead of the one that is asked, the next are fetched
+    AHEAD = 16                      # nodes are drawn and prefetched this many probes ahead
 cdef enum:
-    DRAWN = 4                       # steps of a search that may end with each
+    DRAWN = 4                       # steps drawn at first for a search that may end after any step
 cdef enum:
-    NOWHERE = -2                    # in no queue
+    NOWHERE = -2                    # the job is in no queue of a dispatcher
 cdef enum:
-    FIELDS = 10                     # of a search, in a state
+    FIELDS = 10                     # columns of a search in a state
 
 
 cdef class JobWalks:
-    """Nodes, the jobs that are released at them, and where these go.
+    """Nodes, the jobs that are released at them, and where these jobs go.
 
-    At an instant jobs arrive (by node), results come back, results are sent or queue for it (by job), searches go on (in
-    the order in which their steps began; where one ends, its node's dispatcher turns to what waits there), and then jobs
-    are released, by index.
+    At one instant jobs arrive first (by node), then results come back.  Next, the results of jobs that end are sent
+    or queued (by job).  Then searches continue, in the order in which their steps began; when a search ends, its
+    node's dispatcher handles what waits there.  Last, jobs are released, by index.
 
     Parameters
     ----------
-    links : carries messages; its nodes are those of `speed`.
+    links : carries the messages; its nodes are those of `speed`.
     speed : float64[nodes], Mflop/s > 0.
-    kinds : int64[4], the numbers in `links` of probe, load, job and result, of records `RECORD`.
-    release, node, work, data : of each job: int64 ns, not decreasing; int64, the node at which it is released;
-        float64 Mflop > 0; int64 bytes, as much as its result has.
-    rate : float64[nodes], jobs/s that are released at a node on average; nan: those released so far over the time.
-    probes : nodes to ask, at most (without `neighbours` no more than there are others).
-    pick : "first" that is better than the job's own node, "best", or "fastest", whatever its queue.
-    rule : how likely a node's own job is while this one is on its way, which must be less than `local_threshold`:
-        "exactly-one", x exp(-x) of x jobs expected, as printed; "at-least-one", 1 - exp(-x).  What comes from others
-        must be less than `remote_threshold` jobs then, as it did so far.  "none": neither is asked.
-    min_speed : slower nodes are passed over, Mflop/s.
-    printed : compare waiting + latency with waiting, as printed, in place of the times until the result is back.
-    probe_time : ns that it takes to ask a node and to hear from it, one after the other; 0: no time at all.
-    queued : a node's dispatcher is busy while it looks for a node for a job: other jobs that are released there, and
-        results of what has run there, wait for it, first come, first served.  False: it looks for nodes for all its jobs
-        at once, and results leave when the jobs have run.
-    packet : bytes of a probe and of its answer.
-    seed : of the draws.  Those of a job depend on it and on the job's index.
-    neighbours : int32[nodes, degree]; then a job's probes walk from neighbour to neighbour, where a node that was asked
-        before takes a step and is not asked again.  None: nodes are drawn uniformly, each at most once.
-    log : rows of `looks` that are kept, at most; 0: none.  It changes nothing else.
+    kinds : int64[4], the numbers in `links` of the kinds probe, load, job and result, with records `RECORD`.
+    release, node, work, data : for each job: int64 ns, not decreasing; int64, the node at which it is released;
+        float64 Mflop > 0; int64 bytes of the job, and of its result, too.
+    rate : float64[nodes], jobs/s released at a node on average; nan: jobs released so far over the time so far.
+    probes : the most nodes that a job asks (without `neighbours` no more than there are other nodes).
+    pick : "first": the first node that is better than the job's own; "best": the best one; "fastest": the fastest
+        one, whatever its queue.
+    rule : how to estimate the probability that jobs are released at a node while this job is on its way there.  It
+        must be less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
+        "at-least-one", 1 - exp(-x).  Besides, fewer than `remote_threshold` jobs must be expected from other nodes
+        meanwhile, at the rate so far.  "none": neither is checked.
+    min_speed : Mflop/s; slower nodes are skipped.
+    printed : compare waiting + latency with waiting, as printed, instead of the times until the result is back.
+    probe_time : ns from asking a node to its answer, for one node after the other; 0: asking takes no time.
+    queued : a node's dispatcher is busy while it looks for a node for a job.  Meanwhile other jobs released there,
+        and results of jobs that ran there, wait for it, first come, first served.  False: it searches for all its
+        jobs at the same time, and results are sent as soon as the jobs have run.
+    packet : bytes of a probe, and of its answer.
+    seed : seed of the draws.  The draws of a job depend on it and on the job's index.
+    neighbours : int32[nodes, degree]; the probes of a job then walk from neighbour to neighbour.  A node that was
+        asked before costs a step and is not asked again.  None: nodes are drawn uniformly, each at most once.
+    log : the most rows of `looks` that are kept; 0: none.  It does not change the run.
 
     Raises
     ------
@@ -108,19 +110,19 @@ cdef class JobWalks:
     cdef int[::1] machine, asked
     cdef long long[::1] arrived, start, end, returned, predicted
     cdef long long[::1] busy, done, own, remote, peak
-    cdef int[::1] next_waiting          # the job that waits behind a job at its node, -1
-    cdef int[::1] head, tail, waiting   # of the jobs that wait at a node
-    cdef Py_ssize_t next                # job to be released
+    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1
+    cdef int[::1] head, tail, waiting   # by node: first, last and number of the jobs that wait there
+    cdef Py_ssize_t next                # the next job to be released
     cdef long long now, sequence
-    cdef Pending ending                 # jobs whose result is sent then
+    cdef Pending ending                 # running jobs by their end, when their result is sent
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
-    cdef bint queued                    # dispatchers are ever busy
-    cdef int[::1] deciding              # the job for which a node's dispatcher looks for a node, -1
-    cdef int[::1] first, last           # of those that wait for a dispatcher: to be decided on, or with a result to send
-    cdef int[::1] behind                # the job behind a job there, -1; or `NOWHERE`
+    cdef bint queued                    # whether dispatchers can be busy
+    cdef int[::1] deciding              # by node: the job for which its dispatcher looks for a node, -1
+    cdef int[::1] first, last           # by node: jobs that wait for its dispatcher, for a search or to send a result
+    cdef int[::1] behind                # the job behind a job in that queue, -1; or `NOWHERE`
     cdef ProbeLog log
-    cdef long long[::1] looked          # of each job its row in the log that is not heard of yet, -1
+    cdef long long[::1] looked          # by job: its row in the log that has no answer yet, -1
 
     def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
                   rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
@@ -185,9 +187,9 @@ cdef class JobWalks:
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
-        """Run up to and including `limit` ns; `NEVER`, as nobody must be told of anything.
+        """Run up to and including `limit` ns; return `NEVER`, because the caller never has to act.
 
-        OverflowError where a node would be busy until after the last instant.
+        Raises OverflowError if a node would be busy until after the last instant.
         """
         cdef _Held alone = self._hold()
         cdef long long own, now
@@ -212,7 +214,7 @@ cdef class JobWalks:
                 self.next += 1
 
     cdef bint _arrive(self, long long now) except -1:
-        """Jobs that have come to a node, then results that are back; False if there are none."""
+        """Handle jobs that arrive at nodes, then results that come back; False if there are none."""
         cdef Py_ssize_t k, n = self.links._take(self.number[JOB], now), jobs = n
         cdef const Record* record
         self.links._by_node(n)
@@ -227,18 +229,18 @@ cdef class JobWalks:
         return jobs + n > 0
 
     cdef const Record* _record(self, Py_ssize_t k) except NULL:
-        """That of the k-th message taken off; good until something is sent."""
+        """Return the record of the k-th message taken from the links; it is valid until something is sent."""
         cdef int slot = self.links.due[k].slot
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
-        if not 0 <= record.job < self.count:  # a state from a file may have any
+        if not 0 <= record.job < self.count:  # a state from a file may have any number here
             raise ValueError(f"a message names job {record.job}, there are {self.count}")
         self.links._give_back(slot)
         return record
 
-    # -- what a node's dispatcher does ----------------------------------------------------------------------
+    # -- the dispatchers of the nodes -----------------------------------------------------------------------
 
     cdef int _dispatch(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
-        """Begin to look for a node for `job`, or send its result from node `u`, when its dispatcher comes to it."""
+        """Begin the search for `job`, or send its result from node `u`; queue it if the dispatcher of `u` is busy."""
         if self.queued and self.deciding[u] >= 0:
             return self._line_up(job, u)
         if self.machine[job] < 0:
@@ -254,7 +256,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _line_up(self, Py_ssize_t job, Py_ssize_t u) except -1:
-        if self.behind[job] != NOWHERE:  # a state from a file may have it come twice, and then it would wait for itself
+        if self.behind[job] != NOWHERE:  # a state from a file may name it twice; then it would wait for itself
             raise ValueError(f"job {job} waits for a dispatcher already")
         self.behind[job] = -1
         if self.first[u] < 0:
@@ -265,7 +267,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _decided(self, Py_ssize_t u, long long now) except -1:
-        """The dispatcher of node `u` goes on with what waits for it, up to the next job."""
+        """Let the dispatcher of node `u`, which is free again, handle what waits for it, up to the next search."""
         cdef Py_ssize_t job
         self.deciding[u] = -1
         while self.deciding[u] < 0 and self.first[u] >= 0:
@@ -294,14 +296,14 @@ cdef class JobWalks:
         return self._move(job, home, u, self.at[u].free, now)
 
     cdef void _forget_stamps(self, Py_ssize_t job) noexcept:
-        """Nobody was asked for `job`, although it was released before, and then could not be queued."""
+        """Clear all stamps if `job` was released once before and then could not be queued."""
         cdef Py_ssize_t u
         if self.at[self.home[job]].stamp == <unsigned int> (job + 1):
             for u in range(self.nodes):
                 self.at[u].stamp = 0
 
     cdef Py_ssize_t _find(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept:
-        """The node to which `job` goes, -1 if it stays: all are asked now, as long as it takes."""
+        """Return the node to which `job` goes, -1 if it stays; all nodes are asked at this instant."""
         cdef unsigned long long chance = chance_of(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
         cdef long long latency = self._latency(job), arrival = now + latency, wait, took
@@ -309,7 +311,7 @@ cdef class JobWalks:
         cdef double work = self.work[job], fastest = self.at[home].speed
         cdef Py_ssize_t steps = 0, asked = 0, best = -1, k = 0, u = home, before
         cdef Py_ssize_t[AHEAD] ahead
-        # in registers: no store to a node can be one to these
+        # local copies can stay in registers, because no store to a node can alias them
         cdef Node* at = self.at
         cdef Node* node
         cdef Py_ssize_t others = self.nodes - 1, probes = self.probes
@@ -362,7 +364,7 @@ cdef class JobWalks:
         self._count(home, steps, asked)
         return best
 
-    # -- one that takes time --------------------------------------------------------------------------------
+    # -- a search that takes time ---------------------------------------------------------------------------
 
     cdef int _begin(self, Py_ssize_t job, long long now) except -1:
         cdef int slot = searches_new(&self.searches, min(self.probes, DRAWN) if self.pick == FIRST else self.probes)
@@ -373,7 +375,10 @@ cdef class JobWalks:
         return self._wait(slot, now + self.probe_time // 2)
 
     cdef void _draw(self, Search* s) noexcept:
-        """The first steps of a walk, which do not depend on what is found: at once, as others stamp nodes meanwhile."""
+        """Draw the first steps of a search, which do not depend on what is found.
+
+        They are drawn all at once, because other searches stamp nodes between two steps.
+        """
         cdef unsigned long long chance = chance_of(self.seed, s.job)
         cdef unsigned int stamp = <unsigned int> (s.job + 1)
         cdef Py_ssize_t home = self.home[s.job], u = home, n = 0
@@ -390,7 +395,7 @@ cdef class JobWalks:
             n += 1
 
     cdef int _draw_more(self, Search* s) except -1:
-        """Twice the steps, from the first one on: nothing but the job tells how far its draws have come."""
+        """Draw twice as many steps, again from the first one on, since the state of a job's draws is not kept."""
         cdef Py_ssize_t k
         cdef int u
         for k in range(s.steps):
@@ -409,7 +414,7 @@ cdef class JobWalks:
         return pending_push(&self.steps, time, self.searches.search[slot].sequence, slot)
 
     cdef int _go_on(self, int slot, long long now) except -1:
-        """The probe of the next step has come to a node, or its answer is back."""
+        """Handle the next event of a search: its probe arrives at a node, or the answer is back."""
         cdef Search* s = &self.searches.search[slot]
         cdef Py_ssize_t job = s.job, home = self.home[job], u, before = home
         cdef long long half = self.probe_time // 2, latency = self._latency(job)
@@ -458,9 +463,12 @@ cdef class JobWalks:
         return self._decided(home, now) if self.queued else 0
 
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
-        """Whether the node seen is better than the best so far, or for the first one, than the job's own."""
+        """Return whether the node seen last is better than the best so far.
+
+        With "first" it is compared with the job's own node; otherwise the first node seen counts as better.
+        """
         cdef Py_ssize_t job = s.job
-        cdef long long leaves = now + (self.probes - s.taken) * self.probe_time  # when all have answered
+        cdef long long leaves = now + (self.probes - s.taken) * self.probe_time  # when all nodes have answered
         if self.pick == FIRST:
             return (self._turnaround(job, s.seen, s.seen_free, latency, now)
                     < self._at_home(job, self.home[job], now))
@@ -471,7 +479,7 @@ cdef class JobWalks:
         return (self._turnaround(job, s.seen, s.seen_free, latency, leaves)
                 < self._turnaround(job, s.best, s.best_free, latency, leaves))
 
-    # -- what is compared -----------------------------------------------------------------------------------
+    # -- comparing nodes ------------------------------------------------------------------------------------
 
     cdef inline long long _latency(self, Py_ssize_t job) noexcept nogil:
         return self.links.latency + llrint(self.data[job] / self.links.bandwidth * 1e9)
@@ -482,16 +490,19 @@ cdef class JobWalks:
 
     cdef long long _turnaround(self, Py_ssize_t job, Py_ssize_t u, long long when_free, long long latency,
                                long long leaves) noexcept nogil:
-        """Of a job that `leaves` for node `u`, if nothing else comes there."""
+        """Return the turnaround of a job that leaves for node `u` at `leaves`, if nothing else comes there.
+
+        As `printed`: only waiting + latency.
+        """
         cdef long long waits = max(<long long> 0, when_free - (leaves + latency))
         return waits + latency if self.printed else waits + lasts(self.work[job], self.at[u].speed) + 2 * latency
 
     cdef bint _fits(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
-        """Whether little enough will come to `u` while a job is on its way."""
+        """Return whether few enough jobs are expected at `u` while a job is on its way there."""
         return self.rule == NO_RULE or self._judged(u, latency, now) == FITS
 
     cdef int _judged(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
-        """`FITS`, or else what too much of will come to `u` while a job is on its way: `OWN` or `OTHERS`."""
+        """Return `FITS`, or which jobs will probably come to `u` while a job is on its way: `OWN` or `OTHERS`."""
         cdef double seconds = latency / 1e9, elapsed = now / 1e9, expected = 0.0, chance
         if seconds > 0 and not isnan(self.at[u].rate):
             expected = self.at[u].rate * seconds
@@ -507,10 +518,10 @@ cdef class JobWalks:
             return FITS if self.remote_threshold > 0.0 else OTHERS
         return FITS if self.remote[u] * seconds < self.remote_threshold * elapsed else OTHERS
 
-    # -- what is logged, if it is -----------------------------------------------------------------------------
+    # -- the log --------------------------------------------------------------------------------------------
 
     cdef int _tell(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
-        """Log a search that took no time: the same walk once more; who is told of has no stamp any more."""
+        """Log a search that took no time by repeating its draws; the stamp of each logged node is removed."""
         cdef unsigned long long chance = chance_of(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
         cdef Py_ssize_t steps = 0, u = home, before
@@ -531,7 +542,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _log_packets(self, Py_ssize_t job, Py_ssize_t before, Py_ssize_t u, bint answers, long long now) except -1:
-        """Let the links log the probe that has come to node `u` from the one before, and the answer."""
+        """Let the links log the probe that comes to node `u` from node `before`, and the answer if `u` answers."""
         cdef Record record
         cdef long long half = self.probe_time // 2
         if not self.links.passages.most:
@@ -567,7 +578,7 @@ cdef class JobWalks:
             self.looked[job] = -1
 
     cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
-        """The job goes to node `u`, of which it has heard when it is free; or stays, for -1."""
+        """Log that the job goes to node `u`, which said that it is free at `when_free`, or stays (`u` is -1)."""
         cdef Look look
         look.job, look.node, look.asked, look.heard, look.count = job, u, -1, now, 0
         look.verdict, look.free, look.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
@@ -575,7 +586,7 @@ cdef class JobWalks:
         probelog_add(&self.log, &look)
         return 0
 
-    # -- what is sent ---------------------------------------------------------------------------------------
+    # -- sending --------------------------------------------------------------------------------------------
 
     cdef int _move(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
         self.remote[u] += 1
@@ -590,7 +601,7 @@ cdef class JobWalks:
                                 llrint(self.data[job] / self.links.bandwidth * 1e9))
 
     cdef void _count(self, Py_ssize_t home, Py_ssize_t probes, Py_ssize_t loads) noexcept:
-        """So many probes for `home` have come to nodes, and of those so many answered; see `settle`."""
+        """Count `probes` packets that nodes got from `home`, and `loads` answers to them; see `settle`."""
         self._book(PROBE, probes)
         self._book(LOAD, loads)
         if self.degree < 0:
@@ -606,12 +617,12 @@ cdef class JobWalks:
         self.links._by_level[1, number, 0] += n * self.packet
 
     cdef void _hop(self, Py_ssize_t before, Py_ssize_t u) noexcept:
-        """A probe goes from a node to its neighbour."""
+        """Count the packet of a probe that goes from node `before` to its neighbour `u`."""
         self.links._out[before] += self.packet
         self.links._in[u] += self.packet
 
     def settle(self):
-        """Enter the packets of the nodes asked in the books of the links, where the others are already."""
+        """Add the packets of the nodes that were asked to the accounting of the links, which has all others."""
         cdef _Held alone = self._hold()
         cdef Py_ssize_t u
         for u in range(self.nodes):
@@ -625,7 +636,7 @@ cdef class JobWalks:
     cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + lasts(self.work[job], node.speed)
-        if self.start[job] >= 0:  # a state from a file may have it come twice, and then it would wait for itself
+        if self.start[job] >= 0:  # a state from a file may name it twice; then it would wait for itself
             raise ValueError(f"job {job} has been queued already")
         if end > _LATEST:
             raise OverflowError(f"node {u} would be busy until after {_LATEST} ns")
@@ -656,15 +667,16 @@ cdef class JobWalks:
     # -- reports --------------------------------------------------------------------------------------------
 
     def jobs(self):
-        """Of each job: machine, probes (int32; steps of its walk), arrived, start, end, returned, predicted (int64 ns).
+        """Return columns over jobs: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
 
-        predicted is the wait that it was to find where it went, -1 for one that stayed.  The memory is the kernel's.
+        probes : nodes asked, or steps of a walk.  predicted : the wait expected at the node to which the job moved,
+            -1 if it stayed.  The arrays are the kernel's own memory.
         """
         cdef _Held alone = self._hold()
         return dict(self._jobs)
 
     def looks(self):
-        """What was logged, in order: int64 columns, see `gridcore.random_walk.state.LOOKS`."""
+        """Return the log, in order, as int64 columns; see `gridcore.random_walk.state.LOOKS`."""
         cdef _Held alone = self._hold()
         rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
@@ -672,18 +684,24 @@ cdef class JobWalks:
 
     @property
     def unlogged(self):
-        """Rows for which the log had no room."""
+        """The number of rows for which the log had no room."""
         return self.log.lost
 
     def totals(self):
-        """int64[nodes] each: busy (ns), done, own (jobs released there), remote (sent there), peak (waiting)."""
+        """Return int64[nodes] each: busy (ns), done, own (jobs released there), remote (jobs sent there), and peak.
+
+        peak is the largest number of jobs that waited at a time.
+        """
         cdef _Held alone = self._hold()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since it was made; see `gridcore.common.state`.  The links have a state of their own."""
+        """Return what has changed since the kernel was made; see `gridcore.common.state`.
+
+        The links have a state of their own.
+        """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t k, n
         cdef Search* s
@@ -720,9 +738,9 @@ cdef class JobWalks:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` gave of one made with the same arguments.
+        """Continue from a state that `getstate` returned for a kernel made with the same arguments.
 
-        Raises ValueError for a state that cannot be its own.
+        Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t k, j, n
@@ -769,7 +787,7 @@ cdef class JobWalks:
                     self.looked[self.log.look[k].job] = k
 
     cdef void _forget(self) noexcept:
-        """Nothing is under way."""
+        """Drop the running jobs, the searches and the queues of the dispatchers."""
         cdef int slot
         pending_clear(&self.ending)
         while pending_first(&self.steps) != NULL:

@@ -1,24 +1,24 @@
 """Rigid parallel jobs on a grid of identical machines: first come, first served, and EASY backfilling.
 
-Times are int64 nanoseconds.  A job runs on as many machines as it wants, on all of them at once, the
-lowest-numbered ones that are free.  The queue is in order of job number.  At an instant all ends come first, then
-what is submitted, then the starts: from the head of the queue on as long as the head fits.  That is all of it
-without backfilling.  With it the head, where it does not fit, gets a reservation:
+Times are int64 nanoseconds.  A job runs on as many machines as it wants, on all of them at the same time: the
+lowest-numbered ones that are free.  The queue is in order of job number.  At one instant all ends come first, then
+submissions, then starts.  Jobs are started from the head of the queue as long as the head fits.  Without backfilling
+no others start.  With backfilling a head that does not fit gets a reservation:
 
-- its shadow time is the first instant at which enough machines are free for it, by the estimates.  Who runs beyond
-  its estimate counts as ending now.
-- extra is how many more are free then, counting all ends up to that instant.
+- Its shadow time is the first instant at which, by the estimates, enough machines are free for it.  A job that runs
+  beyond its estimate counts as ending now.
+- Its extra is how many more machines are free then, counting all ends up to that instant.
 
-The others start in queue order where they fit the free machines and either end by the shadow time, by their
-estimate, or want no more than extra, which is then less by what they take.  Where too few machines are up for the
-head there is no shadow time, and whatever fits is started.
+The other jobs start in queue order if they fit the free machines, and either end by the shadow time, by their
+estimate, or want no more machines than extra, which is then reduced by these.  If too few machines are up for the
+head, there is no shadow time, and every job that fits is started.
 
-The queue is looked at when something has ended, was submitted, has failed or is back, and at no other instant:
-time alone, though it moves the shadow of jobs beyond their estimates, starts nothing.
+The queue is examined when a job has ended or was submitted and when a machine has failed or recovered, and at no
+other instant.  Time alone starts nothing, although it moves the shadow time when jobs run beyond their estimates.
 
 Source: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization, predictability,
-workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001).  The reference implementation is
-`tests.reference.backfill`.
+workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001).  The reference
+implementation is `tests.reference.backfill`.
 """
 
 from libc.stdlib cimport free
@@ -44,27 +44,27 @@ from gridcore.common.state import LATEST, State, shown
 __all__ = ["BackfillQueue"]
 
 cdef long long _NEVER = 9223372036854775807
-# No job ends later and none lasts longer: an instant and an estimate can be added.
+# The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
 cdef long long _LONGEST = LATEST
 
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
 
-cdef struct Believed:                   # a running job by its estimate, and what is free when it ends
+cdef struct Believed:                   # a running job: its end by its estimate, and the machines that it frees then
     long long at
     int job, nodes
 
 
 cdef class BackfillQueue:
-    """Jobs that wait for `machines` identical machines, and those that run on them.
+    """Jobs that wait for `machines` identical machines, and jobs that run on them.
 
     Parameters
     ----------
     nodes : int64[jobs], machines that each job wants, 1..machines.
-    run : int64[jobs], ns >= 1, how long it runs.
+    run : int64[jobs], ns >= 1, how long each job runs.
     estimate : int64[jobs], ns >= 1, how long the scheduler believes that it will run; more or less than `run`.
-    easy : backfill; without, no job starts before one that is ahead of it.
+    easy : whether to backfill; without it, no job starts before one that is ahead of it.
     log : keep every run for `starts`.
 
     No duration is above 2**61 ns.  An object is for one thread at a time.
@@ -82,26 +82,26 @@ cdef class BackfillQueue:
     cdef const long long[::1] length, estimate
     cdef char[::1] status
     cdef long long[::1] first_start, start, finish, cut
-    # What is not at the queue's instant yet, in order; all that were ever submitted are in it, up to n_coming.
+    # All jobs submitted so far, in order, up to n_coming; those from `came` on are submitted later than `now`.
     cdef int[::1] coming
     cdef long long[::1] coming_at
     cdef Py_ssize_t n_coming, came
     cdef Waiting queue
-    # the running jobs by their ends, and by their estimates: there the latest first, then the highest number, as most
-    # that comes and goes is short, and little has to be moved
+    # the running jobs by their ends, and by their estimates.  The latter begin with the latest, then the highest
+    # number: most jobs that start or end are short, so little has to be moved
     cdef Entry* ends
     cdef Believed* believed
     cdef Py_ssize_t n_running
-    cdef int[::1] spans                    # of the machines of each job, the first
+    cdef int[::1] spans                    # by job: the first span of its machines
     # the machines
     cdef Occupancy occupancy
     cdef char[::1] down
     cdef long long[::1] busy, done, interrupted
     cdef long long ended
-    cdef bint changed                      # machines have failed or are back, and the queue was not looked at since
-    # The head does not fit, and apart from what is submitted nothing has changed since that was found out.
+    cdef bint changed                      # machines have failed or recovered since the queue was last examined
+    # Whether the head is known not to fit: since that was found, nothing but submissions has happened.
     cdef bint blocked
-    cdef long long shadow, extra           # of the head, where machines are free; _NEVER for no shadow
+    cdef long long shadow, extra           # of the head, set if machines are free; _NEVER for no shadow time
     cdef RunLog past
 
     def __cinit__(self, machines, nodes, run, estimate, *, bint easy=True, bint log=False):
@@ -129,7 +129,7 @@ cdef class BackfillQueue:
         self.busy = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
-        # of all jobs that run at once each has a machine of its own
+        # each running job has at least one machine, which no other has, so at most this many run
         k = min(self.jobs, self.machines) + 1
         self.ends = <Entry*> grown(NULL, k * sizeof(Entry))
         self.believed = <Believed*> grown(NULL, k * sizeof(Believed))
@@ -145,7 +145,7 @@ cdef class BackfillQueue:
         runlog_free(&self.past)
 
     cdef void _clear(self) noexcept nogil:
-        """Nobody waits, nobody runs, all machines that are up are idle."""
+        """Empty the queue, drop all running jobs, and make all machines that are up idle."""
         cdef Py_ssize_t k
         waiting_clear(&self.queue)
         occupancy_clear(&self.occupancy)
@@ -157,20 +157,20 @@ cdef class BackfillQueue:
             if not self.down[k]:
                 occupancy_add(&self.occupancy, k)
 
-    # -- what there is --------------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------------
 
     def next_end(self):
-        """The first instant at which a running job ends, 2**63 - 1 for none."""
+        """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
         cdef _Held alone = hold(&self.occupied)
         return self.ends[0].at if self.n_running else _NEVER
 
     def totals(self):
-        """Copies of what has happened so far.
+        """Return copies of the totals so far.
 
-        Per job: first_start, the earliest start, of a run that was cut off too; start, of the last run; finish (ns,
-        -1 for never); cut, how often it was cut off.  Per machine: busy (ns), of runs that have ended or were cut
-        off; tasks, the jobs that were completed on it; interrupted, those cut off on it, whichever machine of
-        theirs it was that failed.
+        Per job: first_start, the earliest start, even if that run was cut off; start, that of the last run; finish
+        (all ns, -1 for never); cut, how often it was cut off.  Per machine: busy (ns), in runs that have ended or
+        were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on it,
+        whichever of their machines failed.
         """
         cdef _Held alone = hold(&self.occupied)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
@@ -178,10 +178,10 @@ cdef class BackfillQueue:
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
     def starts(self):
-        """(machine, job, start ns, end ns, completed) int64[k], a row for each machine of each run.
+        """Return (machine, job, start ns, end ns, completed), int64[k]: an entry for each machine of each run.
 
-        Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.  A
-        run that was cut off at the instant of its start has none.  Empty without ``log``.
+        It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
+        A run that was cut off at the instant of its start has no entries.  Empty without ``log``.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -196,7 +196,7 @@ cdef class BackfillQueue:
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the queue was made; see `gridcore.common.state`."""
+        """Return what has changed since the queue was made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         cdef int job
@@ -213,9 +213,9 @@ cdef class BackfillQueue:
                       "runs": runs, "masks": masks, "words": words})
 
     def setstate(self, state):
-        """Go on from what `getstate` of a queue made with the same arguments gave.
+        """Continue from a state that `getstate` returned for a queue made with the same arguments.
 
-        Raises ValueError for a state that cannot be its own.
+        Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, u
@@ -252,7 +252,7 @@ cdef class BackfillQueue:
         for k in range(later.shape[0]):
             self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> later[k, 0], later[k, 1]
             self.n_coming += 1
-        # who is last submitted comes after all that are queued, whether they still wait or not
+        # the tail is after the job submitted last, whether that still waits or not
         self.queue.tail = self.coming[self.came - 1] + 1 if self.came else 0
         for u in range(self.machines - 1, -1, -1):
             if on[u] >= 0:
@@ -262,22 +262,22 @@ cdef class BackfillQueue:
                 self._schedule(<int> k)
 
     cdef dict _columns(self):
-        """What changes, a value per machine or job."""
+        """Return the arrays that change during a run, with a value per machine or job."""
         return {name: np.asarray(column) for name, column in (
             ("status", self.status), ("first_start", self.first_start), ("start", self.start),
             ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy),
             ("done", self.done), ("interrupted", self.interrupted))}
 
-    # -- what happens ---------------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------
 
     def submit(self, jobs, now):
-        """The `jobs` (int64[k], ascending) join the end of the queue at `now` ns; nothing starts before `run`.
+        """Put `jobs` (int64[k], ascending) at the end of the queue at `now` ns; nothing starts before `run`.
 
-        now : one instant for all, or int64[k], not descending.  Not before the instant reached, nor before an
-            earlier submission; what is later than the instant reached is kept until then.
+        now : one instant for all, or int64[k], not descending; not before the instant reached, nor before an
+            earlier submission.  A job submitted for a later instant joins the queue then.
 
-        Each job is submitted once, after all those with lower numbers that ever are.  ValueError naming the index
-        of a bad job or instant.
+        A job is submitted once, and never after one with a higher number.  Raises ValueError naming the index of a
+        bad job or instant.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = indices(jobs, "jobs", 0, self.jobs)
@@ -306,10 +306,10 @@ cdef class BackfillQueue:
             self.n_coming += 1
 
     def run(self, long long until):
-        """Handle everything that is due up to, and with, `until` ns.  Returns how many jobs have ended so far.
+        """Run up to and including `until` ns; return how many jobs have ended so far.
 
-        Running to t1 and then to t2 equals running to t2.  MemoryError; OverflowError if a job ends after 2**62 ns,
-        with the queue as it is before that start.
+        Running to t1 and then to t2 equals running to t2.  Raises MemoryError, and OverflowError if a job would end
+        after 2**62 ns; the queue is then as it was before that start.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef int failed
@@ -322,13 +322,13 @@ cdef class BackfillQueue:
         return self.ended
 
     def fail(self, machines, long long now):
-        """The `machines` (int64[k], ascending) go away at `now` ns, the instant reached by `run`.
+        """Let `machines` (int64[k], ascending) fail at `now` ns, the instant reached by `run`.
 
         Jobs that run on any of them are cut off on all their machines and go back to their place in the queue.
-        No job is started on them until `restore`; those that are away already stay so.
+        No job is started on the machines until `restore`; machines that are down already stay down.
 
-        Returns int64[m], the jobs cut off, ascending.  O(machines of running jobs) for all together.  ValueError
-        naming the index of a bad machine.
+        Returns int64[m], the jobs cut off, ascending.  Takes O(machines of running jobs) for all machines together.
+        Raises ValueError naming the index of a bad machine.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
@@ -368,9 +368,9 @@ cdef class BackfillQueue:
         return cut
 
     def restore(self, machines, long long now):
-        """The `machines` (int64[k], ascending) are back at `now` ns, the instant reached by `run`.
+        """Let `machines` (int64[k], ascending) recover at `now` ns, the instant reached by `run`.
 
-        Those not away stay as they are.  ValueError naming the index of a bad machine.
+        Machines that are up stay as they are.  Raises ValueError naming the index of a bad machine.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
@@ -392,7 +392,7 @@ cdef class BackfillQueue:
         return who
 
     cdef int _run(self, long long until) noexcept nogil:
-        """0, or 1 without memory, or 2 if a job ends too late."""
+        """Do the work of `run`; return 0, or 1 without memory, or 2 if a job would end too late."""
         cdef long long at
         cdef Py_ssize_t first
         cdef int failed
@@ -417,7 +417,7 @@ cdef class BackfillQueue:
                 self.came += 1
             failed = self._look(first)
             if failed:
-                # when it is tried again, all of the queue is looked at
+                # so that the next try examines the whole queue
                 self.changed = True
                 return failed
             self.changed = False
@@ -426,12 +426,12 @@ cdef class BackfillQueue:
     # -- the queue ------------------------------------------------------------------------------------------
 
     cdef inline void _join(self, int job) noexcept nogil:
-        """The job waits, at its place."""
+        """Make the job wait, at its place in the queue."""
         self.status[job] = WAITING
         waiting_join(&self.queue, job, self.nodes[job], self.estimate[job])
 
     cdef int _look(self, Py_ssize_t first) noexcept nogil:
-        """Start what starts now; those from `first` on have just been submitted.  Failures as of `_run`."""
+        """Start the jobs that start now; those from `first` on have just been submitted.  Returns as `_run` does."""
         cdef long long before_it
         if not self.blocked or self.changed:
             self.blocked = False
@@ -447,9 +447,9 @@ cdef class BackfillQueue:
             if self.easy and self.occupancy.n_idle > 0:
                 self._reserve()
         elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
-            # Jobs that run beyond their estimates have moved the shadow along.  Nobody ends by it, so those that
-            # waited before start only if more machines are free then.  Otherwise who did not start does not now:
-            # there is less time to the shadow and no more room.
+            # Jobs that run beyond their estimates have moved the shadow time.  Jobs that waited before cannot end by
+            # it, so they start only if more machines are free then.  Otherwise the jobs that did not start before do
+            # not start now: there is less time until the shadow time and no more room.
             before_it = self.extra
             self._reserve()
             if self.extra != before_it:
@@ -459,7 +459,7 @@ cdef class BackfillQueue:
         return self._fill(first)
 
     cdef void _reserve(self) noexcept nogil:
-        """Shadow and extra of the head, which does not fit."""
+        """Compute the shadow time and the extra of the head, which does not fit."""
         cdef long long n = self.occupancy.n_idle, need = self.queue.nodes[self.queue.head]
         cdef Py_ssize_t k = self.n_running
         while k > 0 and n < need:
@@ -475,7 +475,7 @@ cdef class BackfillQueue:
         self.extra = n - need
 
     cdef int _fill(self, Py_ssize_t j) noexcept nogil:
-        """Start who may go before the head, from job j on."""
+        """Start the jobs, from j on, that may start before the head."""
         cdef long long slack = self.shadow - self.now
         while self.occupancy.n_idle > 0:
             j = waiting_next(&self.queue, j, self.occupancy.n_idle, self.extra, slack)
@@ -491,7 +491,7 @@ cdef class BackfillQueue:
     # -- the running jobs -----------------------------------------------------------------------------------
 
     cdef inline Py_ssize_t _place(self, long long at, int job) noexcept nogil:
-        """The first running job that is not after (at, job), by the estimates."""
+        """Return the place in `believed` of (at, job): the first entry that is not later than it."""
         cdef Py_ssize_t low = 0, high = self.n_running, middle
         while low < high:
             middle = (low + high) // 2
@@ -503,7 +503,7 @@ cdef class BackfillQueue:
         return low
 
     cdef bint _start(self, Py_ssize_t job) noexcept nogil:
-        """Start a job that fits; False if it ends too late."""
+        """Start a job that fits; False if it would end too late."""
         if self.length[job] > _LAST - self.now:
             return False
         waiting_leave(&self.queue, job)
@@ -515,7 +515,7 @@ cdef class BackfillQueue:
         return True
 
     cdef void _schedule(self, int job) noexcept nogil:
-        """The job runs since `start`, on machines that it has."""
+        """Add the job, which has its machines and its `start`, to the running jobs."""
         cdef long long at = self.start[job] + self.estimate[job]
         cdef Py_ssize_t k = self._place(at, job)
         cdef Entry end
@@ -527,7 +527,7 @@ cdef class BackfillQueue:
         self.n_running += 1
 
     cdef bint _end(self) noexcept nogil:
-        """The first of the running jobs ends; False without memory for the log."""
+        """End the running job that ends first; False without memory for the log."""
         cdef int job = <int> self.ends[0].number
         cdef Py_ssize_t k
         if not self._leave(job, True):
@@ -542,7 +542,7 @@ cdef class BackfillQueue:
         return True
 
     cdef bint _leave(self, int job, bint completed) noexcept nogil:
-        """A job leaves its machines, to wait again if it is not completed."""
+        """Free the machines of a job, which waits again if it is not completed; False without memory for the log."""
         cdef long long ran = self.now - self.start[job]
         cdef int s = self.spans[job]
         cdef Py_ssize_t base, u
@@ -575,7 +575,7 @@ cdef class BackfillQueue:
         return True
 
     cdef bint _note(self, int job, bint completed) noexcept nogil:
-        """Put the run of a job into the log; False without memory."""
+        """Add the run of a job to the log; False without memory."""
         cdef const Span* span
         cdef int s = self.spans[job]
         if not runlog_add(&self.past, job, self.start[job], self.now, completed,

@@ -1,7 +1,7 @@
-"""Which machines are free, and which each job has, 64 of them a word: for `gridcore.rigid_queue.backfill`.
+"""The free machines, and the machines of each job, as bits, 64 in a word: for `gridcore.rigid_queue.backfill`.
 
-The machines of a job are a list of spans, one for each word that it has any of; who has them keeps the first
-span, -1 for none.
+The machines of a job are a linked list of spans, one for each word in which it has machines.  The caller keeps the
+index of the first span, -1 for none.
 """
 
 from libc.stdlib cimport free
@@ -10,7 +10,7 @@ from gridcore.common.bits cimport count_bits, lowest_bit
 from gridcore.common.memory cimport grown
 
 cdef struct Span:
-    unsigned long long mask             # machines of a word
+    unsigned long long mask             # bits of its machines in the word
     int word, next
 
 
@@ -24,11 +24,11 @@ cdef struct Occupancy:
 
 
 cdef inline int occupancy_make(Occupancy* o, Py_ssize_t machines) except -1:
-    """No machine is idle; see `occupancy_clear`."""
+    """Allocate memory, with no machine idle; see `occupancy_clear`."""
     o.machines, o.words = machines, (machines + 63) >> 6
     o.idle = <unsigned long long*> grown(NULL, o.words * sizeof(unsigned long long))
     o.some = <unsigned long long*> grown(NULL, ((o.words + 63) >> 6) * sizeof(unsigned long long))
-    # of all jobs that run at once each span has a machine of its own
+    # each span has at least one machine, which no other span has, so there are at most as many spans
     o.span = <Span*> grown(NULL, machines * sizeof(Span))
     occupancy_clear(o)
     return 0
@@ -41,7 +41,7 @@ cdef inline void occupancy_free(Occupancy* o) noexcept nogil:
 
 
 cdef inline void occupancy_clear(Occupancy* o) noexcept nogil:
-    """No machine is idle, and nobody has any."""
+    """Make no machine idle, and release all spans."""
     cdef Py_ssize_t k
     for k in range(o.words):
         o.idle[k] = 0
@@ -65,19 +65,19 @@ cdef inline void occupancy_unset(Occupancy* o, int word, unsigned long long mask
 
 
 cdef inline void occupancy_add(Occupancy* o, Py_ssize_t u) noexcept nogil:
-    """Machine u is idle from now on."""
+    """Make machine u idle."""
     occupancy_set(o, <int> (u >> 6), <unsigned long long> 1 << (u & 63))
     o.n_idle += 1
 
 
 cdef inline void occupancy_remove(Occupancy* o, Py_ssize_t u) noexcept nogil:
-    """Machine u, which was idle, is so no longer."""
+    """Make machine u, which is idle, no longer idle."""
     occupancy_unset(o, <int> (u >> 6), <unsigned long long> 1 << (u & 63))
     o.n_idle -= 1
 
 
 cdef inline int occupancy_span(Occupancy* o, int word, unsigned long long mask) noexcept nogil:
-    """A further span."""
+    """Return a new span."""
     cdef int s = o.unused
     o.unused = o.span[s].next
     o.span[s].mask, o.span[s].word, o.span[s].next = mask, word, -1
@@ -85,7 +85,7 @@ cdef inline int occupancy_span(Occupancy* o, int word, unsigned long long mask) 
 
 
 cdef inline int occupancy_take(Occupancy* o, int n) noexcept nogil:
-    """The lowest n machines that are idle, of which there are as many: their first span."""
+    """Take the lowest n idle machines, of which there must be n; return their first span."""
     cdef int first = -1, last = -1, word, count, s
     cdef Py_ssize_t k = 0
     cdef unsigned long long mask, rest
@@ -114,7 +114,7 @@ cdef inline int occupancy_take(Occupancy* o, int n) noexcept nogil:
 
 
 cdef inline void occupancy_take_one(Occupancy* o, int* first, Py_ssize_t u) noexcept nogil:
-    """Machine u, which is idle, goes to who has those from span `first` on, all of them above it."""
+    """Add machine u, which is idle, to the list that begins at span `first`; all machines in it must be above u."""
     cdef int word = <int> (u >> 6), s = first[0]
     occupancy_remove(o, u)
     if s < 0 or o.span[s].word != word:
@@ -125,7 +125,7 @@ cdef inline void occupancy_take_one(Occupancy* o, int* first, Py_ssize_t u) noex
 
 
 cdef inline int occupancy_return(Occupancy* o, int s) noexcept nogil:
-    """The machines of a span are idle again; the span after it."""
+    """Make the machines of a span idle again; return the next span."""
     cdef int after = o.span[s].next
     occupancy_set(o, o.span[s].word, o.span[s].mask)
     o.n_idle += count_bits(o.span[s].mask)
@@ -135,7 +135,7 @@ cdef inline int occupancy_return(Occupancy* o, int s) noexcept nogil:
 
 
 cdef inline bint occupancy_meets(const Occupancy* o, int s, const unsigned long long* bits) noexcept nogil:
-    """Whether any of the machines from span s on is one of `bits`."""
+    """Return whether any machine from span s on is in `bits`."""
     while s >= 0:
         if o.span[s].mask & bits[o.span[s].word]:
             return True
@@ -144,7 +144,7 @@ cdef inline bint occupancy_meets(const Occupancy* o, int s, const unsigned long 
 
 
 cdef inline void occupancy_mark(const Occupancy* o, int s, int job, int[::1] on) noexcept nogil:
-    """The machines from span s on are those of `job`."""
+    """Set `on` to `job` for each machine from span s on."""
     cdef unsigned long long mask
     while s >= 0:
         mask = o.span[s].mask

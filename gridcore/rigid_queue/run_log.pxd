@@ -1,15 +1,15 @@
-"""Runs of rigid jobs that are over, with their machines, 64 of them a word: for `gridcore.rigid_queue.backfill`."""
+"""A log of finished runs of rigid jobs, with their machines as bits: for `gridcore.rigid_queue.backfill`."""
 
 from libc.stdlib cimport free, realloc
 
 from gridcore.common.bits cimport count_bits, lowest_bit
 
 cdef struct Run:
-    long long start, end, first         # part of its machines
+    long long start, end, first         # ns; first: the first part with its machines
     int job, completed
 
 
-cdef struct Part:                       # machines of a word
+cdef struct Part:                       # the machines of a run in one word of 64
     unsigned long long mask
     long long word
 
@@ -27,7 +27,7 @@ cdef inline void runlog_free(RunLog* l) noexcept nogil:
 
 cdef inline bint runlog_add(RunLog* l, int job, long long start, long long end, bint completed,
                             Py_ssize_t parts) noexcept nogil:
-    """A further run, and room for so many parts; False without memory."""
+    """Add a run, and make room for `parts` parts of it; False without memory."""
     cdef void* wider
     cdef Py_ssize_t room
     cdef Run* run
@@ -50,18 +50,18 @@ cdef inline bint runlog_add(RunLog* l, int job, long long start, long long end, 
 
 
 cdef inline void runlog_add_part(RunLog* l, long long word, unsigned long long mask) noexcept nogil:
-    """Machines of the last run, for which there is room."""
+    """Add machines of the last run; there must be room for the part."""
     l.part[l.n_parts].word, l.part[l.n_parts].mask = word, mask
     l.n_parts += 1
 
 
 cdef inline Py_ssize_t runlog_last(const RunLog* l, Py_ssize_t k) noexcept nogil:
-    """The part after those of run k."""
+    """Return the index of the part after those of run k."""
     return l.run[k + 1].first if k + 1 < l.n else l.n_parts
 
 
 cdef inline Py_ssize_t runlog_machines(const RunLog* l) noexcept nogil:
-    """How many machines the runs were on, together."""
+    """Return the number of machines of all runs, summed over the runs."""
     cdef Py_ssize_t p, n = 0
     for p in range(l.n_parts):
         n += count_bits(l.part[p].mask)
@@ -69,7 +69,10 @@ cdef inline Py_ssize_t runlog_machines(const RunLog* l) noexcept nogil:
 
 
 cdef inline void runlog_rows(const RunLog* l, const long long[::1] order, long long[:, ::1] out) noexcept nogil:
-    """The runs in this order as columns machine, job, start, end, completed; a row for each machine."""
+    """Write machine, job, start, end and completed of the runs, in the given order, to the five rows of `out`.
+
+    There is a column of `out` for each machine of each run.
+    """
     cdef Py_ssize_t i, k, p, row = 0
     cdef unsigned long long mask
     for i in range(l.n):
@@ -86,7 +89,7 @@ cdef inline void runlog_rows(const RunLog* l, const long long[::1] order, long l
 
 cdef inline void runlog_copy(const RunLog* l, long long[:, ::1] runs, unsigned long long[::1] masks,
                              long long[::1] words) noexcept nogil:
-    """Job, start, end, completed and number of parts of each run, and the parts."""
+    """Copy job, start, end, completed and number of parts of each run to `runs`, and the parts to the others."""
     cdef Py_ssize_t k
     for k in range(l.n):
         runs[k, 0], runs[k, 1], runs[k, 2] = l.run[k].job, l.run[k].start, l.run[k].end
@@ -97,7 +100,7 @@ cdef inline void runlog_copy(const RunLog* l, long long[:, ::1] runs, unsigned l
 
 cdef inline int runlog_fill(RunLog* l, const long long[:, ::1] runs, const unsigned long long[::1] masks,
                             const long long[::1] words) except -1:
-    """These runs, and no others."""
+    """Replace the contents of the log by these runs."""
     cdef Py_ssize_t k, p
     l.n = l.n_parts = 0
     for k in range(runs.shape[0]):

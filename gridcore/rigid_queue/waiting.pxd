@@ -1,8 +1,8 @@
-"""Rigid jobs that wait, in order of their numbers: for `gridcore.rigid_queue.backfill`.
+"""The queue of rigid jobs that wait, in order of their numbers: for `gridcore.rigid_queue.backfill`.
 
-Who is cut off is at its old place at once, and who starts leaves nothing to be moved up.  Thousands may wait, and
-most of them can be passed over by the block: each block of jobs, and of blocks, has the least of what its jobs
-want.
+A job that is cut off returns to its old place at once, and when a job starts, nothing has to be moved up.  Thousands
+of jobs may wait.  Most of them can be skipped in blocks: each block of jobs, and each block of blocks, has the least
+number of nodes and the least estimate of its jobs.
 """
 
 from libc.stdlib cimport free
@@ -10,14 +10,14 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport grown
 
 cdef enum:
-    # jobs of a block, and of a block of blocks, in powers of two
+    # jobs in a block, and in a block of blocks, as powers of two
     BLOCK = 6
     LARGE = 12
-    # what those want who do not wait
+    # the number of nodes of a job that does not wait
     NOBODY = 2147483647
 
 
-cdef struct Least:                      # of the waiting jobs of a block
+cdef struct Least:                      # the minima over the waiting jobs of a block
     long long estimate
     int nodes
 
@@ -28,7 +28,7 @@ cdef struct Waiting:
     long long* estimate
     Least* block
     Least* large
-    Py_ssize_t head, tail               # nobody waits before the one or from the other on
+    Py_ssize_t head, tail               # no job waits before head, or from tail on
 
 
 cdef inline Least least_of_none() noexcept nogil:
@@ -59,7 +59,7 @@ cdef inline void waiting_free(Waiting* w) noexcept nogil:
 
 
 cdef inline void waiting_clear(Waiting* w) noexcept nogil:
-    """Nobody waits."""
+    """Empty the queue."""
     cdef Least none = least_of_none()
     cdef Py_ssize_t k
     for k in range(w.jobs):
@@ -72,7 +72,7 @@ cdef inline void waiting_clear(Waiting* w) noexcept nogil:
 
 
 cdef inline void waiting_join(Waiting* w, Py_ssize_t job, int nodes, long long estimate) noexcept nogil:
-    """The job waits, at its place."""
+    """Add the job to the queue, at the place of its number."""
     w.nodes[job], w.estimate[job] = nodes, estimate
     least_with(&w.block[job >> BLOCK], nodes, estimate)
     least_with(&w.large[job >> LARGE], nodes, estimate)
@@ -83,7 +83,7 @@ cdef inline void waiting_join(Waiting* w, Py_ssize_t job, int nodes, long long e
 
 
 cdef inline void waiting_leave(Waiting* w, Py_ssize_t job) noexcept nogil:
-    """The job does not wait any more."""
+    """Remove the job from the queue."""
     cdef Least* block = &w.block[job >> BLOCK]
     cdef Least* large = &w.large[job >> LARGE]
     cdef Least left = least_of_none(), old
@@ -126,10 +126,10 @@ cdef inline bint least_fits(const Least* least, long long idle, long long extra,
 
 cdef inline Py_ssize_t waiting_next(const Waiting* w, Py_ssize_t j, long long idle, long long extra,
                                     long long slack) noexcept nogil:
-    """The first job from j on that wants so few nodes, and few or short enough; the tail if there is none.
+    """Return the first job from j on that may start; the tail if there is none.
 
-    idle : the most nodes that any may want; who wants no more than `extra` may be as long as it likes, others by
-        their estimate no longer than `slack`.
+    idle : the most nodes that a job may want.  extra, slack : besides, a job must want at most `extra` nodes, or be
+        estimated to run for at most `slack` ns.
     """
     cdef Py_ssize_t end
     while j < w.tail:

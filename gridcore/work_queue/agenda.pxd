@@ -1,6 +1,6 @@
-"""A heap whose members can be moved and taken out: who is next, ties by number.  For `gridcore.work_queue.dispatch`.
+"""A heap whose members can be moved and removed, ordered by time, then number: for `gridcore.work_queue.dispatch`.
 
-Four children a node, as `gridcore.common.heap` has; besides, each number knows its position.
+A node has four children, as in `gridcore.common.heap`; besides, the position of each number is known.
 """
 
 from libc.stdlib cimport realloc
@@ -14,11 +14,11 @@ cdef enum:
 cdef struct Agenda:
     Entry* item
     Py_ssize_t n, room
-    int* position                       # by number; shared by agendas that have no number in common
+    int* position                       # by number, or `ABSENT`; agendas that have no number in common share it
 
 
 cdef inline bint agenda_reserve(Agenda* a, Py_ssize_t n) noexcept nogil:
-    """Room for n members; False without memory."""
+    """Make room for n members; False without memory."""
     cdef Entry* wider
     cdef Py_ssize_t room = max(n, 2 * a.room)
     if n > a.room:
@@ -46,7 +46,7 @@ cdef inline void _agenda_up(Agenda* a, Py_ssize_t k, Entry moved) noexcept nogil
 
 
 cdef inline void _agenda_settle(Agenda* a, Py_ssize_t k, Entry moved) noexcept nogil:
-    """Put `moved` at position k, or above it, or below it."""
+    """Put `moved` into the heap from position k, which is empty: there, above, or below."""
     cdef Py_ssize_t child, last, least, other
     if k > 0 and heap_before(moved, a.item[(k - 1) >> 2]):
         _agenda_up(a, k, moved)
@@ -67,7 +67,7 @@ cdef inline void _agenda_settle(Agenda* a, Py_ssize_t k, Entry moved) noexcept n
 
 
 cdef inline void agenda_set(Agenda* a, Py_ssize_t number, long long at) noexcept nogil:
-    """`number` is due at `at`, whether it is a member already or not; there must be room."""
+    """Make `number` due at `at`; it is added if it is not a member yet, and there must be room for it."""
     cdef Entry entry
     entry.at, entry.number = at, number
     if a.position[number] == ABSENT:
@@ -78,7 +78,7 @@ cdef inline void agenda_set(Agenda* a, Py_ssize_t number, long long at) noexcept
 
 
 cdef inline void agenda_drop(Agenda* a, Py_ssize_t number) noexcept nogil:
-    """`number` is no member any more."""
+    """Remove `number`, which must be a member."""
     cdef Py_ssize_t k = a.position[number]
     a.position[number] = ABSENT
     a.n -= 1
@@ -89,7 +89,7 @@ cdef inline void agenda_drop(Agenda* a, Py_ssize_t number) noexcept nogil:
 # -- members without an order -------------------------------------------------------------------------------
 
 cdef inline void bunch_add(Agenda* a, Py_ssize_t number) noexcept nogil:
-    """`number` comes last; there must be room."""
+    """Append `number`; there must be room for it."""
     cdef Entry entry
     entry.at, entry.number = 0, number
     _agenda_put(a, a.n, entry)
@@ -97,7 +97,7 @@ cdef inline void bunch_add(Agenda* a, Py_ssize_t number) noexcept nogil:
 
 
 cdef inline void bunch_drop(Agenda* a, Py_ssize_t number) noexcept nogil:
-    """The last takes the place of `number`."""
+    """Remove `number`; the last member takes its place."""
     cdef Py_ssize_t k = a.position[number]
     a.position[number] = ABSENT
     a.n -= 1

@@ -1,9 +1,9 @@
-"""Work queues with replication and checkpoints: which task goes to which machine, and what becomes of it.
+"""Work queues with task copies and checkpoints: which task goes to which machine, and how its copies run.
 
 WQR-FT (Anglano & Canonico, EGC 2005) and the information-aware selections of Arora et al.  Times are int64
-nanoseconds.  At one instant tasks end first, then machines fail and come back, then free machines get tasks.
+nanoseconds.  At one instant tasks end first, then machines fail and recover, then free machines get tasks.
 
-`tests.reference.dispatch` is the same in plain Python, with scans in the place of each index.
+The reference implementation is `tests.reference.dispatch`, with scans in place of each index.
 """
 
 from libc.stdlib cimport calloc, free
@@ -32,7 +32,7 @@ from gridcore.common.state import shown
 
 __all__ = ["WorkQueue"]
 
-cdef enum:                              # why it stops; less than 0: an error
+cdef enum:                              # why `_run` stops; a negative value is an error
     REACHED, BLOCKS, DECIDE, DONE, OVER
 
 _WHY = ("reached", "blocks", "decide", "done", "over")
@@ -43,7 +43,7 @@ if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
 
 
 cdef object instants(object values, str name, long long low):
-    """`values` as int64, none of which is before `low`."""
+    """Return `values` as int64; raise ValueError if one is below `low`."""
     array = integers(values, name)
     if len(array) and array.min() < low:
         k = int(np.argmax(array < low))
@@ -52,7 +52,7 @@ cdef object instants(object values, str name, long long low):
 
 
 cdef object table(void* rows, Py_ssize_t n, dtype):
-    """A copy of n structs of this type."""
+    """Return a copy of n structs as an array of type `dtype`."""
     result = np.zeros(n, dtype)
     cdef unsigned char[::1] raw = result.view(np.uint8)
     if n:
@@ -61,7 +61,7 @@ cdef object table(void* rows, Py_ssize_t n, dtype):
 
 
 cdef int fill(void* rows, object given) except -1:
-    """Structs from a table."""
+    """Copy an array such as `table` returns into structs."""
     cdef const unsigned char[::1] raw = given.view(np.uint8)
     if raw.shape[0]:
         memcpy(rows, &raw[0], raw.shape[0])
@@ -77,7 +77,7 @@ cdef int check(int what) except -1:
 
 
 cdef inline void read_ahead(const Work* w) noexcept nogil:
-    """Fetch the machines of which one is next."""
+    """Prefetch the machines of which one is due next."""
     cdef Py_ssize_t k, u
     for k in range(1, min(<Py_ssize_t> 5, w.due.n)):
         u = w.due.item[k].number
@@ -86,13 +86,14 @@ cdef inline void read_ahead(const Work* w) noexcept nogil:
 
 
 cdef class WorkQueue:
-    """Tasks of bags on machines that fail: work queue with replication and checkpoints.
+    """Tasks of bags on machines that fail: a work queue with task copies and checkpoints.
 
-    Bags go in the order of their numbers (first come, first served).  Of the first bag that has one, the next
-    task is: the one that has been without an instance the longest, of those that lost all of them; else the
-    next of the sequence of those never started; else, of the tasks with the fewest instances, if those are
-    fewer than `max_replicas`, the one that `order` says.  It goes to the free machine that `choice` says.  An
-    instance goes on from the newest checkpoint; the first that completes the task ends the others.
+    The copies of a task are called instances here.  Bags are served in the order of their numbers (first come, first
+    served).  The next task is taken from the first bag that has one to start: if some tasks have lost all their
+    instances, the one that has been without an instance the longest; otherwise the next task of the sequence that was
+    never started; otherwise, among the tasks with the fewest instances, if those are fewer than `max_replicas`, the
+    one given by `order`.  It goes to the free machine given by `choice`.  An instance continues from the newest
+    checkpoint.  The first instance that completes the task ends the others.
 
     Parameters
     ----------
@@ -100,23 +101,25 @@ cdef class WorkQueue:
     tasks : int64[bags] >= 1, how many tasks each bag has.
     sizes : float64[all tasks], Mflop > 0, bag after bag.
     up_until : int64[machines], ns, when each machine is predicted to fail first; `NEVER` if it is not.
-    order : "random", "small" or "great" (residual, ties: the lowest index), "ask" (see `candidates`).
+    order : "random", "small" or "great" (smallest or greatest residual, ties: the lowest index), "ask" (see
+        `candidates`).
     choice : "none" (the lowest index), "cpu" (the fastest), "avail" (predicted to stay up the longest), "all"
         (the fastest of those predicted to be up until the task is done, else the fastest), "ask"; ties: the
         lowest index.
     max_replicas : instances that a task may have at a time, 1..1024.
     interval, checkpoint, restore : ns >= 0; computing between two checkpoints (0: none are written), writing
         one, reading one; at most 10**18.
-    local : checkpoints stay on their machine, which keeps the one of the last task that it lost; else the
-        newest of a task is on the server.
-    printed : choices as the figures of the paper have them: machine 0 counts where it is not free.
-    prediction : "told": `up_until`, and with each return its own; "past": mean of the machine's last 32 up times
-        that were longer than its age; "age": for as long again as it has been up.
-    faults : whether machines fail; they do so as `feed` tells.
-    seed : of the random order, >= 0.
+    local : a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
+        newest checkpoint of a task is on the server.
+    printed : choose as the figures of the paper do: machine 0 is compared with the others even if it is not free.
+    prediction : when a machine will fail: "told": `up_until`, and from each recovery on the instant given with it;
+        "past": after the mean of those of its last 32 up times that were longer than its age; "age": after as long
+        again as it has been up.
+    faults : whether machines fail; `feed` gives the failures.
+    seed : seed of the random order, >= 0.
     log : keep every instance for `instances`.
-    period, factors, series, first : machines have `factors[series[u], (first[u] + t // period) % steps]` of their
-        speed at t ns; period 0: the whole, at most 10**16.
+    period, factors, series, first : machine u has the fraction `factors[series[u], (first[u] + t // period) % steps]`
+        of its speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.
     step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
         `wait`, if there is no machine) then do what it would have done.
 
@@ -133,7 +136,7 @@ cdef class WorkQueue:
     cdef const long long[::1] by_rank, rank
     cdef const double[:, ::1] factors
     cdef const int[::1] series, first_step
-    # the block of failures
+    # the current block of failures and recoveries, and the next of them
     cdef const long long[::1] fault_time, fault_machine, fault_until
     cdef const unsigned char[::1] fault_up
     cdef Py_ssize_t fault
@@ -184,7 +187,7 @@ cdef class WorkQueue:
         self._make_tasks(counts, size)
 
     cdef int _make(self) except -1:
-        """Memory, and machines that are up and free."""
+        """Allocate memory, and make all machines up and free."""
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         w.task = <Task*> calloc(w.tasks + 1, sizeof(Task))
@@ -198,7 +201,7 @@ cdef class WorkQueue:
         if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
             raise MemoryError
         w.machine = <Machine*> ((<size_t> w.machine_block + 127) & ~<size_t> 127)
-        # so that four machines of which one is next share a cache line
+        # aligned so that four siblings of the heap, of which one is next, share a cache line
         w.due.room = w.machines + 1
         w.due_block = grown(NULL, w.due.room * sizeof(Entry) + 128)
         w.due.item = <Entry*> (((<size_t> w.due_block + 63) & ~<size_t> 63) + 64 - sizeof(Entry))
@@ -268,25 +271,26 @@ cdef class WorkQueue:
 
     @property
     def now(self):
-        """The instant reached, ns."""
+        """The instant that has been reached, ns."""
         return self.w.now
 
     @property
     def left(self):
-        """Tasks not completed, of all bags."""
+        """The number of tasks of all bags that are not completed."""
         return self.w.left
 
     @property
     def looked(self):
-        """Machines looked at when one was chosen by "all"."""
+        """The number of machines that were examined for choices by "all"."""
         return self.w.looked
 
-    # -- what comes from outside ------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------------
 
     def submit(self, Py_ssize_t bag, sequence):
-        """The `bag` is released now; its tasks are started for the first time in this order.
+        """Release `bag` now.
 
-        sequence : int64[tasks of the bag], its tasks, counted from 0 within the bag.
+        sequence : int64[tasks of the bag], the order in which its tasks are started for the first time, counted
+            from 0 within the bag.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -317,10 +321,12 @@ cdef class WorkQueue:
                     work_set_idle(w, k)
 
     def feed(self, time, machine, up, until):
-        """The next changes of machines, in order of time, machine, and down before up; no rows: there are no more.
+        """Give the next failures and recoveries of machines, in order of time, machine, and down before up.
+
+        An empty block says that there are no more.  Only allowed after `run` has returned "blocks".
 
         time : int64[k], ns, not before now.  machine : int64[k].  up : bool[k].  until : int64[k], ns, when a
-        machine that comes back is predicted to fail again.  Only when `run` has asked for them.
+            machine that recovers is predicted to fail again.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -338,13 +344,13 @@ cdef class WorkQueue:
         self.fault, self.fed = 0, times.shape[0] == 0
 
     def run(self, long long until):
-        """Let happen what is due before `until` ns, and say why that ends.
+        """Run everything that is due before `until` ns, and return why the run stops.
 
-        "reached": all of it has happened, and it is `until` now, unless that is `NEVER`; "blocks": `feed` must
-        come first; "decide": a task or a machine must be chosen, see `candidates` and `idle_machines`; "done":
-        the last task of all bags was completed, now; "over": the last machine went for good, now.
+        "reached": all of it has happened, and `now` is `until`, unless that is `NEVER`.  "blocks": `feed` must be
+        called first.  "decide": a task or a machine must be chosen, see `candidates` and `idle_machines`.  "done":
+        the last task of all bags was completed at `now`.  "over": no machine is up any more, and none will recover.
 
-        OverflowError if a task would end after the last instant.
+        Raises OverflowError if a task would end after the last instant.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef int why
@@ -390,9 +396,9 @@ cdef class WorkQueue:
                 self.fault += 1
                 self.dirty = True
             if self.fault == self.fault_time.shape[0] and not self.fed:
-                continue                # there may be more of this instant
+                continue                # the next block may have changes at this instant, too
             if not self.dirty:
-                continue                # a checkpoint was written, which frees nobody
+                continue                # only a checkpoint was written, which frees no machine
             why = self._match()
             if why != REACHED:
                 return why
@@ -400,7 +406,7 @@ cdef class WorkQueue:
         return DONE
 
     cdef int _match(self) noexcept nogil:
-        """Tasks begin on machines that are free."""
+        """Start tasks on free machines as long as there are both."""
         cdef Work* w = &self.w
         cdef Py_ssize_t b, k, u
         cdef int what
@@ -425,9 +431,9 @@ cdef class WorkQueue:
     # -- decisions from outside -------------------------------------------------------------------------
 
     def candidates(self):
-        """(bag, tasks int64[k], residual float64[k] Mflop): of which tasks one is next; k = 0 if there is none.
+        """Return (bag, tasks int64[k], residual float64[k] Mflop): the tasks that may be next, k = 0 for none.
 
-        Tasks are counted from 0 within the bag, and ascend.
+        Tasks are counted from 0 within the bag, in ascending order.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -449,7 +455,10 @@ cdef class WorkQueue:
         return b, np.array(chosen, np.int64) - bag.first, np.array(residual, np.float64)
 
     def idle_machines(self):
-        """(machines int64[k], until int64[k] ns): who is free, ascending, and until when predicted to be up."""
+        """Return (machines int64[k], until int64[k] ns): the free machines, in ascending order.
+
+        until : when each is predicted to fail.
+        """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         chosen = [u for u in range(w.machines) if work_is_idle(w, u)]
@@ -457,7 +466,7 @@ cdef class WorkQueue:
         return np.array(chosen, np.int64), np.array(until, np.int64)
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines):
-        """int64[k] ns: how long `task` of `bag` would take on `machines` at whole speed, as "all" reckons."""
+        """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
@@ -467,7 +476,7 @@ cdef class WorkQueue:
                         np.int64)
 
     def pick_task(self):
-        """(bag, task): which task is next by `order`; (-1, -1) if there is none.  Chance is used up."""
+        """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
@@ -481,14 +490,17 @@ cdef class WorkQueue:
         return b, k - w.bag[b].first
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task):
-        """Which machine is to have `task` of `bag` by `choice`; -1 if none."""
+        """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
         cdef _Held alone = hold(&self.occupied)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("choice must be said, the machine is to be chosen from outside")
         return pick_machine(&self.w, self._left(bag, task))
 
     def assign(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
-        """`task` of `bag` begins on `machine`.  ValueError for a task that is not next, or a machine not free."""
+        """Start `task` of `bag` on `machine`.
+
+        Raises ValueError for a task that may not be next, or a machine that is not free.
+        """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
@@ -501,16 +513,16 @@ cdef class WorkQueue:
         check(work_start(w, k, machine))
 
     def wait(self):
-        """Who is free gets nothing before something changes."""
+        """Let the free machines wait until something changes."""
         cdef _Held alone = hold(&self.occupied)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
-        """What there is to say of giving `task` of `bag`, which is next, to `machine`, which is free.
+        """Return what explains the decision to give `task` of `bag`, which is next, to `machine`, which is free.
 
-        (instances that it has; whether it ever had one; tasks, itself among them, that are next but for the order,
-        or failed as it did; machines that are free; until when `machine` is predicted to be up; how long it takes
-        there, see `lasts`), times in ns.
+        The tuple has: the number of its instances; whether it ever had one; the number of tasks, with this one, that
+        could be next except for the order, or that have lost all instances as it has; the number of free machines;
+        until when `machine` is predicted to be up (ns); and how long the task takes there (ns, see `lasts`).
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -533,7 +545,7 @@ cdef class WorkQueue:
         return t.running, t.state & BEGUN != 0, alike, free, w.idle.round[0][w.rank[machine]], need
 
     cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:
-        """As `_task`, of one that is not completed: of others nothing is left."""
+        """Return the index of a task as `_task` does; raise ValueError if it is completed."""
         cdef Py_ssize_t k = self._task(bag, task)
         if self.w.task[k].state & COMPLETED:
             raise ValueError(f"task must not be completed, got {task} of bag {bag}")
@@ -546,15 +558,17 @@ cdef class WorkQueue:
             raise ValueError(f"task must be in 0..{self.w.bag[bag].tasks - 1}, got {task}")
         return self.w.bag[bag].first + task
 
-    # -- what has come of it ----------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------
 
     def totals(self):
-        """Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
+        """Return copies of the totals of bags and machines so far.
+
+        Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
         began a task of it), resubmitted (how often a task was left without an instance), replicas (instances
-        begun while another ran), killed (instances that another was faster than), undisturbed (tasks completed
-        that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (see `cycles` of
-        `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted (instances
-        that ran when it failed), ended (instances that another was faster than).
+        begun while another ran), killed (instances stopped because another was faster), undisturbed (completed
+        tasks that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (see `cycles` of
+        `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
+        (instances that ran when it failed), ended (instances stopped because another was faster).
         """
         cdef _Held alone = hold(&self.occupied)
         bags = table(self.w.bag, self.w.bags, states.BAG)
@@ -567,10 +581,10 @@ cdef class WorkQueue:
         }
 
     def instances(self):
-        """Columns of all instances that are over, as they ended; empty without ``log``.
+        """Return columns of all instances that are over, in the order of their ends; empty without ``log``.
 
-        machine, bag, task (within the bag), start, end (ns), completed (0 or 1) int64; begin float64, Mflop of
-        the task that were done before.
+        int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
+        the task that were done before the instance.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t b
@@ -588,9 +602,10 @@ cdef class WorkQueue:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the queue was made; see `gridcore.common.state`.
+        """Return what has changed since the queue was made; see `gridcore.common.state`.
 
-        Tables as they are; lists and heaps as their members in order, of which they are made again.
+        Tables are copied as they are.  Lists and heaps are given by their members in order, from which `setstate`
+        makes them again.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -635,9 +650,9 @@ cdef class WorkQueue:
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` of a queue made with the same arguments gave.
+        """Continue from a state that `getstate` returned for a queue made with the same arguments.
 
-        Raises ValueError for a state that cannot be its own.
+        Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -648,7 +663,7 @@ cdef class WorkQueue:
         given = states.check_state(state, *mine, KEPT if w.outlook.by == PAST else 0, w.most, self.faults)
         w.now, w.looked, self.dirty, self.fed = given["now"], given["looked"], given["dirty"], given["fed"]
         w.chance, w.up, w.due.n = int(given["chance"][0]), int(given["machines"]["up"].sum()), 0
-        # in tables that were checked, what leads from row to row is empty
+        # in tables that were checked, the links between rows are empty
         fill(w.task, given["tasks"])
         fill(w.machine, given["machines"])
         fill(w.bag, given["bags"])
@@ -685,7 +700,7 @@ cdef class WorkQueue:
             for b in range(w.bags):
                 work_drop_ranking(w, b)
             raise MemoryError
-        # which checkpoints are looked at is kept, too
+        # `work_enrank` may have made checkpoints due; restore the instants at which machines were due
         for u in given["running"].tolist():
             agenda_set(&w.due, u, due[u])
         for k, b in enumerate(given["seen_of"].tolist()):

@@ -1,7 +1,7 @@
 """How long machines are expected to stay up: for `gridcore.work_queue.dispatch`.
 
-A prediction is an instant.  It is told from outside when a machine comes up, or made of what the machine has been
-through: of its up times before, or of its age (how long it has been up) alone.
+A prediction is an instant.  It is given from outside when a machine comes up, or computed from the machine's history:
+from its earlier up times, or from its age (how long it has been up) alone.
 """
 
 from libc.math cimport llrint
@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport grown
 
 cdef enum:
-    KEPT = 32                           # up times of a machine that are remembered, the last ones
+    KEPT = 32                           # how many of its last up times are kept for a machine
 
 cdef enum Prediction:
     TOLD, PAST, AGE
@@ -18,10 +18,10 @@ cdef enum Prediction:
 
 cdef struct Outlook:
     Prediction by
-    long long* up_time                  # ns, KEPT a machine, in turn; only for PAST
-    long long* since                    # by machine, when it came up
-    long long* told                     # by machine
-    long long* failures                 # by machine, up times that ended
+    long long* up_time                  # ns, a ring of KEPT for each machine; only for PAST
+    long long* since                    # ns, by machine, when it came up
+    long long* told                     # ns, by machine, the prediction that was given
+    long long* failures                 # by machine, how many up times have ended
 
 
 cdef inline int outlook_make(Outlook* o, Py_ssize_t machines, Prediction by) except -1:
@@ -51,7 +51,7 @@ cdef inline void outlook_up(Outlook* o, Py_ssize_t u, long long now, long long t
 
 
 cdef inline void outlook_down(Outlook* o, Py_ssize_t u, long long now) noexcept nogil:
-    """Machine u fails; who is down from the beginning on has not been up."""
+    """Record that machine u fails; a machine that is down from the beginning has had no up time."""
     if now > o.since[u]:
         if o.by == PAST:
             o.up_time[KEPT * u + o.failures[u] % KEPT] = now - o.since[u]
@@ -59,10 +59,10 @@ cdef inline void outlook_down(Outlook* o, Py_ssize_t u, long long now) noexcept 
 
 
 cdef inline long long outlook_until(const Outlook* o, Py_ssize_t u, long long now) noexcept nogil:
-    """When machine u, which is up, is expected to fail, ns.
+    """Return when machine u, which is up, is expected to fail, ns.
 
-    PAST : the mean of its up times that were longer than its age, E[X | X > age]; if none was, as by its age.
-    AGE : it will be up for as long again.
+    TOLD : as it was given.  PAST : after the mean of its up times that were longer than its age, E[X | X > age]; if
+        none was, as with AGE.  AGE : after as long again as it has been up.
     """
     cdef long long age = now - o.since[u], longest = 9223372036854775807
     cdef Py_ssize_t k

@@ -1,10 +1,10 @@
-"""How far instances of tasks have come: for `gridcore.work_queue.dispatch`.
+"""The progress of instances (running copies of tasks): for `gridcore.work_queue.dispatch`.
 
-An instance that takes up a checkpoint reads it first, for `restore` ns.  Then it computes, and after each
-`interval` ns of computing it writes a checkpoint, for `checkpoint` ns; none when it is through with its task.  A
-checkpoint counts when it has been written.
+An instance that continues from a checkpoint reads it first, for `restore` ns.  Then it computes, and after each
+`interval` ns of computing it writes a checkpoint, for `checkpoint` ns; it writes none when its task is done.  A
+checkpoint counts from the instant at which it has been written.
 
-Where other load takes its share of a machine, the machine has a series of factors, one a period, over and over.
+With background load a machine has a series of speed factors, one for each period, which repeats.
 """
 
 from libc.math cimport llrint
@@ -15,15 +15,15 @@ cdef extern from *:
     #define GRIDCORE_LONGEST 9200000000000000000LL
     """
     const long long NEVER "GRIDCORE_NEVER"        # as gridcore.NEVER
-    const long long LONGEST "GRIDCORE_LONGEST"    # ns; what is longer is not computed with
+    const long long LONGEST "GRIDCORE_LONGEST"    # ns; the longest duration that is computed with
 
 
 cdef struct Pace:
     long long period                    # ns; 0: machines have their whole speed all the time
     Py_ssize_t steps
-    const double* factor                # a row of steps for each series
-    const int* series                   # by machine
-    const int* first                    # by machine, the step at time 0
+    const double* factor                # a row of `steps` factors for each series
+    const int* series                   # by machine, its series
+    const int* first                    # by machine, its step at time 0
 
 
 cdef struct Rules:
@@ -32,8 +32,8 @@ cdef struct Rules:
 
 
 cdef struct Instance:
-    long long start, end                # ns; it ends if nothing happens to it
-    long long marks                     # checkpoints until its end
+    long long start, end                # ns; end: when it completes the task if nothing interrupts it
+    long long marks                     # number of checkpoints that it writes until its end
     double begin                        # Mflop of the task that were done before it
     double speed                        # Mflop/s
     Py_ssize_t machine
@@ -42,7 +42,7 @@ cdef struct Instance:
 # -- computing ----------------------------------------------------------------------------------------------
 
 cdef inline double pace_done(const Pace* p, Py_ssize_t u, long long start, long long end) noexcept nogil:
-    """ns at whole speed that machine u does from `start` to `end` ns."""
+    """Return the work of machine u from `start` to `end` ns, in ns at whole speed."""
     cdef long long k, edge
     cdef double done = 0.0
     if p.period == 0:
@@ -58,9 +58,9 @@ cdef inline double pace_done(const Pace* p, Py_ssize_t u, long long start, long 
 
 cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, double work,
                                long long limit) noexcept nogil:
-    """When machine u, which has a series, has done `work` ns at whole speed, from `start` ns on.
+    """Return when machine u, which has a series, has done `work` (ns at whole speed), from `start` ns on.
 
-    At least 1 ns later, and NEVER if that is after `limit` ns.
+    The result is at least 1 ns after `start`; it is NEVER if it would be after `limit` ns.
     """
     cdef long long k, edge
     cdef double factor, room
@@ -69,7 +69,7 @@ cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, dou
         edge = min((k + 1) * p.period, limit)
         factor = p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps]
         room = factor * <double> (edge - start)
-        if work <= room + 0.5 * factor:         # but for rounding
+        if work <= room + 0.5 * factor:         # half a ns more, for rounding
             return min(start + max(<long long> 1, llrint(work / factor)), limit)
         work -= room
         start = edge
@@ -80,7 +80,7 @@ cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, dou
 # -- an instance --------------------------------------------------------------------------------------------
 
 cdef inline long long lasts(const Rules* rules, double begin, double size, double speed) noexcept nogil:
-    """ns that the rest of a task takes at whole speed, with reading and writing checkpoints; NEVER if too long."""
+    """Return the ns that the rest of a task takes at whole speed, with its checkpoints; NEVER if that is too long."""
     cdef double work = (size - begin) / speed * 1e9, total
     cdef long long computing, marks = 0
     if not work < <double> LONGEST:
@@ -96,7 +96,7 @@ cdef inline long long lasts(const Rules* rules, double begin, double size, doubl
 
 cdef inline bint instance_begin(Instance* it, const Rules* rules, Py_ssize_t u, double speed, double begin,
                                 double size, long long now) noexcept nogil:
-    """Machine u begins the rest of a task; False if that would end after the last instant."""
+    """Begin the rest of a task on machine u; False if it would end after the last instant."""
     cdef long long length, window, latest
     cdef double work
     it.machine, it.speed, it.begin, it.start = u, speed, begin, now
@@ -111,7 +111,7 @@ cdef inline bint instance_begin(Instance* it, const Rules* rules, Py_ssize_t u, 
             it.marks = (length - 1) // (rules.interval + rules.checkpoint)
         return True
     work = (size - begin) / speed * 1e9
-    # what is added must fit: no sum is after LONGEST
+    # sums must not overflow: none may exceed LONGEST
     if not work < <double> LONGEST or now > LONGEST - (rules.restore if begin > 0.0 else 0):
         return False
     window = _computing_from(it, rules)
@@ -136,7 +136,7 @@ cdef inline long long _computing_from(const Instance* it, const Rules* rules) no
 
 
 cdef inline long long instance_marks(const Instance* it, const Rules* rules, long long now) noexcept nogil:
-    """How many checkpoints it has written by `now` ns."""
+    """Return how many checkpoints the instance has written by `now` ns."""
     cdef long long since = now - _computing_from(it, rules)
     if rules.interval == 0 or since <= 0:
         return 0
@@ -144,12 +144,12 @@ cdef inline long long instance_marks(const Instance* it, const Rules* rules, lon
 
 
 cdef inline long long instance_mark_at(const Instance* it, const Rules* rules, long long number) noexcept nogil:
-    """When it has written its checkpoint of this number (from 1), ns."""
+    """Return when the instance has written checkpoint `number` (from 1), ns."""
     return _computing_from(it, rules) + number * (rules.interval + rules.checkpoint)
 
 
 cdef inline double instance_saved(const Instance* it, const Rules* rules, long long now) noexcept nogil:
-    """Mflop of the task in its newest checkpoint at `now` ns: what it began with, if it has written none."""
+    """Return the Mflop of the task in the newest checkpoint at `now` ns; without one, what it began with."""
     cdef long long marks = instance_marks(it, rules, now), k, window
     cdef double done = 0.0
     if marks == 0:
@@ -164,21 +164,22 @@ cdef inline double instance_saved(const Instance* it, const Rules* rules, long l
     return it.begin + done / 1e9 * it.speed
 
 
-cdef struct Spent:                      # Mflop: nominal speed times the time it ran
+cdef struct Spent:                      # Mflop: nominal speed times the time of each kind
     double computed, fresh, overhead, slowed
 
 
 cdef inline Spent instance_spent(const Instance* it, const Rules* rules, long long now) noexcept nogil:
-    """What it has made of its machine's cycles until `now` ns.
+    """Return how the instance has spent the cycles of its machine until `now` ns.
 
-    computed : for its task; fresh : of that, since its newest checkpoint; overhead : reading and writing checkpoints; slowed : what other load had.
+    computed : for its task.  fresh : the part of computed since its newest checkpoint.  overhead : reading and
+        writing checkpoints.  slowed : taken by background load.
     """
     cdef long long ran = now - it.start, marks = instance_marks(it, rules, now), k, window, computing, reading
     cdef double done
     cdef Spent spent
     reading = min(ran, rules.restore if it.begin > 0.0 else 0)
     window = it.start + reading + marks * (rules.interval + rules.checkpoint)
-    # in hand: computing, then a checkpoint that is not complete, unless it is the end of the task
+    # since the newest checkpoint: computing, then, except at the end of the task, an incomplete checkpoint
     computing = now - window
     if marks < it.marks:
         computing = min(computing, rules.interval)

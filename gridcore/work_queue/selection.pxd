@@ -12,16 +12,16 @@ from gridcore.work_queue.work cimport (
 
 
 cdef enum:
-    AHEAD = 8                           # of the sequence that is read ahead
+    AHEAD = 8                           # tasks of the sequence are prefetched this far ahead
 
 
 cdef inline Py_ssize_t next_bag(const Work* w) noexcept nogil:
-    """The first bag with a task that may be started; -1 if there is none."""
+    """Return the first bag with a task that may be started; -1 if there is none."""
     return tournament_first(&w.ready, 0)
 
 
 cdef inline double draw(Work* w) noexcept nogil:
-    """Uniform in [0, 1): splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    """Draw a number, uniform in [0, 1): splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     cdef unsigned long long x
     w.chance += <unsigned long long> 0x9E3779B97F4A7C15
     x = w.chance
@@ -32,7 +32,7 @@ cdef inline double draw(Work* w) noexcept nogil:
 
 
 cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
-    """The next task of a bag that has one; -1 without memory."""
+    """Return the next task of a bag that has one; -1 without memory."""
     cdef Bag* b = &w.bag[number]
     cdef Agenda* group
     cdef Py_ssize_t k
@@ -45,7 +45,7 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
             prefetch(&w.task[w.sequence[b.first + b.at + AHEAD]])
         return w.sequence[b.first + b.at]
     if w.ranking[number] == NULL:
-        # the first time that somebody may get a further instance
+        # the first time that a task of this bag may get a further instance
         if not work_make_ranking(w, number):
             return -1
         for k in range(b.first, b.first + b.tasks):
@@ -61,7 +61,7 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
 
 
 cdef inline long long enough(const Work* w, double begin, double size, double speed) noexcept nogil:
-    """Until when a machine must be up to complete a task; as printed, a moment longer."""
+    """Return until when a machine must be up to complete a task (ns); as `printed`, 1 ns longer."""
     cdef long long need = lasts(&w.rules, begin, size, speed)
     if need > NEVER - 2 - w.now:
         return NEVER
@@ -69,9 +69,9 @@ cdef inline long long enough(const Work* w, double begin, double size, double sp
 
 
 cdef inline Py_ssize_t sufficing(Work* w, Py_ssize_t k) noexcept nogil:
-    """The first rank that is free and predicted to be up until task k is done; -1 if there is none.
+    """Return the first rank that is free and predicted to be up until task k is done; -1 if there is none.
 
-    Ranks are by speed, so that what suffices at one is needed at all after it.
+    Ranks are ordered by speed, so the up time that is needed at one rank is also needed at all later ones.
     """
     cdef double begin = work_newest(w, k), size = w.task[k].size, speed = -1.0
     cdef Py_ssize_t r = 0, found
@@ -95,7 +95,7 @@ cdef inline Py_ssize_t sufficing(Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline Py_ssize_t pick_machine(Work* w, Py_ssize_t k) noexcept nogil:
-    """The machine for task k; -1 if there is none."""
+    """Return the machine for task k; -1 if there is none."""
     cdef long long best = tournament_best(&w.idle), zero
     cdef Py_ssize_t r = -1, u
     if best == OUT:
@@ -108,7 +108,7 @@ cdef inline Py_ssize_t pick_machine(Work* w, Py_ssize_t k) noexcept nogil:
         r = tournament_first(&w.idle, 0)
     if not w.printed or w.choice == FIRST:
         return w.by_rank[r]
-    # machine 0 stands, free or not, unless another is better
+    # as printed: machine 0 is chosen, free or not, unless another one is better
     u = w.by_rank[r] if r >= 0 else 0
     if w.choice == AVAIL:
         zero = outlook_until(&w.outlook, 0, w.now) if w.machine[0].up else w.now

@@ -1,6 +1,7 @@
-"""Which of many places has enough: a tournament of numbers, eight to a match, for `gridcore.work_queue.dispatch`.
+"""A tournament that finds the first place with a large enough number: for `gridcore.work_queue.dispatch`.
 
-Each node has the greatest number of the eight below it, which share a cache line.  A place that is out has -1.
+Each node of the tree has the greatest number of the eight below it, which share a cache line.  A place that does not
+take part has -1 (`OUT`).
 """
 
 from libc.stdlib cimport free
@@ -13,13 +14,13 @@ cdef enum:
 
 
 cdef struct Tournament:
-    long long* round[ROUNDS]            # the places, the winners of each eight of them, ... the winner of all
+    long long* round[ROUNDS]            # the places, the winner of each eight places, ..., the winner of all
     Py_ssize_t places
     int last
 
 
 cdef inline int tournament_make(Tournament* t, Py_ssize_t places) except -1:
-    """All are out."""
+    """Make a tournament of places that are all out."""
     cdef Py_ssize_t n = places, k
     t.places, t.last = places, 0
     while True:
@@ -62,12 +63,12 @@ cdef inline void tournament_set(Tournament* t, Py_ssize_t place, long long value
 
 
 cdef inline long long tournament_best(const Tournament* t) noexcept nogil:
-    """The greatest number, OUT if all are."""
+    """Return the greatest number, OUT if all places are out."""
     return t.round[t.last][0]
 
 
 cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k, long long least) noexcept nogil:
-    """The first place below node k of round r with at least `least`, which some place there has."""
+    """Return the first place below node k of round r with at least `least`; there must be one."""
     while r > 0:
         k <<= 3
         r -= 1
@@ -77,12 +78,12 @@ cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k
 
 
 cdef inline Py_ssize_t tournament_from(const Tournament* t, Py_ssize_t place, long long least) noexcept nogil:
-    """The first place from `place` on with at least `least` (> OUT), -1 if there is none."""
+    """Return the first place from `place` on with at least `least` (> OUT), -1 if there is none."""
     cdef int r = 0
     cdef Py_ssize_t k = place
     if place >= t.places:
         return -1
-    # to the right, and up where an eight has been looked at, until somebody has enough; then down
+    # go right, and up after the last node of an eight, until a node has enough; then go down
     while t.round[r][k] < least:
         while r < t.last and (k & 7) == 7:
             k >>= 3
@@ -94,7 +95,7 @@ cdef inline Py_ssize_t tournament_from(const Tournament* t, Py_ssize_t place, lo
 
 
 cdef inline Py_ssize_t tournament_first(const Tournament* t, long long least) noexcept nogil:
-    """The first place with at least `least` (> OUT), -1 if there is none."""
+    """Return the first place with at least `least` (> OUT), -1 if there is none."""
     if t.round[t.last][0] < least:
         return -1
     return _tournament_down(t, t.last, 0, least)

@@ -1,4 +1,4 @@
-"""Tasks, their instances and machines, and what becomes of them: for `gridcore.work_queue.dispatch`."""
+"""Tasks, their instances (running copies) and machines, and their changes: for `gridcore.work_queue.dispatch`."""
 
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
@@ -14,41 +14,41 @@ cdef enum:                              # orders of tasks, choices of machines
     RANDOM, SMALL, GREAT, ASK_TASK
     FIRST = 0, CPU, AVAIL, ALL, ASK_MACHINE
 
-cdef enum:                              # what has come of it
+cdef enum:                              # results of functions
     FINE, NO_MEMORY, TOO_LATE
 
-cdef enum:                              # of a task
+cdef enum:                              # flags in the state of a task
     BEGUN = 1, COMPLETED = 2, RESUBMITTED = 4
 
 
 cdef struct Task:
     double size                         # Mflop
-    double saved                        # of it, in the newest checkpoint on the server that has been looked at
+    double saved                        # Mflop of it in the newest checkpoint on the server that has been read
     double spent                        # Mflop computed by instances that have ended without completing it
-    int head                            # machine of one of its instances, -1
-    int after                           # the task that failed next
-    int running, state
+    int head                            # the first machine in the list of those that run it, -1
+    int after                           # the next task in the list of those without an instance, -1
+    int running, state                  # number of instances; flags
     int bag, unused
 
 
-cdef struct Machine:                    # two cache lines, the first with all that its instance is about
+cdef struct Machine:                    # two cache lines; the first has all about the instance that runs
     Instance run
-    int task                            # that it runs, -1
-    int previous, next                  # other machines that run it, -1
+    int task                            # the task that it runs, -1
+    int previous, next                  # neighbours in the list of machines that run this task, -1
     int up
     long long busy, done, interrupted, ended
-    double local_saved                  # of the last task that failed on it
+    double local_saved                  # Mflop in the checkpoint of the last task that it lost
     int local_task
-    int met                             # the bag of its last task
+    int met                             # the bag of its last task, -1
     double unused[2]
 
 
 cdef struct Bag:
-    long long first, tasks              # its tasks
-    long long left                      # not completed
-    long long open                      # not completed, and with fewer instances than there may be
-    long long unstarted, at             # tasks never started, and where in the sequence they begin
-    long long failed, last_failed       # without an instance, oldest first; -1
+    long long first, tasks              # the first of its tasks, and their number
+    long long left                      # number of tasks that are not completed
+    long long open                      # number of these that have fewer instances than allowed
+    long long unstarted, at             # number of tasks never started, and where in the sequence they begin
+    long long failed, last_failed       # list of tasks that lost all instances, oldest first; -1
     long long first_start, finish, nodes, resubmitted, replicas, killed, undisturbed
     double redundant, lost, overhead, slowed
 
@@ -61,9 +61,9 @@ cdef struct Row:                        # an instance that is over
 
 cdef struct Work:
     Py_ssize_t machines, bags, tasks
-    Py_ssize_t up                       # how many machines are
-    long long now, left                 # ns; tasks not completed
-    long long looked                    # places looked at when machines were chosen by ALL
+    Py_ssize_t up                       # number of machines that are up
+    long long now, left                 # ns; number of tasks that are not completed
+    long long looked                    # machines that were examined for choices by ALL
     int order, choice, most
     bint local, printed, log
     unsigned long long chance
@@ -71,18 +71,18 @@ cdef struct Work:
     Outlook outlook
     Task* task
     Machine* machine
-    void* machine_block                 # memory of the machines, and of who is due
+    void* machine_block                 # the allocated memory of `machine`, and of the items of `due`
     void* due_block
     Bag* bag
-    Agenda** ranking                    # by bag, then by number of instances, 1 first; NULL until it is needed
-    unsigned long long** seen           # by bag, machines that began a task of it
-    int* sequence                       # by bag, of tasks not yet started
-    int* place                          # of tasks in rankings
-    const long long* by_rank            # machines
-    const long long* rank               # of machines
-    Agenda due                          # machines, by what their instances do next
-    Tournament idle                     # by rank: until when it is predicted to be up
-    Tournament ready                    # bags with a task that may be started
+    Agenda** ranking                    # by bag, then by number of instances, from 1 on; NULL until it is needed
+    unsigned long long** seen           # by bag: bits of the machines that began a task of it
+    int* sequence                       # bag after bag: its tasks in the order of their first start
+    int* place                          # by task: its position in a ranking
+    const long long* by_rank            # machines in order of rank
+    const long long* rank               # by machine
+    Agenda due                          # machines, by the next event of their instances
+    Tournament idle                     # by rank: until when a free machine is predicted to be up
+    Tournament ready                    # by bag: 0 if it has a task that may be started
     Row* row
     Py_ssize_t n_rows, row_room
 
@@ -90,7 +90,7 @@ cdef struct Work:
 # -- tasks that may have a further instance -----------------------------------------------------------------
 
 cdef inline double work_newest(const Work* w, Py_ssize_t k) noexcept nogil:
-    """Mflop of task k in its newest checkpoint on the server."""
+    """Return the Mflop of task k in its newest checkpoint on the server; 0 with local checkpoints."""
     cdef double saved = w.task[k].saved
     cdef Py_ssize_t v = w.task[k].head
     if w.local:
@@ -102,7 +102,7 @@ cdef inline double work_newest(const Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline long long work_residual(const Work* w, Py_ssize_t k) noexcept nogil:
-    """A number in the order in which tasks are taken, which are told apart to the last bit of their residuals."""
+    """Return a sort key for the order in which tasks are taken: exact to the last bit of their residuals."""
     cdef double residual = max(0.0, w.task[k].size - w.task[k].saved)
     cdef long long bits
     memcpy(&bits, &residual, sizeof(double))
@@ -110,12 +110,12 @@ cdef inline long long work_residual(const Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline Agenda* work_ranking(Work* w, Py_ssize_t k) noexcept nogil:
-    """Where task k is, if it may have a further instance."""
+    """Return the ranking that task k is in if it may have a further instance."""
     return &w.ranking[w.task[k].bag][w.task[k].running - 1]
 
 
 cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept nogil:
-    """Machine u is due when its instance ends, or when it has written its next checkpoint."""
+    """Make machine u due when its instance ends or, with `checkpoints`, when it has written its next one."""
     cdef const Instance* run = &w.machine[u].run
     cdef long long at = run.end, number
     if checkpoints:
@@ -126,7 +126,7 @@ cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept no
 
 
 cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcept nogil:
-    """Room for a further task of bag b with so many instances, if these are ranked; False without memory."""
+    """Make room for one more task of bag b with `running` instances, if these are ranked; False without memory."""
     cdef Agenda* group
     if w.ranking[b] == NULL or running == 0 or running >= w.most:
         return True
@@ -135,7 +135,7 @@ cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcep
 
 
 cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
-    """Task k may get a further instance, if so; False without memory."""
+    """Put task k into its ranking if it may get a further instance; False without memory."""
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t v = t.head
     cdef Agenda* group
@@ -165,7 +165,7 @@ cdef inline void work_unrank(Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline bint work_make_ranking(Work* w, Py_ssize_t b) noexcept nogil:
-    """From now on tasks of bag b are ranked; False without memory."""
+    """Make empty rankings for bag b, whose tasks are ranked from now on; False without memory."""
     cdef int group
     w.ranking[b] = <Agenda*> calloc(w.most, sizeof(Agenda))
     if w.ranking[b] == NULL:
@@ -185,7 +185,7 @@ cdef inline void work_forget_ranking(Work* w, Py_ssize_t b) noexcept nogil:
 
 
 cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
-    """The same while tasks are in it."""
+    """Free the rankings of bag b while tasks may be in them."""
     cdef Py_ssize_t k
     for k in range(w.bag[b].first, w.bag[b].first + w.bag[b].tasks):
         w.place[k] = ABSENT
@@ -193,21 +193,21 @@ cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
 
 
 cdef inline void work_open(Work* w, Py_ssize_t b) noexcept nogil:
-    """A further task of the bag may be started."""
+    """Count one more task of the bag that may be started."""
     w.bag[b].open += 1
     if w.bag[b].open == 1:
         tournament_set(&w.ready, b, 0)
 
 
 cdef inline void work_close(Work* w, Py_ssize_t b) noexcept nogil:
-    """A task of the bag may not be started any more."""
+    """Count one task less of the bag that may be started."""
     w.bag[b].open -= 1
     if w.bag[b].open == 0:
         tournament_set(&w.ready, b, OUT)
 
 
 cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
-    """Task k is without an instance now."""
+    """Append task k to the list of tasks that have lost all their instances."""
     cdef Bag* b = &w.bag[w.task[k].bag]
     w.task[k].after = -1
     if b.failed < 0:
@@ -220,7 +220,7 @@ cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
 # -- instances ----------------------------------------------------------------------------------------------
 
 cdef inline void work_set_idle(Work* w, Py_ssize_t u) noexcept nogil:
-    """Machine u, which runs nothing, may get a task if it is up."""
+    """Make machine u, which runs nothing, free for a task if it is up."""
     if w.machine[u].up:
         tournament_set(&w.idle, w.rank[u], outlook_until(&w.outlook, u, w.now))
 
@@ -230,7 +230,7 @@ cdef inline bint work_is_idle(const Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
-    """Room to note all instances that run, and a further one; False without memory."""
+    """Make room in the log for all instances that run and one more; False without memory."""
     cdef Row* wider
     cdef Py_ssize_t need = w.n_rows + w.due.n + 1, room
     if w.log and need > w.row_room:
@@ -243,14 +243,14 @@ cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
 
 
 cdef inline bint work_room_to_meet(Work* w, Py_ssize_t b) noexcept nogil:
-    """Room for who has worked for bag b; False without memory."""
+    """Make room to record the machines that have worked for bag b; False without memory."""
     if w.seen[b] == NULL:
         w.seen[b] = <unsigned long long*> calloc((w.machines + 63) >> 6, sizeof(unsigned long long))
     return w.seen[b] != NULL
 
 
 cdef inline void work_meet(Work* w, Py_ssize_t b, Py_ssize_t u) noexcept nogil:
-    """Count machine u for bag b, once."""
+    """Count machine u as one that has worked for bag b; each machine counts once."""
     cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
     if w.machine[u].met == b:
         return
@@ -264,7 +264,7 @@ cdef inline void work_clear(Machine* m) noexcept nogil:
 
 
 cdef inline void work_link(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
-    """An instance of task k is on machine u."""
+    """Add machine u to the list of machines that run task k."""
     cdef Machine* m = &w.machine[u]
     cdef Task* t = &w.task[k]
     m.task, m.previous, m.next = <int> k, -1, t.head
@@ -275,7 +275,7 @@ cdef inline void work_link(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
-    """Task k begins on machine u, which is free."""
+    """Start task k on machine u, which is free; return FINE, NO_MEMORY or TOO_LATE."""
     cdef Machine* m = &w.machine[u]
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t number = t.bag
@@ -285,7 +285,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
         begin = m.local_saved if m.local_task == k else 0.0
     else:
         begin = work_newest(w, k)
-    # all that may want memory comes before anything is changed
+    # everything that may need memory comes before anything is changed
     if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_to_meet(w, number):
         return NO_MEMORY
     if not instance_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
@@ -311,7 +311,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nogil:
-    """The instance on machine u is over; what it made of the cycles."""
+    """End the instance on machine u; return how it spent the cycles."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
@@ -331,7 +331,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
     t.running -= 1
     work_clear(m)
     if w.log:
-        row = &w.row[w.n_rows]          # there is room: it was made at the start
+        row = &w.row[w.n_rows]          # there is room: `work_start` has made it
         w.n_rows += 1
         row.machine, row.task, row.start, row.end = <int> u, <int> k, m.run.start, w.now
         row.completed, row.begin, row.unused = completed, m.run.begin, 0
@@ -339,7 +339,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
 
 
 cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
-    """The instance on machine u has completed its task, and ends the others."""
+    """Complete the task on machine u, and end its other instances."""
     cdef Py_ssize_t k = w.machine[u].task, v
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t number = t.bag
@@ -356,7 +356,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
             b.killed += 1
             w.machine[v].ended += 1
         work_set_idle(w, v)
-    b.redundant += max(0.0, t.spent - w.machine[u].run.begin)       # but for rounding
+    b.redundant += max(0.0, t.spent - w.machine[u].run.begin)       # only rounding can make it negative
     t.state |= COMPLETED
     b.undisturbed += t.state & RESUBMITTED == 0
     b.left -= 1
@@ -368,7 +368,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
-    """The instance on machine u has written a checkpoint that somebody looks at."""
+    """Record that the instance on machine u has written a checkpoint that counts for the ranking of its task."""
     cdef Py_ssize_t k = w.machine[u].task
     w.task[k].saved = max(w.task[k].saved, instance_saved(&w.machine[u].run, &w.rules, w.now))
     if w.place[k] != ABSENT:
@@ -377,7 +377,7 @@ cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
-    """The instance on machine u is lost; there is room for its task where it comes then."""
+    """End the instance on machine u, which fails; there must be room in the ranking that its task goes to."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
@@ -405,7 +405,7 @@ cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) noexcept nogil:
-    """Machine u comes back, until when it is predicted to be up, or fails; False without memory."""
+    """Let machine u recover, predicted to be up until `until` ns, or fail; False without memory."""
     cdef Machine* m = &w.machine[u]
     if up and not m.up:
         m.up = True
