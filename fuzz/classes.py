@@ -500,3 +500,17 @@ TREE = Part(
     },
     ("leaves", "nodes", "first_leaf", "below_window", "above_window", "payloads_in_use"),
 )
+STREAM = Part(
+    "RandomStream",
+    {"seed": whole(0, 255), "node": whole(0, 255)},
+    {
+        "random": {"size": maybe(whole(0, 5))},
+        "uniform": {"low": real(FINITE), "high": real(FINITE), "size": maybe(whole(0, 5))},
+        "exponential": {"scale": real(NOT_NEGATIVE), "size": maybe(whole(0, 5))},
+        "normal": {"loc": real(FINITE), "scale": real(NOT_NEGATIVE), "size": maybe(whole(0, 5))},
+        "integers": {"low": whole(-99, 99), "high": maybe(whole(-99, 255)), "size": maybe(whole(0, 5))},
+        "permutation": {"x": whole(0, 9)},
+        "choice": {"a": whole(0, 9), "size": maybe(whole(0, 9)), "replace": flag},
+    },
+    ("drawn",),
+)

@@ -200,3 +200,94 @@ JOBFLOW = Part(
     # shared with a policy, all through its life
     frozenset(f"{of}{name}" for of in ("", "bind.") for name in ("jobs", "nodes", "counts")),
 )
+
+
+class _Node:
+    """A node that draws what it does."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+    def _act(self, view: Any) -> None:
+        draw = view.random.integers(5)
+        if draw < 2:
+            view.send(view.random.integers(self.nodes), "note", left=draw, value=view.work)
+        elif draw == 2:
+            view.timer(view.random.uniform(0.0, 2.0), "tick")
+        elif draw == 3:
+            view.cancel("tick")
+
+    def on_start(self, view: Any) -> None:
+        self._act(view)
+
+    on_idle = on_start
+
+    def on_timer(self, view: Any, _: str) -> None:
+        self._act(view)
+
+    def on_release(self, view: Any, application: int, tasks: int) -> None:
+        here = view.random.integers(tasks + 1)
+        if here:
+            view.enqueue(application, here)
+        if here < tasks:
+            view.send(view.random.integers(self.nodes), "share", application=application, tasks=tasks - here)
+
+    on_lost = on_release
+
+    def on_message(self, view: Any, message: Any) -> None:
+        if message.kind == "share":
+            view.enqueue(message.application, message.tasks)
+        elif message.left:
+            view.send(message.sender, "note", left=message.left - 1, value=message.value)
+
+
+def _before_nodes(c: Context, module: str) -> None:
+    from gridcore import TaskQueues
+    from gridcore.network import links
+
+    nodes = c.size("nodes", 1, 6)
+    applications = c.size("applications", 0, 4)
+    c.of["queues"] = TaskQueues(POSITIVE[c.s.bytes(nodes) % 216], order=c.s.pick(("edf", "fifo")))
+    size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
+    c.of["queues"].add_applications(np.zeros(applications), size, task_size)
+    _links_of(c, links, [32, 32], [False, False], [False, True], nodes)
+
+
+NODES = Part(
+    "NodeCore",
+    {
+        "links": lambda c: c.of["links"],
+        "queues": lambda c: c.of["queues"],
+        "programs": lambda c: [_Node(c.sizes["nodes"]) for _ in range(c.sizes["nodes"])],
+        "kinds": lambda c: [
+            ("note", 0, 100, {"left": int, "value": float}, False, "on_message"),
+            ("share", 1, 500, {"application": int, "tasks": int}, True, "on_message"),
+        ],
+        "timers": one_of(("tick",)),
+        "handlers": one_of(("on_start", "on_idle", "on_timer"), ()),
+        "neighbours": _neighbours,
+        "up": lambda c: c.s.bytes(c.sizes["nodes"]) % 8 > 0,
+        "release": lambda c: np.cumsum(c.s.bytes(c.sizes["applications"]).astype(np.int64)) * 10**7,
+        "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["nodes"],
+        "tasks": lambda c: 1 + c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
+        "application": one_of(int),
+        "seed": whole(0, 255),
+        **{name: (lambda c: lambda *_: None) for name in ("lost", "noted", "decided")},
+        "checked": lambda c: lambda kind, value, *_: kind(value),
+        "error": one_of(ValueError),
+    },
+    {
+        "advance": {"limit": later(10**11)},
+        "flush": {},
+        "begin": {"machines": ascending("nodes", "k")},
+        "resubmit": {
+            "applications": ascending("applications", "k"),
+            "tasks": lambda c: np.ones(len(np.unique(c.s.bytes(c.sizes.get("k", 0)))), np.int64),
+            "now": now,
+        },
+        "work_of": {"machine": place("nodes")},
+        "waiting_at": {"machine": place("nodes")},
+    },
+    ("nodes", "now", "events", "finished", "exhausted"),
+    _before_nodes,
+)

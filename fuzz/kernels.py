@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from arrays import Source, copied, damaged, same, spoiled
-from classes import BACKFILL, LINKS, PULL, QUEUES, SLOTS, TREE, VIEWS, WORK, bind_earliest
-from flows import FLOW, JOBFLOW, WALK, flow_records
+from classes import BACKFILL, LINKS, PULL, QUEUES, SLOTS, STREAM, TREE, VIEWS, WORK, bind_earliest
+from flows import FLOW, JOBFLOW, NODES, WALK, flow_records
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
 
@@ -45,11 +45,13 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "queues.task_queues": (QUEUES,),
     "fair_tree.summary_tree": (TREE,),
     "random_walk.walk": (WALK,),
+    "nodes.message_core": (NODES,),
+    "nodes.random_stream": (STREAM,),
     "fair_tree.protocol": (FLOW,),
     "dgs.protocol": (JOBFLOW,),
 }
 #: They have no reference implementation of their own.
-ALONE = ("fair_tree.protocol", "dgs.protocol")
+ALONE = ("fair_tree.protocol", "dgs.protocol", "nodes.message_core")
 
 #: Numbers of tasks that are done one by one, some with an entry of a log: 4e9 of them that take no time
 #: are no mistake, and take what they take.  So there are no more.

@@ -67,8 +67,7 @@ class Engine:
         if cohort_limit is not None and cohort_limit < 1:
             raise ValueError(f"cohort_limit must be at least 1, got {cohort_limit}")
         self.now = 0
-        #: Rows handled so far.
-        self.events = 0
+        self._own = 0
         # Rows beyond the first of each handler call; most calls have one row and do not touch this counter.
         self._together = 0
         self._limit = cohort_limit
@@ -87,6 +86,11 @@ class Engine:
         self._sources: list[Source] = []
 
     @property
+    def events(self) -> int:
+        """The number of rows handled so far, and of the ``events`` that sources have handled themselves."""
+        return self._own + sum(getattr(source, "events", 0) for source in self._sources)
+
+    @property
     def calls(self) -> int:
         """How many handler calls there have been; a call handles one or more `events`."""
         return self.events - self._together
@@ -94,9 +98,13 @@ class Engine:
     def exhausted(self) -> bool:
         """Whether nothing is left to do.
 
-        Sources run ahead to find out, so this may only be called at the end of a run.
+        Sources that do not define ``exhausted`` themselves run ahead to find out, so this may only be called
+        at the end of a run.
         """
-        return not len(self._queue) and all(source.advance(NEVER) == NEVER for source in self._sources)
+        return not len(self._queue) and all(
+            source.exhausted() if hasattr(source, "exhausted") else source.advance(NEVER) == NEVER
+            for source in self._sources
+        )
 
     @property
     def whole_cohorts(self) -> bool:
@@ -212,7 +220,7 @@ class Engine:
         return {
             "kinds": dict(self._rank),
             "now": self.now,
-            "events": self.events,
+            "events": self._own,
             "together": self._together,
             "sequence": self._sequence,
             "wave": self._wave,
@@ -242,7 +250,7 @@ class Engine:
         for rank, (period, _) in state["periods"].items():
             if rank not in known or not 0 < period < NEVER:
                 raise ValueError(f"state['periods'] must be positive, of kinds of the run, got {period}")
-        self.now, self.events, self._together = state["now"], state["events"], state["together"]
+        self.now, self._own, self._together = state["now"], state["events"], state["together"]
         self._sequence, self._wave, self._periods = state["sequence"], state["wave"], state["periods"]
         self._queue = queue = Calendar()
         items, done = state["items"].tolist(), 0
@@ -294,7 +302,7 @@ class Engine:
             if rank >= _TIMER_AT:
                 if len(cohort) == 1:
                     # A fast path without a further call, for the most frequent kind of event.
-                    self.events += 1
+                    self._own += 1
                     handlers[rank](cohort)
                 else:
                     self._call(cohort, handlers[rank])
@@ -345,7 +353,7 @@ class Engine:
         limit = self._limit or count
         for i in range(0, count, limit):
             piece = cohort if limit >= count else cohort[i : i + limit]
-            self.events += len(piece)
+            self._own += len(piece)
             self._together += len(piece) - 1
             handler(piece)
 

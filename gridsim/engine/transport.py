@@ -19,7 +19,7 @@ from gridsim.support.arrays import Rows
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, put
 
-Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
+Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The longest time that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
 #: The most machine seconds for which the use of interfaces is recorded (4 GiB).
@@ -39,7 +39,7 @@ class _Kind:
     number: int
     dtype: np.dtype[Any]
     nbytes: int
-    handler: Callable[[Rows], None]
+    handler: Any  # of rows; None where another source handles them
     priority: int
     deferred: bool
     keep: bool
@@ -75,35 +75,53 @@ class Transport:
         self._observer: Observer | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Call `observer` for all that `send` sends: (kind, rows, machines of the senders, opaque fields)."""
+        """Call `observer` for all that is sent: (ns, kind, rows, machines of the senders, opaque fields)."""
         self._observer = observer
+
+    @property
+    def observed(self) -> bool:
+        """Whether there is an observer, which `tell` must be called for."""
+        return self._observer is not None
+
+    def tell(self, now: int, number: int, records: NDArray[np.uint8]) -> None:
+        """Tell the observer of records of kind `number` that a kernel sends at `now` ns."""
+        kind = self._kinds[number]
+        self._show(now, kind, records.view(kind.dtype).reshape(-1))
+
+    def _show(self, now: int, kind: _Kind, rows: Rows) -> None:
+        assert self._observer is not None
+        self._observer(now, kind.name, rows, self._machine_of[rows["sender"]], kind.opaque)
 
     def kind(
         self,
         name: str,
         dtype: np.dtype[Any],
         nbytes: int,
-        handler: Callable[[Rows], None],
+        handler: Callable[[Rows], None] | None,
         *,
         priority: int,
         deferred: bool = False,
+        keep: bool = False,
         lost: Callable[[Rows], None] | None = None,
         opaque: tuple[str, ...] = (),
         about: str = "application",
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
+        The handler is None where another source runs the links (see `open`) and handles this kind.
         `deferred`: no node acts on such a message at once; its rows are handed over by `drain` or earlier.
         `lost` gets the rows that were dropped because a machine had failed, at the instant at which they
-        would have arrived; it must not send anything.  `opaque` names fields that refer to something in
-        memory: their values mean nothing to an observer.  `about` names the field, if there is one, with the
-        number of the application that the message is about, or of a thing whose application `open` is given.
+        would have arrived; it must not send anything.  `keep`: the other source handles such rows.
+        `opaque` names fields that refer to something in memory: their values mean nothing to an observer.
+        `about` names the field, if there is one, with the number of the application that the message is
+        about, or of a thing whose application `open` is given.
         """
-        keep = lost is not None
+        keep = keep or lost is not None
         new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque, about)
         self._kinds.append(new)
         self._by_name[name] = new
-        self._engine.on(name, lambda rows: new.handler(rows), priority=priority, phase=DELIVERY)
+        if handler is not None:
+            self._engine.on(name, lambda rows: new.handler(rows), priority=priority, phase=DELIVERY)
         if lost is not None:
             self._engine.on(f"{name} lost", lost, priority=_LOST + priority, phase=DELIVERY)
 
@@ -112,6 +130,8 @@ class Transport:
         machine_of: NDArray[np.int64] | None = None,
         level_of: NDArray[np.int64] | None = None,
         application_of: NDArray[np.int64] | None = None,
+        *,
+        carried: bool = False,
     ) -> None:
         """Open the transport once all kinds are declared.
 
@@ -119,6 +139,7 @@ class Transport:
         level_of : the level of each node, below 64; messages are also counted by level.
         application_of : the application of each thing that messages are about; None if they name
             applications.
+        carried : whether another source of the engine runs the links; then nothing may be sent by `send`.
         """
         self._application_of = application_of
         if machine_of is not None:
@@ -129,8 +150,9 @@ class Transport:
             kind.number = number
         self._check_lengths()
         self.links = self._connect()
-        self._engine.add_source(self)
-        self._engine.at_wave_end(self._flush)
+        if not carried:
+            self._engine.add_source(self)
+            self._engine.at_wave_end(self._flush)
 
     def _connect(self) -> Links:
         links = Links(
@@ -181,7 +203,7 @@ class Transport:
                 if (sender[1:] < sender[:-1]).any():
                     rows = rows[np.argsort(sender, kind="stable")]
             if self._observer is not None:
-                self._observer(kind.name, rows, self._machine_of[rows["sender"]], kind.opaque)
+                self._show(now, kind, rows)
             records = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
             self.links.send(now, kind.number, records, kind.nbytes)
 

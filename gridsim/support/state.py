@@ -111,7 +111,7 @@ def _plain(value: Any, save: Callable[[Array], int], what: str) -> Any:
     if type(value) is dict:
         places = [(key, each, f"{what}[{key!r}]") for key, each in value.items()]
         return {"dict": [[_plain(key, save, at), _plain(each, save, at)] for key, each, at in places]}
-    if type(value) is SimpleNamespace:
+    if type(value) is SimpleNamespace or getattr(type(value), "plain", False):  # the latter is a message
         return {"SimpleNamespace": _plain(vars(value), save, what)}
     raise SchedulerError(f"{what} cannot be kept in a checkpoint: it is a {type(value).__qualname__}")
 

@@ -123,10 +123,10 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     seen: list[tuple[Any, ...]]
 
     def start(self, run: Run) -> Policy:
-        def look(name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
+        def look(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
-                self.seen.append((run.engine.now, machine, f"sends {name}", repr(values)))
+                self.seen.append((now, machine, f"sends {name}", repr(values)))
 
         run.network.observe(look)
         return self.inner.start(run)

@@ -107,6 +107,7 @@ def streams() -> gs.Scenario:
 RUNS: dict[str, Callable[[], str]] = {
     "FairTree": lambda: gs.simulate(bags(), gs.FairTree(samples=(4, 3, 3), update_on="change")).digest,
     "DgsAsap": lambda: gs.simulate(rigid(), gs.DgsAsap(degree=8, slot=10.0)).digest,
+    "Search": lambda: gs.simulate(bags(), gs.ExpandingRing()).digest,
     "Rjss": lambda: gs.simulate(streams(), gs.Rjss(k=0.3, pick="best", probe_latency="network")).digest,
 }
 
@@ -120,12 +121,14 @@ def objects() -> dict[str, Any]:
     tree = policy(bags(), gs.FairTree(samples=(4, 3, 3)))
     dgs = policy(rigid(), gs.DgsAsap(degree=8, slot=10.0))
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
+    nodes = policy(bags(), gs.ExpandingRing())
     return {
         "BackfillQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
         "TreeFlow": tree.flow, "TreeFlow: tree": tree.tree, "TreeFlow: queues": tree.queues,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
         "JobFlow": dgs.flow, "JobFlow: schedules": dgs.schedules, "JobFlow: views": dgs.neighbourhood.views,
+        "NodeCore": nodes.core,
         "JobWalks": walks.policy.walks, "JobWalks: links": walks.network.links,
     }  # fmt: skip
 
@@ -222,10 +225,11 @@ CALLS: dict[str, Callable[[], Any]] = {
     "TaskQueues": run_queues,
     "SlotSchedules": run_schedules,
     "Views": run_views,
+    "RandomStream": lambda: gridcore.RandomStream(5, 2).normal(size=500),
     **RUNS,
 }
 #: Kernels that only work together, and the run that has them.
 WITHIN = {
     "Links": "FairTree", "SummaryTree": "FairTree", "TreeFlow": "FairTree", "JobFlow": "DgsAsap",
-    "JobWalks": "Rjss",
+    "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search",
 }  # fmt: skip

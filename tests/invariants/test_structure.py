@@ -24,14 +24,14 @@ CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Kernels that have a reference implementation.  The others, protocols, are tested against runs without them.
-REFERRED = [path for path in KERNELS if path.stem != "protocol"]
+REFERRED = [path for path in KERNELS if path.stem not in ("protocol", "message_core")]
 REFERENCE = Path(__file__).parents[1] / "reference"
 #: How a kernel's memory is saved, which reference implementations do not do: an invariant of whole runs.
 MEMORY = {"getstate", "setstate"}
 #: The packages of gridcore: each imports only those before it, and itself.
 CORE_ORDER = (
-    "common", "queues", "network", "fair_tree", "dgs", "work_queue", "random_walk", "rigid_queue",
-    "centralized",
+    "common", "queues", "network", "nodes", "fair_tree", "dgs", "work_queue", "random_walk",
+    "rigid_queue", "centralized",
 )  # fmt: skip
 #: The packages of gridsim: each imports only those before it, and itself.
 ORDER = (

@@ -26,7 +26,7 @@ from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.simulation.simulate import Options, Simulation
 from tests._helpers import thread_work as work_of
 
-NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk")
+NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk", "nodes")
 
 
 def backfill(events: int) -> BackfillQueue:
@@ -112,6 +112,8 @@ def kernels(of: Simulation) -> dict[str, Any]:
     policy: Any = of.policy
     if isinstance(of.scheduler, gs.Fcfs):
         return {"pull": policy.queue}
+    if isinstance(of.scheduler, gs.RandomWalkSearch):
+        return {"nodes": policy.core}
     return {
         "queues": policy.queues,
         "links": of.network.links,
@@ -120,10 +122,13 @@ def kernels(of: Simulation) -> dict[str, Any]:
     }
 
 
+RUNS = (gs.FairTree(samples=(3, 2, 2), run_on=True), gs.Fcfs(mode="pull"), gs.RandomWalkSearch())
+
+
 def states(at_wave: int) -> dict[str, dict[str, Any]]:
     """The states of all kernels after some waves of a run, or after the last one, as copies."""
     found: dict[str, dict[str, Any]] = {}
-    for scheduler in (gs.FairTree(samples=(3, 2, 2), run_on=True), gs.Fcfs(mode="pull")):
+    for scheduler in RUNS:
         run = simulation(scheduler)
         waves = 0
 
@@ -160,7 +165,7 @@ def fresh(name: str) -> Any:
         return {name: (backfill if name == "backfill" else work)(0)}
     if name == "walk":
         return {name: walks(0)[1]}
-    run = simulation(gs.Fcfs(mode="pull") if name == "pull" else gs.FairTree(samples=(3, 2, 2), run_on=True))
+    run = simulation(RUNS[("pull", "nodes").index(name) + 1 if name in ("pull", "nodes") else 0])
     made = kernels(run)
     made["simulation"] = run  # keeps the others alive
     return made
@@ -209,7 +214,7 @@ def test_something_was_under_way() -> None:
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
         ("walk", "ending"), ("walk", "searches"), ("walk", "steps"), ("walk", "looks"),
-        ("walk", "dispatchers"),
+        ("walk", "dispatchers"), ("nodes", "timers"), ("nodes", "known"), ("nodes", "random"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
     for each in seen:
@@ -321,6 +326,14 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: made["walk"].advance(8 * 10**9),
             lambda: made["walk"].getstate(),
             lambda: made["walk"].advance(2**63 - 1),
+        ],
+        "nodes": [
+            lambda: made["nodes"].advance(5 * 10**9),
+            lambda: made["nodes"].restart([1, 2], made["nodes"].programs[1:3], 6 * 10**9),
+            lambda: made["nodes"].begin([1, 2]),
+            lambda: made["nodes"].resubmit([0], [2], 6 * 10**9),
+            lambda: made["nodes"].advance(10**11),
+            lambda: made["nodes"].getstate(),
         ],
     }
     for call in calls[name]:

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from gridcore.nodes.message_core import NodeCore
 from gridsim.errors import SchedulerError
-from gridsim.scheduling.local.policy import LocalPolicy, Surroundings, View, as_number
+from gridsim.scheduling.contract import Run
+from gridsim.scheduling.local.policy import LocalPolicy, as_number
 from gridsim.support.clock import NS
 
 
-class Grid(Surroundings, Protocol):
-    """What `Truth` needs to read: all nodes and their views."""
+class Grid(Protocol):
+    """What `Truth` and `Decider` need to read."""
 
-    nodes: list[LocalPolicy]
-    views: list[View]
+    run: Run
+    core: NodeCore
+    parameters: Any
+
+    @property
+    def nodes(self) -> list[LocalPolicy]: ...
+    @property
+    def now(self) -> int: ...
 
 
 class Truth:
@@ -24,12 +32,12 @@ class Truth:
     """
 
     def __init__(self, grid: Grid) -> None:
-        self._grid, self.machines = grid, len(grid.nodes)
+        self._grid, self.machines = grid, len(grid.run.speeds)
 
     @property
     def now(self) -> float:
         """The simulated time, s."""
-        return self._grid.run.engine.now / NS
+        return self._grid.now / NS
 
     def up(self, machine: int) -> bool:
         """Return whether `machine` is up."""
@@ -37,11 +45,11 @@ class Truth:
 
     def waiting(self, machine: int) -> int:
         """Return how many tasks wait on `machine`; a running task does not count."""
-        return self._grid.views[machine].waiting
+        return self._grid.core.waiting_at(machine)
 
     def work(self, machine: int) -> float:
         """Return how long `machine` needs for its running task and all that wait there, s."""
-        return self._grid.work_of(machine)
+        return self._grid.core.work_of(machine)
 
     def memory(self, machine: int) -> LocalPolicy:
         """Return the node on `machine`; it must only be read."""
@@ -63,7 +71,7 @@ class Decider:
         self.truth = Truth(grid)
 
     def note(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
-        """See `gridsim.scheduling.local.policy.View.decide`."""
+        """See `gridcore.nodes.message_core.View.decide`."""
         if action not in self.words:
             known = ", ".join(self.words) or "none"
             raise SchedulerError(f"node {node} decides {action!r}; of decision_words there are {known}")
@@ -74,5 +82,5 @@ class Decider:
         if action in self.truths:
             found = self.truths[action](self.truth, node, said["machine"])
             said["true"], said["age"] = found if isinstance(found, tuple) else (found, said["age"])
-        now = self.grid.run.engine.now
+        now = self.grid.now
         self.log.note(action, time=now, application=application, decider=node, **said)

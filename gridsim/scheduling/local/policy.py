@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.nodes.message_core import View
 from gridsim.engine.transport import message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
-from gridsim.scheduling.contract import Run
-from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
+
+__all__ = ["HIGHEST", "LOWEST", "LocalPolicy", "Message", "Notes", "View", "as_number"]
 
 
 class Message:
@@ -80,149 +80,6 @@ class LocalPolicy:
         self.on_release(view, application, tasks)
 
 
-class Surroundings(Protocol):
-    """What a view needs from the adapter between nodes and engine; `node` is the number of a machine."""
-
-    run: Run
-    parameters: Any
-    notes: Notes
-    decider: Any
-
-    def queue_of(self, node: int) -> Any: ...
-    def work_of(self, node: int) -> float: ...
-    def application(self, index: int) -> Application: ...
-    def enqueue(self, node: int, application: int, tasks: int) -> None: ...
-    def send(self, node: int, to: int, kind: str, fields: dict[str, float]) -> None: ...
-    def set_timer(self, node: int, seconds: float, name: str) -> None: ...
-    def cancel_timers(self, node: int, name: str) -> None: ...
-
-
-class View:
-    """What a node can see and do: its machine, the clock, its queue, its neighbours' numbers, and messages.
-
-    Its attributes are read-only.
-    """
-
-    __slots__ = ("_adapter", "_known", "_neighbours", "_node", "_random")
-
-    def __init__(self, adapter: Surroundings, node: int, neighbours: tuple[int, ...]) -> None:
-        self._adapter, self._node, self._neighbours = adapter, node, neighbours
-        self._known: dict[int, None] = {}
-        self._random: np.random.Generator | None = None
-
-    @property
-    def node(self) -> int:
-        """The number of this machine."""
-        return self._node
-
-    @property
-    def neighbours(self) -> tuple[int, ...]:
-        """The numbers of the neighbours of this machine."""
-        return self._neighbours
-
-    @property
-    def now(self) -> float:
-        """The simulated time, s."""
-        return self._adapter.run.engine.now / NS
-
-    @property
-    def speed(self) -> float:
-        """The speed of this machine, Mflop/s."""
-        return float(self._adapter.run.speeds[self._node])
-
-    @property
-    def random(self) -> np.random.Generator:
-        """The node's own random stream."""
-        if self._random is None:
-            self._random = self._adapter.run.streams(f"{self._adapter.parameters.name} {self._node}")
-        return self._random
-
-    @property
-    def waiting(self) -> int:
-        """The number of tasks that wait here; a running task does not count."""
-        return int(self._adapter.queue_of(self._node)[1].sum())
-
-    @property
-    def work(self) -> float:
-        """How long this machine needs for its running task and all that wait here, s."""
-        return self._adapter.work_of(self._node)
-
-    def application(self, index: int) -> Application:
-        """Return an application that this node knows.
-
-        It knows those that were submitted here, and those that came in a message's field ``application``.
-        Raises SchedulerError for any other.
-        """
-        return self._adapter.application(self._heard(index))
-
-    def _heard(self, index: int) -> int:
-        """Return `index` as an integer; raises SchedulerError if this node does not know the application."""
-        index = as_number(int, index, self._node, "application")
-        if index not in self._known:
-            raise SchedulerError(f"t = {self.now} s: node {self._node} has not heard of application {index}")
-        return index
-
-    def enqueue(self, application: int, tasks: int) -> None:
-        """Queue `tasks` tasks of `application` here.  Raises SchedulerError if the node holds fewer."""
-        self._adapter.enqueue(
-            self._node, self._heard(application), as_number(int, tasks, self._node, "tasks")
-        )
-
-    def send(self, to: int, kind: str, **fields: float) -> None:
-        """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
-
-        Raises SchedulerError for an unknown kind or machine, for fields other than the declared ones, for
-        values of the wrong type, for an application that this node does not know, and for tasks that it does
-        not hold.
-        """
-        self._adapter.send(self._node, to, kind, fields)
-
-    def timer(self, seconds: float, name: str) -> None:
-        """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that."""
-        self._adapter.set_timer(self._node, seconds, name)
-
-    def cancel(self, name: str) -> None:
-        """Cancel all timers `name` of this node that have not fired."""
-        self._adapter.cancel_timers(self._node, name)
-
-    def note(self, table: str, **values: float) -> None:
-        """Add a row to a table of the result.  No node can read it, and no failure removes it.
-
-        Raises SchedulerError for a table or columns that the scheduler does not declare, and for values of
-        the wrong type.
-        """
-        self._adapter.notes.add(self._node, table, values)
-
-    def decide(
-        self,
-        action: str,
-        application: int,
-        *,
-        machine: int = -1,
-        task: int = -1,
-        tasks: int = 0,
-        among: int = -1,
-        saw: float = math.nan,
-        limit: float = math.nan,
-        age: float = math.nan,
-    ) -> None:
-        """Note a decision for `Result.why`.  Nothing is noted unless decisions are recorded.
-
-        action : one of the scheduler's `decision_words`, which say what the numbers measure.
-        application, task, tasks : what it is about: an application, one of its tasks, or a number of tasks.
-        machine : the machine that it concerns.  among : the number of alternatives.
-        saw : the value on which the decision is based.  limit : the threshold it was compared with.
-        age : how old the value was, s.
-
-        Raises SchedulerError for an action without words, and for an application that the node does not know.
-        """
-        said = {
-            "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
-            "age": age,
-        }  # fmt: skip
-        self._adapter.decider.note(self._node, action, self._heard(application), said)
-
-
 #: The range of integer fields and columns.
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
@@ -244,39 +101,6 @@ def as_number(kind: type, value: Any, node: int, name: str) -> Any:
         pass
     expected = "a whole number of 64 bits" if kind is int else "a number that a float can be"
     raise SchedulerError(f"node {node} gives {value!r} for {name}; it must be {expected}") from None
-
-
-class Hands(Stateful):
-    """Tasks that nodes have received and neither queued nor handed over yet; a failure loses them, too."""
-
-    STATE = ("tasks",)
-
-    def __init__(self, machines: int) -> None:
-        self.tasks: list[dict[int, int]] = [{} for _ in range(machines)]  # by application
-
-    def put(self, node: int, application: int, tasks: int) -> None:
-        """Give `tasks` tasks of `application` to `node`."""
-        held = self.tasks[node]
-        held[application] = held.get(application, 0) + tasks
-
-    def take(self, node: int, application: int, tasks: int) -> None:
-        """Take `tasks` tasks of `application` from `node`; raises SchedulerError if it holds fewer."""
-        held = self.tasks[node]
-        left = held.get(application, 0) - tasks
-        if left < 0 or tasks < 0:
-            raise SchedulerError(
-                f"node {node} places {tasks} tasks of application {application}, "
-                f"and has {held.get(application, 0)} of it to place"
-            )
-        if left:
-            held[application] = left
-        else:
-            held.pop(application, None)
-
-    def drop(self, node: int) -> list[tuple[int, int]]:
-        """Remove and return all that `node` holds: (application, tasks) pairs."""
-        held, self.tasks[node] = self.tasks[node], {}
-        return list(held.items())
 
 
 class Notes(Stateful):

@@ -1,0 +1,67 @@
+"""The messages of one kind that nodes have sent in the current wave: for `gridcore.nodes.message_core`."""
+
+from libc.stdlib cimport free, qsort
+
+from gridcore.common.memory cimport grown
+
+# A record is int64 words: the receiving node, the sending node, then the fields; a float field is its bits.
+cdef struct Place:                      # where a record stands, for sorting by sender
+    long long sender
+    Py_ssize_t at
+
+
+cdef struct Outbox:                     # all fields but `words` are zero when it is empty
+    long long* data
+    Py_ssize_t words                    # words of a record
+    Py_ssize_t n, room
+    bint unsorted                       # whether a sender is lower than the one before it
+    Place* place                        # the order of sending, made by `outbox_sort`
+    Py_ssize_t place_room
+
+
+cdef inline long long* outbox_add(Outbox* o, long long to, long long sender) except NULL:
+    """Add a record and return its fields, which the caller fills in; `outbox_drop` takes it back."""
+    cdef long long* row
+    if o.n == o.room:
+        o.data = <long long*> grown(o.data, (2 * o.room + 16) * o.words * sizeof(long long))
+        o.room = 2 * o.room + 16
+    row = o.data + o.n * o.words
+    if o.n and sender < (row - o.words)[1]:
+        o.unsorted = True
+    o.n += 1
+    row[0], row[1] = to, sender
+    return row + 2
+
+
+cdef inline void outbox_drop(Outbox* o) noexcept nogil:
+    o.n -= 1
+
+
+cdef inline int place_order(const void* a, const void* b) noexcept nogil:
+    cdef const Place* x = <const Place*> a
+    cdef const Place* y = <const Place*> b
+    if x.sender != y.sender:
+        return -1 if x.sender < y.sender else 1
+    return -1 if x.at < y.at else 1
+
+
+cdef inline int outbox_sort(Outbox* o) except -1:
+    """Put into `place` the records in the order of their senders, each sender's own order kept."""
+    cdef Py_ssize_t k
+    if o.n > o.place_room:
+        o.place = <Place*> grown(o.place, o.n * sizeof(Place))
+        o.place_room = o.n
+    for k in range(o.n):
+        o.place[k].sender, o.place[k].at = o.data[k * o.words + 1], k
+    qsort(o.place, o.n, sizeof(Place), place_order)
+    return 0
+
+
+cdef inline void outbox_clear(Outbox* o) noexcept nogil:
+    o.n = 0
+    o.unsorted = False
+
+
+cdef inline void outbox_free(Outbox* o) noexcept nogil:
+    free(o.data)
+    free(o.place)

@@ -1,0 +1,68 @@
+"""The random streams of nodes: as in plain Python, well distributed, and independent of one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gridcore.nodes.random_stream import RandomStream
+from tests.reference import random_stream as reference
+
+SIZES = st.none() | st.integers(0, 5) | st.tuples(st.integers(0, 3), st.integers(0, 3))
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+FEW = st.integers(0, 9)
+CALLS = st.one_of(
+    st.tuples(st.just("random"), st.just(()), SIZES),
+    st.tuples(st.just("uniform"), st.tuples(st.floats(-10, 10), st.floats()), SIZES),
+    st.tuples(st.just("exponential"), st.tuples(st.floats()), SIZES),
+    st.tuples(st.just("normal"), st.tuples(st.floats(-10, 10), st.floats(-1, 9)), SIZES),
+    st.tuples(st.just("integers"), st.tuples(WHOLE, st.none() | WHOLE), SIZES),
+    st.tuples(st.just("choice"), st.tuples(FEW | st.just("words")), st.none() | st.integers(-1, 12)),
+    st.tuples(st.just("choice once"), st.tuples(FEW), FEW),
+    st.tuples(st.just("permutation"), st.tuples(FEW | st.lists(FEW, max_size=5)), st.none()),
+)
+
+
+def called(stream: Any, name: str, given: tuple[Any, ...], size: Any) -> Any:
+    further = {} if name == "permutation" else {"size": size}
+    if name.startswith("choice"):
+        (of,) = given
+        given, further["replace"] = (list(of) if isinstance(of, str) else of,), name == "choice"
+    try:
+        return getattr(stream, name.split()[0])(*given, **further)
+    except ValueError as error:
+        return str(error)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**31), st.lists(CALLS, max_size=8))
+def test_kernel_and_reference_are_equal(seed: int, node: int, calls: list[Any]) -> None:
+    kernel, plain = RandomStream(seed, node), reference.RandomStream(seed, node)
+    for call in calls:
+        np.testing.assert_equal(called(kernel, *call), called(plain, *call))
+        assert kernel.drawn == plain.drawn
+    again = RandomStream(seed, node, kernel.drawn)
+    assert again.random() == kernel.random() == plain.random()
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_they_are_well_distributed(across: bool) -> None:
+    """Both the draws of one node, and the first draws of many."""
+    count = 20_000
+
+    def drawn(name: str, *given: Any) -> Any:
+        if not across:
+            return getattr(RandomStream(7, 3), name)(*given, size=count)
+        return np.array([getattr(RandomStream(7, node), name)(*given) for node in range(count)])
+
+    assert stats.kstest(drawn("random"), "uniform").pvalue > 1e-3
+    assert stats.kstest(drawn("exponential", 2.0), "expon", (0.0, 2.0)).pvalue > 1e-3
+    assert stats.kstest(drawn("normal", 1.0, 3.0), "norm", (1.0, 3.0)).pvalue > 1e-3
+    assert stats.chisquare(np.bincount(drawn("integers", 0, 10), minlength=10)).pvalue > 1e-3
+    one, other = np.array([RandomStream(7, node).random(2) for node in range(count)]).T
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
+    assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.03
