@@ -192,7 +192,9 @@ def test_golden_digest(case: str, golden: Any) -> None:
 SOME = [case for case in CASES if case.endswith(("; fifo; outages", "; jitter; no failures"))]
 
 
-@pytest.mark.parametrize(("hash_seed", "threads"), [("0", 1), ("1", 3), ("4242", 2)])
+@pytest.mark.parametrize(
+    ("hash_seed", "threads"), [pytest.param("0", 1, marks=pytest.mark.slow), ("4242", 3)]
+)
 def test_other_interpreters_threads_and_processes(hash_seed: str, threads: int, golden: Any) -> None:
     """In an interpreter with other hashes, which has a pool of processes, each with so many threads."""
     done = subprocess.run(

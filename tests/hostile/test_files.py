@@ -303,6 +303,7 @@ OF_BAGS = gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
 OF_JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([0, 1], [1.0, 50.0], [200.0, 500.0])])
 @pytest.mark.parametrize("name", sorted({type(make_scheduler(name)).name for name in registered()}))
 def test_parameters_that_are_extremes(name: str, faults: gs.Faults | None) -> None:

@@ -253,6 +253,7 @@ replicates = 2
 EARLY = ("multiprocessing", "pickle", "reprlib", "selectors", "signal", "struct", "threading", "_weakrefset")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

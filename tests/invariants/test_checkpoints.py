@@ -78,7 +78,23 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize("case", CHOSEN)
+#: One of each kind of policy; the others are slow.
+FEW = {
+    f"{name}; fifo; {'nights' if name.startswith('wave') else 'resets'}"
+    for name in (
+        "fair-tree, on change", "dgs-asap, pull", "wqr-ft", "backfill", "fcfs-pull", "mincent-once", "met",
+        "expanding-ring", "wave-linger",
+    )
+}  # fmt: skip
+
+
+def test_the_few_are_cases() -> None:
+    assert set(CHOSEN) > FEW
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in FEW else pytest.param(case, marks=pytest.mark.slow) for case in CHOSEN]
+)
 def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
     name, network, faults = CASES[case]
     scenario = golden_scenario(name, network, faults)

@@ -65,6 +65,7 @@ def not_kept(each: Stateful) -> dict[str, Any]:
     return {name: told(value) for name, value in vars(each).items() if name not in kept}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [True, "all"])
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.endswith(("; fifo; outages", "; fifo; nights"))]

@@ -133,6 +133,7 @@ def test_a_scheduler_that_can_passes(tmp_path: Path) -> None:
     assert found.examples >= 30 and "locality" not in found.left_out
 
 
+@pytest.mark.slow
 def test_one_that_takes_them_for_equal_is_caught(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="runs") as caught:
         check_scheduler(st.just(OneByOne(blind=True)), examples=60, hash_seeds=False, folder=tmp_path)

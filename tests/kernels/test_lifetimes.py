@@ -184,12 +184,14 @@ STATES: dict[str, Callable[[], Any]] = {
 OF_RUNS = ("SummaryTree", "TreeFlow", "JobFlow")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", work.CALLS)
 def test_who_is_done_leaves_nothing(name: str) -> None:
     # of a whole run Python keeps something now and then
     assert grows(work.CALLS[name]) < (20_000 if name in work.RUNS else FEW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_who_is_refused_leaves_nothing(name: str) -> None:
     def refused() -> None:
@@ -199,6 +201,7 @@ def test_who_is_refused_leaves_nothing(name: str) -> None:
     assert grows(refused) < FEW
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATES)
 def test_states_leave_nothing(name: str) -> None:
     kernel = STATES[name]()

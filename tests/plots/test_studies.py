@@ -190,12 +190,12 @@ def overlapping(axis) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("width", [1.6, 5.0])
-@pytest.mark.parametrize("span", [1.3, 4.0, 20.0, 95.0, 1e8])
+@pytest.mark.parametrize("span", [1.3, 20.0, 1e8])
 def test_labels_of_logarithmic_axes_do_not_overlap(width, span) -> None:
     _, (axes,) = plots.figure(width=width, height=2.6)
     for name in ("x", "y"):
         log_scale(axes, name)
-    for low in (1.8e-6, 0.015, 250.0):
+    for low in (1.8e-6, 250.0):
         axes.set(xlim=(low, low * span), ylim=(low, low * span))
         assert overlapping(axes.xaxis) == overlapping(axes.yaxis) == []
         assert labels_of(axes.xaxis) and len(labels_of(axes.yaxis)) > 1

@@ -207,6 +207,7 @@ CHARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_every_scheduler_has_its_report(kind: str, recorded: bool, written: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gridsim.studies.replicate import Replicates
 NAMES = [name for name in MODULES if name.startswith("rjss-")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_in_small(name, tmp_path):
     out = ("--out", tmp_path) if name in ("rjss-fig1", "rjss-transit") else ()

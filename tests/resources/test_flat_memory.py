@@ -33,6 +33,7 @@ def check(lines: list[str]) -> None:
         assert grown["python"] <= times * grown["tables"] + OF_CHANCE + starts, entry
 
 
+@pytest.mark.slow
 def test_memory_is_flat(counted: Any) -> None:
     """Where there is about half the work that the machines can do, so that queues come to an end."""
     check(

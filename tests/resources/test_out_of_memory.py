@@ -34,6 +34,7 @@ def check(lines: list[str], cases: Any) -> set[str]:
     return {site.partition("+")[0] for entry in found for site in entry["sites"]}
 
 
+@pytest.mark.slow
 def test_an_allocation_that_fails_is_a_memory_error_and_nothing_else(counted: Any) -> None:
     """Wherever: nothing leaks, nothing is written beyond its end, and whoever goes on does not crash."""
     kernels = check(counted("failing.py", *QUICK), QUICK)

@@ -54,6 +54,7 @@ def test_all_that_are_registered_are_tried() -> None:
     assert {kind for kind, _ in registered().values()} <= tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CENTRAL)
 def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
     found = check_scheduler(CENTRAL[name], examples=20, folder=tmp_path)
@@ -61,6 +62,7 @@ def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
     assert set(found.left_out) == {"locality"} | ({"order"} if name == "replan" else set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAPPING)
 def test_mapping_heuristics_pass(name: str, tmp_path: Path) -> None:
     hash_seeds = name in ("switching", "max-min, at times")
@@ -70,17 +72,20 @@ def test_mapping_heuristics_pass(name: str, tmp_path: Path) -> None:
     assert {"locality"} | order <= set(found.left_out) <= {"locality", "hash seed"} | order
 
 
+@pytest.mark.slow
 def test_the_fair_tree_passes(tmp_path: Path) -> None:
     found = check_scheduler(fair_trees(), examples=30, max_nodes=9, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 8 and set(found.left_out) == {"locality of speeds"}
 
 
+@pytest.mark.slow
 def test_dgs_asap_passes(tmp_path: Path) -> None:
     found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 10
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_each_search_for_idle_hosts_passes(name: str, tmp_path: Path) -> None:
     found = check_scheduler(searches(name), examples=15, max_nodes=9, folder=tmp_path)
@@ -88,6 +93,7 @@ def test_each_search_for_idle_hosts_passes(name: str, tmp_path: Path) -> None:
     assert set(found.left_out) == quiet(SEARCHES[name][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", RIGID, ids=repr)
 def test_the_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Path) -> None:
     found = check_scheduler(scheduler, examples=20, folder=tmp_path)
@@ -96,6 +102,7 @@ def test_the_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Pat
     assert set(found.left_out) == {"locality"} | order | quiet(scheduler)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_each_policy_of_wqr_ft_passes(name: str, tmp_path: Path) -> None:
     order, choice = POLICIES[name]
@@ -115,6 +122,7 @@ def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
     assert found.with_failures >= 4 and set(found.left_out) == {"locality", "order"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_each_wave_scheduler_passes(mode: str, tmp_path: Path) -> None:
     found = check_scheduler(waves(mode), examples=20, hash_seeds=mode == "wave-linger", folder=tmp_path)
@@ -123,6 +131,7 @@ def test_each_wave_scheduler_passes(mode: str, tmp_path: Path) -> None:
     assert always <= set(found.left_out) <= always | {"hash seed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latency", ["network", 0.0, 0.3])
 @pytest.mark.parametrize("name", WALKERS)
 def test_rjss_and_its_rivals_pass(name: str, latency: Any, tmp_path: Path) -> None:
@@ -176,7 +185,13 @@ CAUGHT = {
 }
 
 
-@pytest.mark.parametrize("name", CAUGHT)
+#: Errors that are found in the first examples; to find and shrink the others takes long.
+SOON = ("DoubleBooks", "ForgetsAMessage", "DrawsToNote", "KeepsQuiet")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in CAUGHT]
+)
 def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> None:
     scheduler, (law, said) = getattr(wrong, name)(), CAUGHT[name]
     with pytest.raises(ConformanceError, match=said) as caught:

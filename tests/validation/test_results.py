@@ -110,6 +110,7 @@ def _altered(table: str, column: str, k: int, value: float) -> list[str]:
 INSTANCES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*INSTANCES, *SCHEDULERS])
 def test_what_applications_and_machines_tell_of_failures_is_found(name: str) -> None:
     """Each value of these columns, one more and one less, of all that the scenario or the schedule tells."""

@@ -434,16 +434,17 @@ def compared(case: Case) -> list[Request]:
     return paper.requests
 
 
-def test_200_random_cases_are_as_by_the_paper() -> None:
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 200), marks=pytest.mark.slow)])
+def test_random_cases_are_as_by_the_paper(seeds: range) -> None:
     """Who accepts what and when, at what stretch, and what becomes of it, to the nanosecond."""
     requests, applications, below_the_root = 0, 0, 0
-    for seed in range(200):
+    for seed in seeds:
         case = drawn(seed)
         found = compared(case)
         requests, applications = requests + len(found), applications + len(case.bags)
         below_the_root += sum(request.router > 0 for request in found)
     assert requests > 2 * applications  # most were submitted again
-    assert below_the_root > 50
+    assert below_the_root > len(seeds) / 4
 
 
 def test_a_summary_that_differs_in_its_instant_only_is_told() -> None:

@@ -248,6 +248,7 @@ def test_bad_parameters(parameters: Any, said: str) -> None:
 # -- validation ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column", "change", "law"),
     [
