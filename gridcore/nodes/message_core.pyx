@@ -63,6 +63,8 @@ cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
 # How many events the core handles before the engine gets control, for a checkpoint or a progress bar.
 cdef long long _STRIDE = 8192
+# So many releases and timers more are no single wave, but nodes that set timers of 0 s for ever.
+cdef long long _ENDLESS = 2**22
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -557,7 +559,7 @@ cdef class NodeCore:
                 return _NEVER
             if at > self.now:
                 self.now = at
-            if self.events >= self.pause_at and not self.dirty:
+            if self.events >= self.pause_at and (not self.dirty or self.events >= self.pause_at + _ENDLESS):
                 self.pause_at = self.events + _STRIDE
                 return self.now
             if self.queues.machines and self.queues.change[self.queues.heap[0]] <= self.now:

@@ -154,6 +154,11 @@ class Transport:
             self._engine.add_source(self)
             self._engine.at_wave_end(self._flush)
 
+    @property
+    def kinds(self) -> list[str]:
+        """The names of the kinds of messages, in the order of their numbers in `links`."""
+        return [kind.name for kind in self._kinds]
+
     def _connect(self) -> Links:
         links = Links(
             self._machine_of,
@@ -278,7 +283,7 @@ class Transport:
         self.drain()
         sent, delivered, dropped = self.links.sent, self.links.delivered, self.links.dropped
         return {
-            "kind": np.array([kind.name for kind in self._kinds], dtype="U"),
+            "kind": np.array(self.kinds, dtype="U"),
             "sent": sent.copy(),
             "delivered": delivered.copy(),
             "dropped": dropped.copy(),
@@ -288,8 +293,7 @@ class Transport:
 
     def message_log(self, applications: int) -> Table:
         """Return the log of messages, as of the last call of `ledger`; see `message_table`."""
-        names = [kind.name for kind in self._kinds]
-        return message_table(self.links, names, applications, self._application_of)
+        return message_table(self.links, self.kinds, applications, self._application_of)
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
         """Return the bytes that each machine has sent and received: columns bytes_out, bytes_in."""

@@ -62,6 +62,7 @@ def simulate(
     cohort_limit: int | None = None,
     threads: int = 1,
     time_limit: float | None = None,
+    events_limit: int | None = None,
     record: Record = False,
     decisions_limit: int = DECISIONS_LIMIT,
     messages_limit: int = MESSAGES_LIMIT,
@@ -78,6 +79,8 @@ def simulate(
     time_limit : s of the run's clock after which the run is stopped.  Only failures can make a run endless,
         when machines do not stay up for as long as a task takes.  Without failures the clock may end when the
         last task has been placed, long before it is completed.
+    events_limit : about how many events (messages, timers and so on) the run may handle before it is stopped,
+        because the scheduler seems never to end; compiled protocols do not count theirs.
     record : True or ``"schedule"`` adds the tables ``schedule`` and ``arrivals``, which say what ran where
         and when; ``"decisions"`` adds the table ``decisions``, for `Result.why`; ``"messages"`` adds
         ``message_log``, with one row per message.  Several of these names may be given; ``"all"`` stands for
@@ -91,14 +94,15 @@ def simulate(
         possible.
 
     Raises ScenarioError for a workload that does not fit the platform, a run that meets the time limit, or
-    a checkpoint file that holds another run; SchedulerError when the scheduler breaks its contract or cannot
-    be saved in a checkpoint; InvariantViolation when an invariant of the simulation does not hold
-    afterwards; OSError for a checkpoint that cannot be written.
+    a checkpoint file that holds another run; SchedulerError when the scheduler breaks its contract, meets the
+    limit of events, or cannot be saved in a checkpoint; InvariantViolation when an invariant of the
+    simulation does not hold afterwards; OSError for a checkpoint that cannot be written.
     """
     options = Options(
         cohort_limit=cohort_limit,
         threads=threads,
         time_limit=time_limit,
+        events_limit=events_limit,
         record=record,
         decisions_limit=decisions_limit,
         messages_limit=messages_limit,
@@ -111,11 +115,12 @@ def simulate(
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to execute a run, see `simulate`; only `time_limit` can change the outcome, to an error."""
+    """How to execute a run, see `simulate`; only limits of time and events can change it, to an error."""
 
     cohort_limit: int | None = None
     threads: int = 1
     time_limit: float | None = None
+    events_limit: int | None = None
     record: Record = False
     decisions_limit: int = DECISIONS_LIMIT
     messages_limit: int = MESSAGES_LIMIT
@@ -136,6 +141,8 @@ class Options:
         whole("messages_limit", self.messages_limit, low=1, high=MOST_MESSAGES)
         if self.cohort_limit is not None:
             whole("cohort_limit", self.cohort_limit, low=1)
+        if self.events_limit is not None:
+            whole("events_limit", self.events_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
         checked_limit(self.time_limit)
 
@@ -266,6 +273,21 @@ class Simulation(Stateful):
         if scenario.faults is not None:
             self.outages.begin(policy)
         self._schedule_releases()
+        if options.events_limit is not None:
+            engine.at_wave_end(self._check_events)
+
+    def _check_events(self) -> None:
+        """Raise SchedulerError once more events have been handled than `Options.events_limit`."""
+        limit, events, links = self.options.events_limit, self.engine.events, self.network.links
+        if limit is None or events <= limit:
+            return
+        kinds = self.network.kinds
+        most = max(zip(links.sent.tolist(), kinds, strict=True), default=(0, ""))
+        sent = f"most messages are of kind {most[1]!r}, {most[0]}" if most[0] else "no message was sent"
+        raise SchedulerError(
+            f"t = {self.engine.now / NS} s: {self.scheduler.name} has not ended after {events} events, and "
+            f"events_limit is {limit}; {sent}"
+        )
 
     def _decisions(self) -> Decisions | None:
         if "decisions" not in self.options.recorded:

@@ -40,6 +40,8 @@ from gridsim.validation.results import validate_result
 
 #: Simulated s, after which a run counts as endless: the failures of an example are over by 1500 s.
 LONGEST = 1.0e7
+#: A run of so small a scenario that handles more events never ends.
+LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": 200_000}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: PYTHONHASHSEED of further interpreters, where strings have other hashes and sets of them other orders.
@@ -197,8 +199,12 @@ class _Trial:
         self.tried = self.failing = 0
         self.local = self.ordered = self.speeds_known = self.noted = False
         self.name = ""
+        #: The first scenario of which a run does not end: to look for a smaller one would take for ever.
+        self.endless: tuple[Scenario, Scheduler] | None = None
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        if self.endless not in (None, (scenario, scheduler)):
+            return
         self.tried += 1
         self.failing += scenario.faults is not None
         self.name = scheduler.name
@@ -222,8 +228,10 @@ class _Trial:
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         try:
-            return simulate(scenario, scheduler, record=RECORDED, time_limit=LONGEST)
+            return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
         except (Exception, SystemExit) as error:
+            if "has not ended" in str(error):
+                self.endless = scenario, scheduler
             raise ConformanceError("runs", _said(error), scenario, scheduler) from error
 
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -241,13 +249,13 @@ class _Trial:
             raise ConformanceError("order", said, scenario, scheduler)
 
     def repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        again = simulate(scenario, scheduler, record=True, time_limit=LONGEST)
+        again = simulate(scenario, scheduler, record=True, **LIMITS)
         if again.digest != result.digest:
             raise ConformanceError("repeatable", _first_difference(result, again), scenario, scheduler)
 
     def cohorts(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         for limit in (1, 3):
-            cut = simulate(scenario, scheduler, record=True, cohort_limit=limit, time_limit=LONGEST)
+            cut = simulate(scenario, scheduler, record=True, cohort_limit=limit, **LIMITS)
             if cut.digest != result.digest:
                 said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
                 raise ConformanceError("cohorts", said, scenario, scheduler)
@@ -256,7 +264,7 @@ class _Trial:
         if not scheduler.decision_words:
             return
         self.noted = True
-        noted = simulate(scenario, scheduler, record="decisions", time_limit=LONGEST)
+        noted = simulate(scenario, scheduler, record="decisions", **LIMITS)
         if noted.digest != result.digest:
             raise ConformanceError("decisions", _first_difference(result, noted), scenario, scheduler)
         table, applications = noted.tables["decisions"], noted.applications
@@ -326,7 +334,7 @@ def _policy_of(
             workload = Workload.jobs_of([0.0], 1, 1.0)
         scenario = Scenario(Platform.of([1000.0]), workload)
         try:
-            simulate(scenario, Look())
+            simulate(scenario, Look(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies:
                 raise ConformanceError("runs", _said(error), scenario, scheduler) from error
@@ -373,7 +381,7 @@ def _check_importable(scheduler: Scheduler) -> None:
 def _digest(scenario: str, scheduler: Scheduler) -> str:
     """Return the digest of a run, or the text of its error; called in another interpreter."""
     try:
-        return simulate(Scenario.from_toml(scenario), scheduler, time_limit=LONGEST).digest
+        return simulate(Scenario.from_toml(scenario), scheduler, **LIMITS).digest
     except (Exception, SystemExit) as error:
         return _said(error)
 

@@ -325,3 +325,40 @@ def test_one_that_does_not_know_failures(wrong: Any, tmp_path: Path) -> None:
 def test_what_is_no_scheduler(what: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object or a strategy"):
         check_scheduler(what)
+
+
+class Endless(gs.LocalPolicy):
+    """A node that never runs a task, and asks a neighbour again after two seconds."""
+
+    def on_start(self, view: Any) -> None:
+        view.timer(2.0, "again")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        pass
+
+    def on_message(self, view: Any, message: Any) -> None:
+        pass
+
+    def on_timer(self, view: Any, name: str) -> None:
+        view.timer(2.0, name)
+        for to in view.neighbours:
+            view.send(to, "ask")
+
+
+class Asks(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Endless
+    messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(100)}
+    timers: ClassVar[tuple[str, ...]] = ("again",)
+
+
+def test_one_that_never_ends_is_told_so() -> None:
+    said = r"has not ended after \d+ events, and events_limit is 200000; (most mess.* kind 'ask'|no message)"
+    with pytest.raises(ConformanceError, match=said):
+        check_scheduler(Asks(), examples=5, hash_seeds=False, max_nodes=3)
+    with pytest.raises(gs.SchedulerError, match="events_limit is 30000"):
+        gs.simulate(_small(), Asks(), events_limit=30_000)
+
+
+def _small() -> gs.Scenario:
+    workload = gs.Workload.of(release=[0.0], tasks=[1], task_size=[1000.0], submitter=[0])
+    return gs.Scenario(gs.Platform.of([1000.0] * 3), workload)
