@@ -1,0 +1,277 @@
+"""Node programs beside the same programs in SimPy: us of a processor for each message.
+
+``python benchmarks/bench_nodes.py`` prints a table: medians over rounds, in each of which all run one after
+another, each in a process of its own.  ``--nodes``, ``--rounds`` and ``--programs`` choose.
+
+Two programs.  *tokens*: each node sends a token to its first neighbour, and whoever gets one passes it on.
+*choices*: of two random machines the one with less work gets each share of an application (power of two
+choices), by probes, answers and shares, with task queues; in SimPy a queue is one number, ours is a real one.
+
+Three networks: delays that differ (30 to 70 ms), FIFO interfaces, and equal delays.  SimPy (4.1) twice: with
+callbacks of timeouts, and with a process and a store a node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import gridsim as gs
+
+#: s; bytes/s; Mflop; Mflop/s.
+LATENCY, JITTER, BANDWIDTH, SIZE = 0.05, 0.02, 125_000.0, 65_536.0
+NBYTES = {"token": 80, "probe": 80, "answer": 80, "share": 170}
+NETWORKS = ("differing", "fifo", "equal")
+DEGREE, GAP = 8, 10.0
+
+# -- ours --------------------------------------------------------------------------------------------------
+
+
+class TokenNode(gs.LocalPolicy):
+    def on_start(self, view: Any) -> None:
+        view.send(view.neighbours[0], "token", hops=self.parameters.hops)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+    def on_message(self, view: Any, message: Any) -> None:
+        if message.hops:
+            others = view.neighbours
+            view.send(others[(message.hops * 7 + view.node) % len(others)], "token", hops=message.hops - 1)
+
+
+class Tokens(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = TokenNode
+    messages: ClassVar[dict[str, gs.Message]] = {"token": gs.Message(NBYTES["token"], hops=int)}
+    hops: int = 50
+
+
+class ChoiceNode(gs.LocalPolicy):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.open: dict[int, tuple[int, Any]] = {}  # share -> application, first answer
+        self.number = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for pair in view.random.integers(0, self.parameters.machines, (tasks, 2)).tolist():
+            self.open[self.number] = application.number, None
+            for to in pair:
+                view.send(to, "probe", share=self.number)
+            self.number += 1
+
+    def on_message(self, view: Any, message: Any) -> None:
+        kind = message.kind
+        if kind == "probe":
+            view.send(message.sender, "answer", share=message.share, work=view.work)
+        elif kind == "answer":
+            application, first = self.open[message.share]
+            if first is None:
+                self.open[message.share] = application, (message.sender, message.work)
+                return
+            del self.open[message.share]
+            best = first[0] if first[1] <= message.work else message.sender
+            if best == view.node:
+                view.enqueue(application, 1)
+            else:
+                view.send(best, "share", application=application, tasks=1)
+        else:
+            view.enqueue(message.application, message.tasks)
+
+
+class Choices(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = ChoiceNode
+    local_order = "fifo"
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "probe": gs.Message(NBYTES["probe"], share=int),
+        "answer": gs.Message(NBYTES["answer"], share=int, work=float),
+        "share": gs.Message(NBYTES["share"], moves_tasks=True, application=int, tasks=int),
+    }
+    machines: int = 1
+
+
+def ours(program: str, nodes: int, network: str, messages: int) -> tuple[float, int]:
+    """Return s of a processor and messages, with all that a run of the library has around it."""
+    applications = max(1, messages // (5 * nodes))
+    if program == "tokens":
+        scheduler: gs.LocalScheduler = Tokens(hops=max(1, messages // nodes), degree=DEGREE)
+        workload = gs.Workload.of(release=[1e6], tasks=[1], task_size=[SIZE], submitter=[0])
+    else:
+        scheduler = Choices(machines=nodes, degree=1)
+        workload = gs.Workload.of(
+            release=[GAP * i for i in range(applications)],
+            tasks=[nodes] * applications,
+            task_size=[SIZE] * applications,
+            submitter=[i % nodes for i in range(applications)],
+        )
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=nodes, seed=1),
+        workload,
+        gs.Network(
+            latency=LATENCY,
+            jitter=JITTER if network == "differing" else 0.0,
+            bandwidth=BANDWIDTH,
+            interfaces="fifo" if network == "fifo" else "equal",
+        ),
+        seed=1,
+    )
+    begin = time.process_time()
+    result = gs.simulate(scenario, scheduler)
+    return time.process_time() - begin, int(result.messages["sent"].sum())
+
+
+# -- SimPy -------------------------------------------------------------------------------------------------
+
+
+def by_simpy(design: str, program: str, nodes: int, network: str, messages: int) -> tuple[float, int]:
+    """Return s of a processor and messages of the same program; `design` is callbacks or processes."""
+    import simpy
+
+    draw = random.Random(1)
+    begin = time.process_time()
+    env = simpy.Environment()
+    length = {kind: nbytes / BANDWIDTH for kind, nbytes in NBYTES.items()}
+    up, down, sent = [0.0] * nodes, [0.0] * nodes, 0
+    act: Callable[[int, int, str, Any], None]
+
+    if design == "callbacks":
+
+        def arrive(event: Any) -> None:
+            act(*event._value)
+
+    else:
+        stores = [simpy.Store(env) for _ in range(nodes)]
+
+        def arrive(event: Any) -> None:
+            stores[event._value[0]].put(event._value)
+
+        def life(node: int) -> Any:
+            while True:
+                act(*(yield stores[node].get()))
+
+    def head(event: Any) -> None:
+        to, _, kind, _ = event._value
+        at = down[to] = max(env.now, down[to]) + length[kind]
+        env.timeout(at - env.now, event._value).callbacks.append(arrive)
+
+    def send(sender: int, to: int, kind: str, what: Any) -> None:
+        nonlocal sent
+        sent += 1
+        if network == "fifo":
+            start = max(env.now, up[sender])
+            up[sender] = start + length[kind]
+            env.timeout(start - env.now + LATENCY, (to, sender, kind, what)).callbacks.append(head)
+        else:
+            jitter = JITTER * (2.0 * draw.random() - 1.0) if network == "differing" else 0.0
+            delay = LATENCY + length[kind] + jitter
+            env.timeout(delay, (to, sender, kind, what)).callbacks.append(arrive)
+
+    if program == "tokens":
+        neighbours = [draw.sample(range(nodes), DEGREE) for _ in range(nodes)]
+
+        def act(node: int, sender: int, kind: str, hops: Any) -> None:
+            if hops:
+                send(node, neighbours[node][(hops * 7 + node) % DEGREE], kind, hops - 1)
+
+        for node in range(nodes):
+            send(node, neighbours[node][0], "token", max(1, messages // nodes))
+    else:
+        speed = [float(draw.randrange(1000, 3001, 200)) for _ in range(nodes)]
+        free, waiting = [0.0] * nodes, [dict[int, Any]() for _ in range(nodes)]
+
+        def queue(node: int) -> None:
+            free[node] = max(free[node], env.now) + SIZE / speed[node]
+
+        def act(node: int, sender: int, kind: str, what: Any) -> None:
+            if kind == "probe":
+                send(node, sender, "answer", (what, max(0.0, free[node] - env.now)))
+            elif kind == "answer":
+                share, work = what
+                first = waiting[node][share]
+                if first is None:
+                    waiting[node][share] = sender, work
+                    return
+                del waiting[node][share]
+                best = first[0] if first[1] <= work else sender
+                if best == node:
+                    queue(node)
+                else:
+                    send(node, best, "share", share)
+            else:
+                queue(node)
+
+        def release(event: Any) -> None:
+            node = event._value % nodes
+            for k in range(nodes):
+                share = event._value * nodes + k
+                waiting[node][share] = None
+                for _ in range(2):
+                    send(node, draw.randrange(nodes), "probe", share)
+
+        for i in range(max(1, messages // (5 * nodes))):
+            env.timeout(GAP * i, i).callbacks.append(release)
+    if design == "processes":
+        for node in range(nodes):
+            env.process(life(node))
+    env.run()
+    return time.process_time() - begin, sent
+
+
+# -- the table ---------------------------------------------------------------------------------------------
+
+HOW = ("ours", "callbacks", "processes")
+
+
+def one(how: str, program: str, nodes: int, network: str, messages: int) -> float:
+    """Return us a message, measured here."""
+    given = program, nodes, network, messages
+    seconds, count = ours(*given) if how == "ours" else by_simpy(how, *given)
+    return seconds / count * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--programs", nargs="+", default=["tokens", "choices"], choices=["tokens", "choices"])
+    parser.add_argument("--messages", type=int, default=1_000_000, help="about as many a run")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(one(*json.loads(given.one)))
+        return
+    print("us of a processor a message: ours; SimPy with callbacks, with processes; their ratios to ours")
+    for program in given.programs:
+        for nodes in given.nodes:
+            for network in NETWORKS:
+                found: dict[str, list[float]] = {how: [] for how in HOW}
+                for _ in range(given.rounds):
+                    for how in HOW:
+                        asked = json.dumps([how, program, nodes, network, given.messages])
+                        done = subprocess.run(
+                            [sys.executable, __file__, "--one", asked],
+                            capture_output=True,
+                            text=True,
+                            check=True,
+                        )
+                        found[how].append(float(done.stdout))
+                middle = {how: statistics.median(values) for how, values in found.items()}
+                ratios = [statistics.median(b / a for a, b in zip(found["ours"], found[how], strict=True))
+                          for how in HOW[1:]]  # fmt: skip
+                print(
+                    f"{program:8} {nodes:8,} {network:10} {middle['ours']:6.2f} {middle['callbacks']:6.2f} "
+                    f"{middle['processes']:6.2f}   {ratios[0]:5.2f} {ratios[1]:5.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
