@@ -147,6 +147,11 @@ cdef class View:
     cdef dict held                      # application -> tasks that it must place; None for none
 
     @property
+    def machines(self):
+        """How many machines there are; they have the numbers 0..machines - 1."""
+        return self.core.nodes
+
+    @property
     def neighbours(self):
         """The numbers of the neighbours of this machine."""
         if self._neighbours is None:
@@ -273,17 +278,24 @@ cdef class View:
             raise
         core.dirty = True
 
-    def timer(self, seconds, name):
-        """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that."""
+    def timer(self, seconds, name, value=0.0):
+        """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
+
+        value : a number that `on_timer` gets as a third argument, if it takes three.
+
+        A timer of the same name, instant and value that is set already is not set again.
+        """
         cdef NodeCore core = self.core
         cdef long long at
         if type(seconds) is not float:
             seconds = core.checked(float, seconds, self.node, f"the timer {name!r}")
+        if type(value) is not float:
+            value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
         if name not in core.timer_names or not 0 <= seconds < INFINITY:
             raise core.error(f"t = {self.now} s: node {self.node} sets the timer {name!r} in {seconds!r} s; "
                              f"it must be one of {', '.join(core.timer_names) or 'none'}, in 0 s or more")
         at = core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST)
-        timers_set(&core.timers, at, self.node, core.timer_names.index(name), 0.0)
+        timers_set(&core.timers, at, self.node, core.timer_names.index(name), value)
 
     def cancel(self, name):
         """Cancel all timers `name` of this node that have not fired."""
@@ -328,7 +340,8 @@ cdef class NodeCore:
     programs : list, the object of each node; `restart` replaces those of machines that fail.
     kinds : (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler) of each kind.
     timers : the names of timers.
-    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``.
+    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``;
+        ``value`` if ``on_timer`` takes the value of the timer.
     neighbours : int64[nodes, degree].
     up : bool[nodes], which machines are up; it changes as they fail and recover.
     release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
@@ -352,7 +365,7 @@ cdef class NodeCore:
     cdef list kinds                     # by their numbers
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
-    cdef bint starts, idles, fires
+    cdef bint starts, idles, fires, values
     cdef unsigned long long seed
     cdef object neighbours, make_application, lost, noted, decided, checked, error, observe
     cdef unsigned char[::1] up
@@ -397,6 +410,7 @@ cdef class NodeCore:
             raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
+        self.values = "value" in handlers
         self.neighbours = np.array(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
@@ -768,13 +782,15 @@ cdef class NodeCore:
     cdef int _fire(self, int slot) except -1:
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
         cdef bint cancelled = self.timers.timer[slot].cancelled
+        cdef object value = self.timers.timer[slot].value if self.values else None
         if cancelled:  # by one that fired before it at this instant
             self.timers.cancelled -= 1
         else:
             timers_unlink(&self.timers, slot)
         timers_release(&self.timers, slot)
         if not cancelled and self.fires:
-            call("on_timer", self.programs[node], self._view(node), <PyObject*> self.timer_names[name], NULL)
+            call("on_timer", self.programs[node], self._view(node), <PyObject*> self.timer_names[name],
+                 <PyObject*> value if self.values else NULL)
         return 0
 
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:

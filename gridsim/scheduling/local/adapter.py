@@ -8,6 +8,7 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -80,6 +81,21 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
 #: Handlers that a node need not have: those of `LocalPolicy` do nothing.
 _OPTIONAL = ("on_start", "on_idle", "on_timer")
+#: What follows ``on_`` in the names of the other handlers: kinds of these names have no handler of their own.
+_OTHERS = ("start", "release", "message", "timer", "idle", "lost")
+
+
+def _handlers(policy: type[LocalPolicy]) -> list[str]:
+    """Return the names of the optional handlers that `policy` defines, see `NodeCore`."""
+    found = [name for name in _OPTIONAL if getattr(policy, name) is not getattr(LocalPolicy, name)]
+    takes_value = len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name"))
+    return [*found, "value"] if takes_value else found
+
+
+def _handler_of(policy: type[LocalPolicy], kind: str) -> str:
+    """Return the name of the method that handles messages of this kind."""
+    own = f"on_{kind.replace('-', '_')}"
+    return own if kind not in _OTHERS and hasattr(policy, own) else "on_message"
 
 
 class Adapter(Policy):
@@ -105,11 +121,11 @@ class Adapter(Policy):
             self.queues,
             programs=[policy(parameters) for _ in range(machines)],
             kinds=[
-                (name, *network.number(name), kind.fields, kind.moves_tasks, "on_message")
+                (name, *network.number(name), kind.fields, kind.moves_tasks, _handler_of(policy, name))
                 for name, kind in parameters.messages.items()
             ],
             timers=parameters.timers,
-            handlers=[name for name in _OPTIONAL if getattr(policy, name) is not getattr(LocalPolicy, name)],
+            handlers=_handlers(policy),
             neighbours=random_neighbours(
                 machines, parameters.degree, run.streams(f"{parameters.name} overlay")
             ),

@@ -66,11 +66,18 @@ class LocalPolicy:
         raise SchedulerError(f"{type(self).__name__} does not define on_release")
 
     def on_message(self, view: View, message: Any) -> None:
-        """Handle a message that has arrived: ``message.kind``, ``message.sender`` and its fields."""
+        """Handle a message that has arrived: ``message.kind``, ``message.sender`` and its fields.
+
+        Messages of a kind for which there is a method ``on_<kind>(view, message)`` go there instead (with
+        ``_`` for each ``-`` of the name).
+        """
         raise SchedulerError(f"{type(self).__name__} does not define on_message")
 
     def on_timer(self, view: View, name: str) -> None:
-        """Handle the timer `name`, set by `View.timer`, which fires now."""
+        """Handle the timer `name`, set by `View.timer`, which fires now.
+
+        Define it with a third parameter, ``value``, to get the value of the timer as well.
+        """
 
     def on_idle(self, view: View) -> None:
         """Handle that the last task on this machine has ended."""

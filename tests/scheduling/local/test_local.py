@@ -432,3 +432,43 @@ class QuietNode(Node):
 
 class Quiet(Halves, frozen=True, kw_only=True):
     policy = QuietNode
+
+
+class PingNode(gs.LocalPolicy):
+    """Counts down by messages of its own kinds and timers with values."""
+
+    def on_start(self, view: Any) -> None:
+        if view.node == 0:
+            view.send(view.machines - 1, "big-ping", left=2)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+    def on_big_ping(self, view: Any, message: Any) -> None:
+        self.parameters.told.append((message.kind, message.left))
+        view.timer(0.5, "wait", message.left - 1)
+        view.timer(0.5, "wait", message.left - 1)  # the same
+        view.timer(0.5, "wait", -7.0)
+
+    def on_message(self, view: Any, message: Any) -> None:
+        self.parameters.told.append((message.kind, view.node))
+
+    def on_timer(self, view: Any, name: str, value: float) -> None:
+        self.parameters.told.append((name, value))
+        view.send(0, "timer")
+
+
+class Pings(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = PingNode
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "big-ping": gs.Message(80, left=int),
+        "timer": gs.Message(80),
+    }
+    timers: ClassVar[tuple[str, ...]] = ("wait",)
+    told: list[Any] = []
+
+
+def test_kinds_have_handlers_and_timers_values() -> None:
+    told: list[Any] = []
+    gs.simulate(scenario(machines=3), Pings(told=told))
+    assert told == [("big-ping", 2), ("wait", 1.0), ("wait", -7.0), ("timer", 0), ("timer", 0)]
