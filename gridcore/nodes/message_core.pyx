@@ -31,6 +31,7 @@ from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
 from gridcore.nodes.random_stream cimport RandomStream
+from gridcore.nodes.touched cimport Touched, touched_add, touched_clear, touched_free, touched_make
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 
 import sys
@@ -38,6 +39,7 @@ import sys
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
+from gridcore.nodes.state import read_nodes
 
 __all__ = ["NEVER", "NodeCore", "View"]
 
@@ -84,12 +86,6 @@ cdef int by_setting(const void* x, const void* y) noexcept nogil:
 cdef struct Fire:                       # a timer that is due
     long long item, number
     int slot
-
-
-cdef struct Touched:                    # machines that act at this instant, each once
-    int* machine
-    Py_ssize_t n, room
-    unsigned char* marked
 
 
 @cython.final
@@ -431,11 +427,12 @@ cdef class NodeCore:
         self.lost, self.noted, self.decided, self.checked = lost, noted, decided, checked
         self.error, self.observe = error, observe
         timers_make(&self.timers, self.nodes)
-        for touched in range(3):
-            self._make_touched(&self.reorder if touched == 0 else &self.start if touched == 1 else &self.idle)
+        touched_make(&self.reorder, self.nodes)
+        touched_make(&self.start, self.nodes)
+        touched_make(&self.idle, self.nodes)
         self.now, self.phase, self.pause_at = 0, NOTHING, _STRIDE
         for k in range(self.nodes if self.starts else 0):
-            self._touch(&self.start, <int> k)
+            touched_add(&self.start, <int> k)
 
     cdef int _add_kind(self, _Kind kind) except -1:
         cdef int number = kind.number
@@ -448,12 +445,6 @@ cdef class NodeCore:
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
-    cdef int _make_touched(self, Touched* t) except -1:
-        t.marked = <unsigned char*> grown(NULL, self.nodes)
-        for k in range(self.nodes):
-            t.marked[k] = False
-        return 0
-
     def __dealloc__(self):
         cdef Py_ssize_t k
         for k in range(self.n_kinds if self.out != NULL else 0):
@@ -462,8 +453,9 @@ cdef class NodeCore:
         timers_free(&self.timers)
         free(self.firing)
         free(self.acting)
-        for t in range(3):
-            touched_free(&self.reorder if t == 0 else &self.start if t == 1 else &self.idle)
+        touched_free(&self.reorder)
+        touched_free(&self.start)
+        touched_free(&self.idle)
 
     # -- what nodes see and do, see `View` ----------------------------------------------------------------
 
@@ -507,7 +499,7 @@ cdef class NodeCore:
         except BaseException:
             self.queues._update(view.node)
             raise
-        self._touch(&self.reorder, view.node)
+        touched_add(&self.reorder, view.node)
         return 0
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
@@ -516,17 +508,6 @@ cdef class NodeCore:
                           f"machine {to}; there are {known} and machines 0..{self.nodes - 1}")
 
     # -- what is due ----------------------------------------------------------------------------------------
-
-    cdef int _touch(self, Touched* t, int machine) except -1:
-        if t.marked[machine]:
-            return 0
-        if t.n == t.room:
-            t.machine = <int*> grown(t.machine, (2 * t.room + 16) * sizeof(int))
-            t.room = 2 * t.room + 16
-        t.marked[machine] = True
-        t.machine[t.n] = machine
-        t.n += 1
-        return 0
 
     cdef long long _due(self) except -1:
         """When something is due next, ns; `NEVER` if nothing is."""
@@ -619,7 +600,7 @@ cdef class NodeCore:
             queues._advance(machine, self.now)
             queues._update(machine)
             if self.idles:
-                self._touch(&self.idle, machine)
+                touched_add(&self.idle, machine)
         self.finished = queues.tasks_done == self.total
         return 0
 
@@ -714,9 +695,7 @@ cdef class NodeCore:
             self.acting = <int*> grown(self.acting, n * sizeof(int))
             self.acting_room = n
         memcpy(self.acting, t.machine, n * sizeof(int))
-        t.n = 0
-        for k in range(n):
-            t.marked[self.acting[k]] = False
+        touched_clear(t)
         if n > 1:
             qsort(self.acting, n, sizeof(int), ascending)
         self.events += n
@@ -868,7 +847,7 @@ cdef class NodeCore:
         cdef const long long[::1] u = indices(machines, "machines", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.starts else 0):
-            self._touch(&self.start, <int> u[k])
+            touched_add(&self.start, <int> u[k])
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -916,17 +895,8 @@ cdef class NodeCore:
         cdef Py_ssize_t k
         cdef View view
         read, applications = State(state), self.release.shape[0]
-        timers = read.array("timers", np.int64, (None, 4), 0, LATEST * 2)
-        values = read.array("values", np.float64, (len(timers),))
-        known, held = read.array("known", np.int64, (None, 2), 0), read.array("held", np.int64, (None, 3), 0)
-        random = read.array("random", np.int64, (None, 2), 0)
-        for name, rows, limits in (("timers", timers, (LATEST * 2, LATEST, self.nodes - 1, len(self.timer_names) - 1)),
-                                   ("known", known, (self.nodes - 1, applications - 1)),
-                                   ("held", held, (self.nodes - 1, applications - 1, LATEST)),
-                                   ("random", random, (self.nodes - 1, LATEST))):
-            if (rows > np.array(limits)).any():
-                raise ValueError(f"state[{name!r}] must be at most {list(limits)}")
-        touched = [read.array(name, np.int64, (None,), 0, self.nodes - 1) for name in ("reorder", "start", "idle")]
+        found = read_nodes(state, self.nodes, applications, len(self.timer_names))
+        timers, values = found["timers"], found["values"]
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
         self.released, self.finished = read.whole("released", 0, applications), False
@@ -937,27 +907,19 @@ cdef class NodeCore:
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
         self.timers.number = read.whole("number", 0, LATEST)
         self.views = [None] * self.nodes
-        for node, application in known.tolist():
+        for node, application in found["known"].tolist():
             self._view(node)._hear(application)
-        for node, application, tasks in held.tolist():
+        for node, application, tasks in found["held"].tolist():
             self._view(node)._put(application, tasks)
-        for node, drawn in random.tolist():
+        for node, drawn in found["random"].tolist():
             view = self._view(node)
             view._random = RandomStream(self.seed, node, drawn)
-        for k in range(3):
-            self._touch_again(&self.reorder if k == 0 else &self.start if k == 1 else &self.idle, touched[k])
+        touched_fill(&self.reorder, found["reorder"])
+        touched_fill(&self.start, found["start"])
+        touched_fill(&self.idle, found["idle"])
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
         self.dirty = False
-
-    cdef int _touch_again(self, Touched* t, machines) except -1:
-        cdef Py_ssize_t k
-        for k in range(t.n):
-            t.marked[t.machine[k]] = False
-        t.n = 0
-        for machine in machines.tolist():
-            self._touch(t, machine)
-        return 0
 
     # -- what others may read -----------------------------------------------------------------------------------
 
@@ -984,6 +946,8 @@ cdef object touched_read(const Touched* t):
     return np.array(sorted([t.machine[k] for k in range(t.n)]), np.int64)
 
 
-cdef void touched_free(Touched* t) noexcept:
-    free(t.machine)
-    free(t.marked)
+cdef int touched_fill(Touched* t, machines) except -1:
+    touched_clear(t)
+    for machine in machines.tolist():
+        touched_add(t, machine)
+    return 0

@@ -114,10 +114,6 @@ class SearchNode(LocalPolicy, ABC):
         Returns None if there is no machine left to ask.
         """
 
-    @abstractmethod
-    def hear(self, view: View, message: Any) -> None:
-        """Handle a message of a kind that only this method has."""
-
     def on_free(self, view: View) -> None:
         """Called when this machine has become free."""
 
@@ -213,8 +209,9 @@ class SearchNode(LocalPolicy, ABC):
             self.pause = self.parameters.retry
         self.state = ""
 
-    def on_offer(self, view: View, host: int) -> None:
+    def on_offer(self, view: View, message: Any) -> None:
         """Give the oldest task to a host that offers itself, or dismiss it; late offers count as well."""
+        host = message.sender
         if not self.waiting:
             view.send(host, "dismiss")
             return
@@ -260,26 +257,22 @@ class SearchNode(LocalPolicy, ABC):
         if self.free:
             self.on_free(view)
 
-    # -- messages and timers --------------------------------------------------------------------------------
+    # -- further messages, and timers ----------------------------------------------------------------------
 
-    def on_message(self, view: View, message: Any) -> None:
-        """See `LocalPolicy`."""
-        kind = message.kind
-        if kind == "hello":
-            self.links[message.sender] = None
-        elif kind == "offer":
-            self.on_offer(view, message.sender)
-        elif kind == "task":
-            self.on_task(view, message)
-        elif kind == "back":  # it is the oldest task again
-            view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
-            self.need([message.application, message.tasks, view.now], 0, view)
-        elif kind == "dismiss":
-            if message.sender == self.promised:
-                self.keep_promise(view)
-                self.become_free(view)
-        else:
-            self.hear(view, message)
+    def on_hello(self, view: View, message: Any) -> None:
+        """Take the machine that has joined for a neighbour."""
+        self.links[message.sender] = None
+
+    def on_back(self, view: View, message: Any) -> None:
+        """Look for another host for a task that a host has sent back: it is the oldest task again."""
+        view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
+        self.need([message.application, message.tasks, view.now], 0, view)
+
+    def on_dismiss(self, view: View, message: Any) -> None:
+        """Be free again if it is the client to which this machine is promised that needs it no more."""
+        if message.sender == self.promised:
+            self.keep_promise(view)
+            self.become_free(view)
 
     def on_timer(self, view: View, name: str) -> None:
         """See `LocalPolicy`."""
@@ -330,8 +323,8 @@ class RingNode(SearchNode):
         self.flood(view, "query", hops, view.node, self.number, view.node)
         return float((hops + 1) * self.parameters.hop_time)
 
-    def hear(self, view: View, message: Any) -> None:
-        """See `SearchNode`."""
+    def on_query(self, view: View, message: Any) -> None:
+        """Pass the flood on, and offer this machine to the one that searches."""
         if self.fresh(view, message):
             self.offer(view, message.origin)
 
@@ -351,8 +344,8 @@ class WalkNode(SearchNode):
             view.send(links[first[k % len(first)]], "walk", client=view.node, wanted=share, steps=steps - 1)
         return float((steps + 1) * self.parameters.hop_time)
 
-    def hear(self, view: View, message: Any) -> None:
-        """See `SearchNode`."""
+    def on_walk(self, view: View, message: Any) -> None:
+        """Offer this machine to the client of a walker, and let the walker go on if it wants more hosts."""
         wanted = message.wanted - self.offer(view, message.client)
         self.links[message.sender] = None
         if wanted and message.steps:
@@ -388,9 +381,11 @@ class AdvertisingNode(SearchNode):
             view.send(left[k], "ask", client=view.node)
         return float(2 * self.parameters.hop_time)
 
-    def hear(self, view: View, message: Any) -> None:
-        """See `SearchNode`."""
-        if message.kind == "ask":
-            self.offer(view, message.client)
-        elif self.fresh(view, message):
+    def on_ask(self, view: View, message: Any) -> None:
+        """Offer this machine to the client that asks."""
+        self.offer(view, message.client)
+
+    def on_profile(self, view: View, message: Any) -> None:
+        """Pass the advertisement of a machine on, and keep it."""
+        if self.fresh(view, message):
             self.cache[message.origin] = None

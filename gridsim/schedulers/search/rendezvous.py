@@ -137,8 +137,8 @@ class RendezvousNode(SearchNode):
                 view.send(host, "ask", client=client)
         return len(chosen)
 
-    def hear(self, view: View, message: Any) -> None:
-        """See `SearchNode`."""
+    def on_message(self, view: View, message: Any) -> None:
+        """Handle the messages that only this method has."""
         kind, sender = message.kind, message.sender
         self.silent.pop(sender, None)
         if kind == "advert":

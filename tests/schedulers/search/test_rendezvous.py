@@ -42,10 +42,10 @@ def test_the_nearest_point_is_that_of_the_fewest_hops() -> None:
 
 def test_a_point_of_a_neighbour_is_one_hop_further() -> None:
     view: Any = Said()
-    knowing(p5=2).hear(view, SimpleNamespace(kind="where", sender=3))
+    knowing(p5=2).on_message(view, SimpleNamespace(kind="where", sender=3))
     assert view.sent == [(3, "known", 5, 3)]
     other = knowing()
-    other.hear(view, SimpleNamespace(kind="known", sender=4, point=5, hops=3))
+    other.on_message(view, SimpleNamespace(kind="known", sender=4, point=5, hops=3))
     assert other.points == {5: 3}
 
 
@@ -54,6 +54,6 @@ def test_a_point_that_does_not_note_a_host_is_passed_over_until_something_comes_
     to: Any = view
     node.on_free(to)
     node.on_timer(to, "noted")  # nothing has come
-    node.hear(to, SimpleNamespace(kind="ask", sender=5, client=0))
+    node.on_message(to, SimpleNamespace(kind="ask", sender=5, client=0))
     node.on_free(to)
     assert view.sent == [(5, "advert"), (6, "advert"), (5, "advert")]
