@@ -18,7 +18,18 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import WHOLE_LIMIT, flag, normalise, one_of, real, sequence, shown, text, whole
+from gridsim.support.arguments import (
+    WHOLE_LIMIT,
+    flag,
+    listed,
+    normalise,
+    one_of,
+    real,
+    sequence,
+    shown,
+    text,
+    whole,
+)
 
 Check = Callable[[str, Any], Any]
 
@@ -67,7 +78,19 @@ Text = Annotated[str, "not empty"]
 Seed = Annotated[int, Limits(low=0)]
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class _Named(msgspec.StructMeta):
+    """Makes a parameter that does not exist an error of ours, which says the closest name."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        unknown = [name for name in given if name not in cls.__struct_fields__]
+        if unknown:
+            raise ScenarioError(
+                f"{cls.__name__} has no parameter {unknown[0]!r}; {listed(cls.__struct_fields__, unknown[0])}"
+            )
+        return super().__call__(*args, **given)
+
+
+class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     """A struct that checks its fields against their declarations when it is created.
 
     Fields with `Limits`, `Text`, literals and bools are checked, also if None is allowed, and inside tuples.

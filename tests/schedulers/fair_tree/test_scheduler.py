@@ -667,3 +667,15 @@ def test_a_thousand_machines(seed: int) -> None:
     updates = result.tables["updates"]
     after = updates["arrived"] > result.applications["release"].min()
     assert 1.0 < updates["age"][after].max() < 4.0
+
+
+def test_a_grid_has_three_axes() -> None:
+    with pytest.raises(gs.ScenarioError, match="must be samples of stretch, size and task size, got 2"):
+        gs.FairTree(grid=((1.0,), (2.0,)))
+
+
+def test_an_unknown_parameter_is_told_with_the_closest_one() -> None:
+    with pytest.raises(
+        gs.ScenarioError, match=r"FairTree has no parameter 'repair_time'; did you mean repair\?"
+    ):
+        gs.FairTree(repair_time=60.0)
