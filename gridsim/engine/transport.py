@@ -273,9 +273,9 @@ class Transport:
         self._waiting = False
         put(self, "links", state["links"])
 
-    # -- the ledger -------------------------------------------------------------------------------------
+    # -- accounting --------------------------------------------------------------------------------------
 
-    def ledger(self) -> dict[str, NDArray[Any]]:
+    def accounting(self) -> dict[str, NDArray[Any]]:
         """Count the messages of each kind: columns kind, sent, delivered, dropped, in_flight, bytes (sent).
 
         Hands over deferred messages first, see `drain`.
@@ -292,7 +292,7 @@ class Transport:
         }
 
     def message_log(self, applications: int) -> Table:
-        """Return the log of messages, as of the last call of `ledger`; see `message_table`."""
+        """Return the log of messages, as of the last call of `accounting`; see `message_table`."""
         return message_table(self.links, self.kinds, applications, self._application_of)
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:

@@ -374,7 +374,7 @@ class Simulation(Stateful):
         scenario, applications, platform = self.scenario, self.applications, self.scenario.platform
         engine, network, outages = self.engine, self.network, self.outages
         outcome = self.policy.finish()
-        ledger, interfaces = network.ledger(), network.interfaces()
+        messages, interfaces = network.accounting(), network.interfaces()
         if outages.over_at is not None and (left := unfinished(outcome, applications)):
             raise ScenarioError(
                 f"faults must leave a machine up until all is done; at {outages.over_at / NS:g} s the last "
@@ -408,7 +408,7 @@ class Simulation(Stateful):
             tables={
                 "applications": application_table(outcome, applications, platform),
                 "machines": machines,
-                "messages": Table(ledger),
+                "messages": Table(messages),
                 **tables,
             },
             facts=outcome.facts,

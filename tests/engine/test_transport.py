@@ -64,8 +64,8 @@ class Setup:
         self.script[item] = lambda: [self.net.send(name, what) for name, what in sends]
         self.engine.at(time, "go", item)
 
-    def ledger(self) -> dict[str, dict[str, int]]:
-        columns = self.net.ledger()
+    def accounting(self) -> dict[str, dict[str, int]]:
+        columns = self.net.accounting()
         kinds = columns.pop("kind").tolist()
         return {
             kind: {name: int(column[k]) for name, column in columns.items()} for k, kind in enumerate(kinds)
@@ -123,7 +123,7 @@ def test_messages_on_one_machine_are_free(interfaces: str) -> None:
         (15 * MS, "slow", 1, 0, 2),
     ]
     counts = {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 5}
-    assert setup.ledger()["slow"] == counts
+    assert setup.accounting()["slow"] == counts
     interface = setup.net.interfaces()
     assert interface["bytes_out"].tolist() == [5, 0, 0]
     assert interface["bytes_in"].tolist() == [0, 5, 0]
@@ -210,7 +210,7 @@ def test_cutting_cohorts_changes_nothing(
             setup.at(time, (kind, rows((node, sender, value))))
         setup.engine.run()
         interface = {name: column.tolist() for name, column in setup.net.interfaces().items()}
-        seen.append((setup.trace, setup.ledger(), interface))
+        seen.append((setup.trace, setup.accounting(), interface))
     assert seen[0] == seen[1] == seen[2]
     ledger, interface = seen[0][1], seen[0][2]
     sizes = {"slow": 5, "fast": 1}
@@ -231,23 +231,23 @@ def test_the_ledger_knows_what_is_in_flight(interfaces: str) -> None:
     setup = Setup(interfaces=interfaces)
     setup.at(0, ("fast", rows((1, 0, 1), (0, 1, 2))), ("slow", rows((2, 1, 3))))
     setup.engine.run(until=12 * MS)
-    assert list(setup.ledger()) == ["fast", "slow"]  # by priority, not as declared
-    fast, slow = setup.ledger().values()
+    assert list(setup.accounting()) == ["fast", "slow"]  # by priority, not as declared
+    fast, slow = setup.accounting().values()
     assert (fast["sent"], fast["delivered"], fast["in_flight"], fast["bytes"]) == (2, 2, 0, 2)
     assert (slow["sent"], slow["delivered"], slow["in_flight"], slow["bytes"]) == (1, 0, 1, 5)
     interface = setup.net.interfaces()
     assert interface["bytes_out"].tolist() == [1, 6, 0]
     assert interface["bytes_in"].tolist() == [1, 1, 0]
     setup.engine.run()
-    assert setup.ledger()["slow"]["in_flight"] == 0
+    assert setup.accounting()["slow"]["in_flight"] == 0
     assert setup.net.interfaces()["bytes_in"].tolist() == [1, 1, 5]
 
 
 def test_the_ledger_is_a_copy() -> None:
     setup = Setup()
-    setup.net.ledger()["sent"][:] = 9
+    setup.net.accounting()["sent"][:] = 9
     setup.net.interfaces()["bytes_in"][:] = 9
-    assert setup.net.ledger()["sent"].tolist() == [0, 0]
+    assert setup.net.accounting()["sent"].tolist() == [0, 0]
     assert setup.net.interfaces()["bytes_in"].tolist() == [0, 0, 0]
 
 
@@ -267,15 +267,15 @@ def test_drain_hands_over_what_was_deferred() -> None:
     setup.net.drain()
     # in order of delivery, and each once
     assert [entry[4] for entry in setup.trace] == [4, 3, 1, 2]
-    assert setup.ledger()["slow"]["delivered"] == 2
+    assert setup.accounting()["slow"]["delivered"] == 2
 
 
-def test_the_ledger_drains() -> None:
+def test_accounting_drains() -> None:
     setup = Setup(deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1))))
     setup.engine.run(until=15 * MS)
     assert setup.trace == []
-    assert setup.ledger()["slow"]["delivered"] == 1
+    assert setup.accounting()["slow"]["delivered"] == 1
     assert [entry[4] for entry in setup.trace] == [1]
 
 
@@ -314,7 +314,7 @@ def test_no_kinds_at_all(interfaces: str) -> None:
     engine.run()
     net.drain()
     assert fired == [0]
-    assert {name: len(column) for name, column in net.ledger().items()} == dict.fromkeys(
+    assert {name: len(column) for name, column in net.accounting().items()} == dict.fromkeys(
         ("kind", "sent", "delivered", "dropped", "in_flight", "bytes"), 0
     )
     assert net.interfaces()["bytes_out"].tolist() == [0, 0]
@@ -323,7 +323,7 @@ def test_no_kinds_at_all(interfaces: str) -> None:
 def test_never_opened() -> None:
     """A scheduler that sends nothing need not open the network."""
     net = Transport(Engine(), Network(), 2)
-    assert len(net.ledger()["kind"]) == 0
+    assert len(net.accounting()["kind"]) == 0
     assert net.interfaces()["bytes_in"].tolist() == [0, 0]
 
 
