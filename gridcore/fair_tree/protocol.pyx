@@ -255,7 +255,7 @@ cdef class TreeFlow:
         return summaries > 0 or n > 0
 
     cdef bint _lose(self) noexcept nogil:
-        """Release summaries that were dropped; True if other messages were dropped, which the caller must handle."""
+        """Free the payloads of dropped summaries; True if other messages were dropped too, which the caller handles."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
         cdef long long payload

@@ -159,7 +159,7 @@ def _check_machines(got: dict[str, Any], mine: Rows, tasks: int, bags: int) -> N
             raise ValueError(f"state['machines']: {name} must be in -1..{high - 1}")
     runs = task >= 0
     if not np.isin(up, (0, 1)).all() or (runs & (up == 0)).any():
-        raise ValueError("state['machines']: up must be 0 or 1, and 1 of machines that run a task")
+        raise ValueError("state['machines']: up must be 0 or 1, and 1 for each machine that runs a task")
     start, end, marks, due = given["start"], given["end"], given["marks"], got["due"]
     timed = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
     if not timed[runs].all():

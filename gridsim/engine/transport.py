@@ -109,12 +109,13 @@ class Transport:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
         The handler is None where another source runs the links (see `open`) and handles this kind.
-        `deferred`: no node acts on such a message at once; its rows are handed over by `drain` or earlier.
-        `lost` gets the rows that were dropped because a machine had failed, at the instant at which they
-        would have arrived; it must not send anything.  `keep`: the other source handles such rows.
-        `opaque` names fields that refer to something in memory: their values mean nothing to an observer.
-        `about` names the field, if there is one, with the number of the application that the message is
-        about, or of a thing whose application `open` is given.
+        `deferred`: no node acts on such a message on arrival, so that its rows may reach the handler later,
+        at the latest when `drain` is called.  `lost` gets the rows that were dropped because a machine had
+        failed, at the instant at which they would have arrived; it must not send anything.  `keep`: dropped
+        rows go to the source that runs the links, not to `lost`.  `opaque` names fields that refer to
+        something in memory: their values mean nothing to an observer.  `about` names the field with the
+        number of the application that the message is about; if it numbers something else, such as jobs,
+        `open` must be given the application of each.
         """
         keep = keep or lost is not None
         new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque, about)

@@ -20,7 +20,7 @@ StrPath = str | os.PathLike[str]
 
 
 class _Named(FileIO):
-    """A file that puts its name into errors of reading, in which the system does not name the file.
+    """A file that adds its name to errors of reading, in which the system does not name it.
 
     Errors of seeking are left alone: a wrong position may come from the content of the file.
     """

@@ -159,7 +159,9 @@ class Links:
             if self._fifo:
                 m.start = max(now, self._up_free[source])
                 if m.start > LATEST:
-                    raise OverflowError(f"what machine {source} sends would start after {LATEST} ns")
+                    raise OverflowError(
+                        f"a message of machine {source} would start after the last instant, {LATEST} ns"
+                    )
                 self._up_free[source] = m.start + m.length
             else:
                 m.end = now + m.latency + m.length

@@ -358,7 +358,7 @@ def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
             count = -(-count // procs_per_node) if key == "MaxProcs" else count
             if count > _MOST_MACHINES:
                 raise ScenarioError(
-                    f"machines must be given: {file} tells of {count}, more than {_MOST_MACHINES}"
+                    f"machines must be given (at most {_MOST_MACHINES}): {file} states {count}"
                 )
             return count
     raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")

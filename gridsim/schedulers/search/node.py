@@ -155,7 +155,7 @@ class SearchNode(LocalPolicy, ABC):
             view.enqueue(application, 1)
 
     def give(self, view: View, host: int) -> int:
-        """Take the oldest task off the list for `host`, and return its application."""
+        """Take the oldest task off this node's list, to give it to `host`; return its application."""
         entry = self.waiting[0]
         entry[1] -= 1
         if not entry[1]:

@@ -68,7 +68,10 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
 
 class Hosts(Policy):
-    """The policy of `Wave`, with all hosts and tasks.  A source of the engine that takes blocks of changes.
+    """The policy of `Wave`: holds the state of all hosts (machines) and tasks, and decides where tasks run.
+
+    It is a source of the engine: the engine asks it for its next event, and gives it failures and
+    recoveries in blocks (`Policy.takes_blocks`).
 
     Tasks are numbered through all applications.
     """
