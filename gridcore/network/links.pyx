@@ -233,7 +233,7 @@ cdef class Links:
         if source != target and self.fifo:
             start = max(now, self.up_free[source])
             if start > _LATEST:
-                raise OverflowError(f"a message of machine {source} would start after the last instant, {_LATEST} ns")
+                raise OverflowError(f"a message of machine {source} would start after {_LATEST} ns, the last instant")
             m.start = start
             self.up_free[source] = start + length
         self.n_unused -= 1
