@@ -30,6 +30,7 @@ def command(closed: str, *arguments: str, folder: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_without_standard_error_a_command_does_its_work(tmp_path: Path) -> None:
     run = ["run", *SMALL, "--checkpoint", "kept", "--checkpoint-every", "0"]
     for arguments in (

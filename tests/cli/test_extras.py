@@ -57,6 +57,7 @@ def test_the_error_says_what_to_install(module, extra, code, tmp_path):
 REPRODUCE = "reproduce celaya-fig4b --out x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "arguments", "line"),
     [

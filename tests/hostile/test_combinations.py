@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def fits(name: str, value: float) -> bool:
     return not (name in COUNTS and value > 1000) and not (name in TIMES and value < 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data())
 def test_several_extremes_at_once(data: st.DataObject) -> None:

@@ -69,6 +69,7 @@ def bomb(path: Path, unit: bytes, size: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [b"0", b";\n", JOB.encode(), b"\n"])
 def test_bombs_of_gzip(tmp_path: Path, unit: bytes) -> None:
     path = bomb(tmp_path / "bomb.swf.gz", unit, 30 << 20)

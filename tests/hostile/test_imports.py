@@ -214,6 +214,7 @@ def array_readers(source: str) -> dict[str, ast.Call | None]:
     return found
 
 
+@pytest.mark.slow
 def test_arrays_of_files_are_never_pickles() -> None:
     """Members of archives are read by `archive.py` itself, which takes the bytes of plain numbers."""
     read, pickled = set(), []

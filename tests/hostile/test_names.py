@@ -21,6 +21,7 @@ from tests._helpers.archives import changed, npy
 NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["distribution", "series", "gantt", "traffic", "tree"])
 def test_files_with_dollars(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
     result = gs.simulate(scenario, gs.FairTree(), record=True)

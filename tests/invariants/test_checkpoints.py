@@ -197,6 +197,7 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Ran
         assert end["provenance"]["resumed"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     kill_and_resume(3, tmp_path, "fair-tree", random.Random(1))
@@ -226,6 +227,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_killed_while_it_is_written(tmp_path: Path) -> None:
     """A process that does nothing but write: at any moment the file is one of the two, whole."""

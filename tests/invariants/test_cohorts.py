@@ -30,6 +30,7 @@ def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
         assert cut.digest == whole.digest, f"cohorts of at most {limit} change the result"
 
 
+@pytest.mark.slow
 @QUICK
 @given(scenarios(), fair_trees())
 def test_cohorts_of_the_fair_tree(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
@@ -181,6 +182,7 @@ print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
 def test_another_process_has_the_same_digests(hash_seed: str, tmp_path: Path) -> None:
     # the same gridsim as here, whether installed or in the source tree

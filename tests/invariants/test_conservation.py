@@ -116,6 +116,7 @@ def test_messages_and_bytes_are_conserved(scenario: gs.Scenario, scheduler: gs.F
     assert sent[kinds.index("request")] <= steps + len(result.applications)
 
 
+@pytest.mark.slow
 @QUICK
 @given(scenarios(), fair_trees(run_on=False))
 def test_nothing_after_the_last_placement_changes_the_schedule(

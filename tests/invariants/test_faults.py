@@ -302,6 +302,7 @@ def test_faults_that_never_come_change_nothing(name: str) -> None:
     assert gs.simulate(late, CENTRAL[name]).digest == gs.simulate(scenario, CENTRAL[name]).digest
 
 
+@pytest.mark.slow
 @each_central
 def test_endless_failures_end_with_the_last_task(name: str) -> None:
     scenario = gs.Scenario(
@@ -562,6 +563,7 @@ renewals = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(QUICK, max_examples=10)
 @given(scenarios(faults=True, max_nodes=9), st.none() | renewals)
 def test_failures_by_the_block(scenario: gs.Scenario, faults: Faults | None) -> None:
@@ -593,6 +595,7 @@ def test_what_changes_as_the_run_ends() -> None:
         check_blocks(grid(**everybody))
 
 
+@pytest.mark.slow
 def test_many_blocks(tmp_path: Any) -> None:
     """Rounds of a trace, blocks of drawn times."""
     (tmp_path / "hosts.avt").write_text("a 2 0 10 20 30\nb 1 5 12\nc 1 0 30\n")

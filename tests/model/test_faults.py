@@ -73,6 +73,7 @@ def test_never_is_never() -> None:
     assert NEVER == engine.NEVER and courses.END == LATEST * NS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
 def test_drawn_changes_say_until_when(name: str) -> None:
     for nodes in (1, 7, 700):
@@ -294,6 +295,7 @@ def test_any_trace_gives_turns(tmp_path_factory: pytest.TempPathFactory, hosts: 
     check_until(Faults.trace(path, seed=1, start=start, repeat=False), len(hosts) + 1, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["microsoft99-a/microsoft-a.avt.gz", "g5k06"])
 @pytest.mark.parametrize("repeat", [True, False])
 def test_real_hosts_say_until_when(traces: Path, name: str, repeat: bool) -> None:
@@ -331,6 +333,7 @@ def test_times_beyond_the_clock(faults: Faults) -> None:
     check_until(faults, 3, 9)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 5), st.integers(0, 99), st.sampled_from((0.01, 1.0, 1e3, 1e6)))
 def test_blocks_without_changes_are_passed_over(nodes: int, seed: int, down: float) -> None:
     """What is drawn is what blocks of equal length would draw, one after the other."""

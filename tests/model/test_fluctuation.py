@@ -308,6 +308,7 @@ def test_scenarios_may_fluctuate(wanted: bool, rigid: bool) -> None:
     assert (found.fluctuation is not None) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheduler", [gs.WqrFt(), WQR, gs.WqrFt(checkpoint_interval=7.0, checkpoint_store="local")]
 )

@@ -239,6 +239,7 @@ def test_metrics_can_be_replicated(name: str) -> None:
     assert (made[name]["easy"] <= made[name]["fcfs"] * 1.5 + 1.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [False, "all"])
 @pytest.mark.parametrize("mode", ["easy", "fcfs"])
 def test_jobs_that_never_get_through_end_with_the_clock(mode: Any, record: Any) -> None:

@@ -134,6 +134,7 @@ def test_nights_begin_and_end_up_to_the_spread_early_or_late() -> None:
 SPELLS = st.sampled_from((60.0, 1800.0, 40_000.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     nodes=st.integers(1, 9),

@@ -74,6 +74,7 @@ def test_run_and_compare_write_one_too(folder: Path) -> None:
     assert "--schedulers fair-tree,mincent,fcfs --baseline mincent --replicates 3" in found.text
 
 
+@pytest.mark.slow
 def test_the_command_in_a_report_of_replicas_makes_them_again(folder: Path) -> None:
     flags = ["--schedulers", "fcfs,mincent", "--replicates", 2, "--hold", "platform", "--metrics", "makespan"]
     first = invoke("compare", *SMALL, *flags, "--time-limit", "1e9", "--report", "r.html", "--json")

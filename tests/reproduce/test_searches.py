@@ -12,6 +12,7 @@ from gridsim.reproduce.others import searches
 from gridsim.reproduce.others.searches import LOADS, METHODS, METRICS, OTHERS, Bags
 
 
+@pytest.mark.slow
 def test_all_methods_under_each_load(tmp_path, monkeypatch):
     monkeypatch.setattr(searches, "SMALL", 20)
     monkeypatch.setattr(searches, "FEW_APPLICATIONS", 6)

@@ -234,6 +234,7 @@ def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, m
         subprocess.run(["mount", "-o", "remount,size=64k", full], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"], RUN])
 @pytest.mark.parametrize("tells", [True, False])

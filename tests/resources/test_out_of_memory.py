@@ -224,6 +224,7 @@ checkpoint.save = last
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
 def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: Path) -> None:
     command = ["run", "--nodes", "20000", "--applications", "50", "--scheduler", "fcfs", "--record"]

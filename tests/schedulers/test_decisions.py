@@ -319,6 +319,7 @@ DESKTOPS = gs.Scenario(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheduler",
     [

@@ -112,6 +112,7 @@ def test_each_policy_of_wqr_ft_passes(name: str, tmp_path: Path) -> None:
     assert {"locality", "order"} <= set(found.left_out) <= {"locality", "order", "hash seed"}
 
 
+@pytest.mark.slow
 def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
     from gridsim.schedulers.wqr import selections as wqr_choices
 

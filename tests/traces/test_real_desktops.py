@@ -16,6 +16,7 @@ SCHEDULERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_every_task_is_completed_on_real_desktops(traces: Path, name: str) -> None:
     week = 7 * 86_400.0

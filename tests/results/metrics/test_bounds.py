@@ -567,6 +567,7 @@ def scenarios(draw):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULERS)
 @settings(deadline=None, max_examples=40)
 @given(scenario=scenarios())

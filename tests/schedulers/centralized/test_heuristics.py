@@ -165,6 +165,7 @@ def test_an_interval_does_not_keep_a_run_alive_where_nobody_is_up() -> None:
         run([1.0], [1.0], [9.0], gs.MinMin(interval=0.5), faults=gs.Faults.of([0], [3.0], [inf]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda each: each.name)
 def test_applications_of_one_task_by_the_thousand(scheduler: gs.Scheduler) -> None:
     chance = np.random.default_rng(1)

@@ -130,6 +130,7 @@ def failing() -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(40), made, seed=2, faults=gs.Faults.poisson(10_000.0, seed=5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheduler",
     [

@@ -338,6 +338,7 @@ def test_everything_fails_somewhere() -> None:
         assert (found.tables["schedule"]["completed"] == 0).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
 def test_nobody_is_up_for_a_while(policy: Any) -> None:
     """Nobody can search, choose or cancel then; jobs wait for those that come back."""

@@ -50,6 +50,7 @@ def scenario(fails: bool) -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(40), made, seed=2, faults=faults)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
     "scheduler",

@@ -234,6 +234,7 @@ def total(result: Result) -> float:
     return math.fsum(float(column.sum()) for _, column in result.tables["cycles"].items())
 
 
+@pytest.mark.slow
 @NINE
 def test_all_cycles_are_told(name: str) -> None:
     result = gs.simulate(desktops(), named(name, max_replicas=3), record=True)

@@ -358,6 +358,7 @@ def lose_one(pool: Processes) -> None:
     assert inner._broken
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_idle_stops_nothing() -> None:
     with Processes(2) as pool:
         assert not any(each.error for each in gathered(some(4), executor=pool))
