@@ -12,6 +12,8 @@ import pytest
 
 import gridsim as gs
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(Path(gs.__file__).parents[1])
 SMALL = ["--nodes", "5", "--applications", "2", "--scheduler", "fcfs", "--no-progress"]
 #: As os.fsdecode reads a name of bytes that are not UTF-8.
@@ -29,7 +31,6 @@ def said(encoding: str, *arguments: str, folder: Path) -> str:
     return done.stdout.decode(encoding.partition(":")[0])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8")
 def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
     """Strict is what Python is in most locales."""
@@ -46,7 +47,6 @@ def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
     assert json.loads(answer)["file"] == ODD
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="how a process gets its arguments")
 @pytest.mark.parametrize(
     ("encoding", "name", "shown"),
@@ -76,7 +76,6 @@ workload = {kind = "bags", seed = 1, applications = 2}
 """
 
 
-@pytest.mark.slow
 def test_an_axis_of_a_sweep(tmp_path: Path) -> None:
     """Its column is of ASCII, wherever the table goes."""
     (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")

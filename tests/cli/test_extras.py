@@ -18,6 +18,8 @@ from gridsim.cli.output import progress_of
 from gridsim.support import progress
 from gridsim.support.extras import MissingExtra, need
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(Path(gs.__file__).parent.parent)
 
 
@@ -57,7 +59,6 @@ def test_the_error_says_what_to_install(module, extra, code, tmp_path):
 REPRODUCE = "reproduce celaya-fig4b --out x"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "arguments", "line"),
     [

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--nodes", 12, "--applications", 4, "--tasks-per-node", 2, "--replicates", 2, "--workers", 1)
 
 

@@ -19,6 +19,8 @@ from gridsim.cli.main import cli
 from gridsim.simulation.checkpoint import Keeper
 from gridsim.support.state import packed
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--nodes", 9, "--applications", 5, "--no-progress"]
 
 

@@ -22,6 +22,8 @@ from gridsim.cli.main import cli
 from gridsim.studies.execution.store import Store
 from gridsim.studies.sweep import Sweep
 
+pytestmark = pytest.mark.slow
+
 FILE = """
 scenario = "scenario.toml"
 schedulers = ["fair-tree", "mincent", "fcfs"]
@@ -193,7 +195,6 @@ def _keys(shards: set[Path]) -> list[str]:
     return [key for shard in shards for key in pyarrow.parquet.read_table(shard)["key"].to_pylist()]
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_and_finished(file: Path, gate: Path) -> None:
     """Five times SIGKILL, to all of it or to the parent alone: no cell lost, kept twice or corrupt."""
     store, draw = file.with_suffix(".store"), np.random.Generator(np.random.PCG64(5))

@@ -28,6 +28,8 @@ from gridsim.studies.execution.store import Store
 from gridsim.validation.results import validate_result
 from tests._helpers.archives import changed, npy, stated
 
+pytestmark = pytest.mark.slow
+
 BUSY = "tables/machines/busy.npy"
 
 

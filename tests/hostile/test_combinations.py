@@ -17,6 +17,8 @@ from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
 from tests._helpers import clock
 
+pytestmark = pytest.mark.slow
+
 SLOW = Platform.of([1000.0, 0.003, 50.0])
 NETWORKS = [gs.Network(), gs.Network(latency=0.1, jitter=0.05, bandwidth=1e6)]
 SCENARIOS = [
@@ -71,7 +73,6 @@ def fits(name: str, value: float) -> bool:
     return not (name in COUNTS and value > 1000) and not (name in TIMES and value < 1)
 
 
-@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data())
 def test_several_extremes_at_once(data: st.DataObject) -> None:

@@ -39,6 +39,8 @@ from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
 from tests._helpers.archives import changed
 
+pytestmark = pytest.mark.slow
+
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "swf": (read_swf, JOB),
@@ -69,7 +71,6 @@ def bomb(path: Path, unit: bytes, size: int) -> Path:
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", [b"0", b";\n", JOB.encode(), b"\n"])
 def test_bombs_of_gzip(tmp_path: Path, unit: bytes) -> None:
     path = bomb(tmp_path / "bomb.swf.gz", unit, 30 << 20)
@@ -304,7 +305,6 @@ OF_BAGS = gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
 OF_JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([0, 1], [1.0, 50.0], [200.0, 500.0])])
 @pytest.mark.parametrize("name", sorted({type(make_scheduler(name)).name for name in registered()}))
 def test_parameters_that_are_extremes(name: str, faults: gs.Faults | None) -> None:

@@ -20,6 +20,8 @@ from gridsim.cli.commands.repro import reproduce_result
 from gridsim.cli.main import cli
 from gridsim.support.imports import names_code
 
+pytestmark = pytest.mark.slow
+
 GOOD = "def first(tasks):\n    return 0\n"
 #: What lies there when the file is read: importing it leaves a mark.
 TRAP = "open('sprung', 'w').close()\n" + GOOD
@@ -214,7 +216,6 @@ def array_readers(source: str) -> dict[str, ast.Call | None]:
     return found
 
 
-@pytest.mark.slow
 def test_arrays_of_files_are_never_pickles() -> None:
     """Members of archives are read by `archive.py` itself, which takes the bytes of plain numbers."""
     read, pickled = set(), []
@@ -254,7 +255,6 @@ replicates = 2
 EARLY = ("multiprocessing", "pickle", "reprlib", "selectors", "signal", "struct", "threading", "_weakrefset")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

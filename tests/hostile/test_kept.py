@@ -23,6 +23,8 @@ from gridsim.studies.execution.store import Store
 from gridsim.support.provenance import sha256
 from tests._helpers.archives import changed
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (
     ["repro"], ["validate"], ["plot", "--kind", "gantt", "--figure", "x.png"], ["report", "--out", "x.html"],
     ["export", "--format", "perfetto", "--out", "x.json"], ["why"],

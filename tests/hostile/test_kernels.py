@@ -39,6 +39,8 @@ from tests.reference import overlay as overlay_reference
 from tests.reference import slots as slots_reference
 from tests.reference import task_queues as queues_reference
 
+pytestmark = pytest.mark.slow
+
 LAST = 2**63 - 1
 GRID = SummaryGrid([1.0], [4.0], [1.0])
 TALK = (jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY)

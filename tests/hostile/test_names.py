@@ -17,11 +17,12 @@ from gridsim.cli.main import cli
 from gridsim.results.metrics.estimates import Estimate
 from tests._helpers.archives import changed, npy
 
+pytestmark = pytest.mark.slow
+
 #: No mathematics that matplotlib knows, in two spellings.
 NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["distribution", "series", "gantt", "traffic", "tree"])
 def test_files_with_dollars(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
     result = gs.simulate(scenario, gs.FairTree(), record=True)

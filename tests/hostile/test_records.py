@@ -17,6 +17,8 @@ from gridsim.cli.result_args import looked_at
 from gridsim.errors import GridSimError, ScenarioError
 from tests._helpers.archives import changed
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:

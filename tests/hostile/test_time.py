@@ -20,6 +20,8 @@ from gridsim.support import toml as toml_files
 from gridsim.validation.results import validate_result
 from tests._helpers.archives import changed
 
+pytestmark = pytest.mark.slow
+
 N = 1_000_000
 
 
@@ -92,7 +94,6 @@ def repeated(result: gs.Result, name: str, count: int, **other: Any) -> dict[str
     return {key: np.repeat(column[:1], count) for key, column in table.items()} | other
 
 
-@pytest.mark.slow
 def test_many_instances_of_a_task(scenario: gs.Scenario) -> None:
     """One after the other, of no time: each was compared to each before it."""
     faults = gs.Faults.exponential(up=1.0, down=0.1, seed=1)
@@ -122,7 +123,6 @@ def test_many_kinds_of_messages(scenario: gs.Scenario) -> None:
     assert [each.count for each in found if each.where == "messages.sent[0]"] == [10_000]
 
 
-@pytest.mark.slow
 def test_a_report_of_many_kinds_of_messages(scenario: gs.Scenario, tmp_path: Path) -> None:
     """Each row of a table looked at all of them."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")

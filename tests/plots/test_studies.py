@@ -23,6 +23,8 @@ from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 
+pytestmark = pytest.mark.slow
+
 NAN = float("nan")
 POINTS = [Estimate(1.0, 0.9, 1.2, 5), Estimate(2.0, 1.5, 2.5, 5), Estimate(3.0, NAN, NAN, 1)]
 FOUND = Replicates(
@@ -50,7 +52,6 @@ def drawn(kind: str = "png") -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_charts_are_drawn_and_equal_ones_are_equal_files(kind: str, begin: bytes) -> None:
     assert drawn(kind).startswith(begin) and drawn(kind) == drawn(kind)
@@ -190,7 +191,6 @@ def overlapping(axis) -> list[tuple[str, str]]:
     return [(a, b) for k, (a, one) in enumerate(found) for b, two in found[:k] if one.overlaps(two)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1.6, 5.0])
 @pytest.mark.parametrize("span", [1.3, 20.0, 1e8])
 def test_labels_of_logarithmic_axes_do_not_overlap(width, span) -> None:
@@ -217,7 +217,6 @@ def test_what_is_written_at_logarithmic_axes() -> None:
     assert axes.format_xdata(3.3333333) == "3.333"
 
 
-@pytest.mark.slow
 def test_charts_with_logarithmic_axes_have_these_labels() -> None:
     samples = {"a": [1e-6, 7e-6, 4e-5], "b": [2e-6, 3e-6]}
     estimates = {name: Estimate(values[0], NAN, NAN, 1) for name, values in samples.items()}
@@ -228,7 +227,6 @@ def test_charts_with_logarithmic_axes_have_these_labels() -> None:
         assert axis.axes.get_figure() is made and overlapping(axis) == [] and len(labels_of(axis)) > 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, 14, 30])
 @pytest.mark.parametrize("name", ["short", "of middle length", "expanding-ring-search, any host of the grid"])
 @pytest.mark.parametrize("draw", [plots.bars, plots.boxes])

@@ -19,6 +19,8 @@ import pytest
 import gridsim as gs
 from tests._helpers.report_pages import bags, read
 
+pytestmark = pytest.mark.slow
+
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

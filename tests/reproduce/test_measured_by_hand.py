@@ -27,6 +27,8 @@ from gridsim.reproduce.others import waves
 from gridsim.reproduce.rjss import fig1 as rjss_fig1
 from gridsim.studies.replicate import Replicates
 
+pytestmark = pytest.mark.slow
+
 
 def result(**tables):
     """Tables of applications, machines, messages; all others under `tables`."""

@@ -43,6 +43,8 @@ from gridsim.results.table import Table
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.processes import executor_of
 
+pytestmark = pytest.mark.slow
+
 
 def invoke(*arguments):
     return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
@@ -103,7 +105,6 @@ def test_quick_writes_its_files_and_marks_its_verdicts(tmp_path):
     assert {name: (folder / name).read_bytes() for name in names} == before  # equal runs, equal files
 
 
-@pytest.mark.slow
 def test_what_is_written_down_gives_the_same_values(tmp_path, monkeypatch):
     how = Run([3, 4], quick=True)
     schedulers = {"a": gs.FairTree(samples=(4, 3, 2), bound=1.25, run_on=True), "b": gs.MinCent(mode="once")}
@@ -125,7 +126,6 @@ def test_what_is_written_down_gives_the_same_values(tmp_path, monkeypatch):
         assert value == ran["values"]["max_stretch"][label][0] != ran["values"]["max_stretch"][label][1]
 
 
-@pytest.mark.slow
 def test_the_number_of_workers_changes_nothing():
     this, made = reproduction("celaya-fig4b"), []
     for workers in (1, 2):
@@ -279,7 +279,6 @@ def log(tmp_path):
     return file
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGID)
 def test_quick_reproductions_of_rigid_jobs_have_verdicts(name, tmp_path):
     arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")

@@ -14,10 +14,11 @@ from gridsim.reproduce.framework import Run
 from gridsim.reproduce.rjss.common import METRICS, Jobs, all_faster, grows_less, jobs, rises
 from gridsim.studies.replicate import Replicates
 
+pytestmark = pytest.mark.slow
+
 NAMES = [name for name in MODULES if name.startswith("rjss-")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_in_small(name, tmp_path):
     out = ("--out", tmp_path) if name in ("rjss-fig1", "rjss-transit") else ()

@@ -11,8 +11,9 @@ from gridsim.cli.main import cli
 from gridsim.reproduce.others import searches
 from gridsim.reproduce.others.searches import LOADS, METHODS, METRICS, OTHERS, Bags
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_all_methods_under_each_load(tmp_path, monkeypatch):
     monkeypatch.setattr(searches, "SMALL", 20)
     monkeypatch.setattr(searches, "FEW_APPLICATIONS", 6)

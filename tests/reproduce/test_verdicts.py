@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from gridsim.reproduce.framework import FEW, judge, near
 from gridsim.results.metrics.estimates import Estimate
 
+pytestmark = pytest.mark.slow
+
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
 INF = math.inf

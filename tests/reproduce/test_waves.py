@@ -11,6 +11,8 @@ from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import waves
 from gridsim.schedulers import MODES
 
+pytestmark = pytest.mark.slow
+
 
 def invoke(*arguments):
     return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])

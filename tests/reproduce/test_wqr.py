@@ -16,6 +16,8 @@ from gridsim.reproduce.wqr.common import ORDERINGS, Bag, judged
 from gridsim.schedulers.wqr.selections import POLICIES
 from gridsim.studies.replicate import Replicates
 
+pytestmark = pytest.mark.slow
+
 
 def invoke(*arguments):
     return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
@@ -96,7 +98,6 @@ def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):
     assert made == Bag(6, 4.0, "real", desktops)(3) != Bag(6, 4.0, "real", desktops)(4)
 
 
-@pytest.mark.slow
 def test_what_information_is_worth(tmp_path):
     report = wqr_information.run(Run([1], quick=True))
     assert len(report.grids) == 4 and all(len(grid.rows) == 4 for grid in report.grids)

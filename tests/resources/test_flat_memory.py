@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 #: Bytes of an application that kernels keep to the end, at most: what it was and came to.
 OF_APPLICATION = 120
 #: Those with a table of all tasks; in the scenario an application has 74 of them on average.
@@ -33,7 +35,6 @@ def check(lines: list[str]) -> None:
         assert grown["python"] <= times * grown["tables"] + OF_CHANCE + starts, entry
 
 
-@pytest.mark.slow
 def test_memory_is_flat(counted: Any) -> None:
     """Where there is about half the work that the machines can do, so that queues come to an end."""
     check(

@@ -18,6 +18,8 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.support import files as records
 
+pytestmark = pytest.mark.slow
+
 RUN = ["run", "--nodes", "30", "--applications", "6"]
 COMPARE = ["compare", "--nodes", "20", "--applications", "4", "--schedulers", "fcfs,met", "--workers", "1"]
 REPLICAS = [*COMPARE, "--replicates", "2"]
@@ -234,7 +236,6 @@ def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, m
         subprocess.run(["mount", "-o", "remount,size=64k", full], check=True)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"], RUN])
 @pytest.mark.parametrize("tells", [True, False])

@@ -22,6 +22,8 @@ from gridsim.studies.execution.run_cells import run_cells
 from gridsim.support.extras import need
 from tests.resources.memory_cases import CASES, QUICK
 
+pytestmark = pytest.mark.slow
+
 #: Kernels that keep no memory but that of numpy.
 WITHOUT = {"dgs.overlay"}
 
@@ -34,7 +36,6 @@ def check(lines: list[str], cases: Any) -> set[str]:
     return {site.partition("+")[0] for entry in found for site in entry["sites"]}
 
 
-@pytest.mark.slow
 def test_an_allocation_that_fails_is_a_memory_error_and_nothing_else(counted: Any) -> None:
     """Wherever: nothing leaks, nothing is written beyond its end, and whoever goes on does not crash."""
     kernels = check(counted("failing.py", *QUICK), QUICK)
@@ -224,7 +225,6 @@ checkpoint.save = last
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
 def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: Path) -> None:
     command = ["run", "--nodes", "20000", "--applications", "50", "--scheduler", "fcfs", "--record"]

@@ -120,7 +120,7 @@ def explicit_grid(grid: Sequence[Sequence[float]]) -> SummaryGrid:
     try:
         axes = [np.array(axis, np.float64) for axis in grid]
         if len(axes) != 3:
-            raise ValueError(f"must be samples of stretch, size and task size, got {len(axes)} axes")
+            raise ValueError(f"must be samples of stretch, size and task_size, got {len(axes)} axes")
         return SummaryGrid(*axes)
     except (TypeError, ValueError) as error:
         raise ScenarioError(f"fair-tree.grid: {error}") from None

@@ -670,7 +670,7 @@ def test_a_thousand_machines(seed: int) -> None:
 
 
 def test_a_grid_has_three_axes() -> None:
-    with pytest.raises(gs.ScenarioError, match="must be samples of stretch, size and task size, got 2"):
+    with pytest.raises(gs.ScenarioError, match="must be samples of stretch, size and task_size, got 2"):
         gs.FairTree(grid=((1.0,), (2.0,)))
 
 
