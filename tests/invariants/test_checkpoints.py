@@ -81,7 +81,9 @@ CHOSEN = [
 #: One of each kind of policy; the others are slow.
 FEW = {
     f"{name}; fifo; {'nights' if name.startswith('wave') else 'resets'}"
-    for name in ("fair-tree, on change", "dgs-asap, pull", "wqr-ft", "backfill", "expanding-ring", "wave-linger")
+    for name in (
+        "fair-tree, on change", "dgs-asap, pull", "wqr-ft", "backfill", "expanding-ring", "wave-linger",
+    )
 }  # fmt: skip
 
 
