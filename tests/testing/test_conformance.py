@@ -352,10 +352,10 @@ class Asks(gs.LocalScheduler, frozen=True, kw_only=True):
     timers: ClassVar[tuple[str, ...]] = ("again",)
 
 
-def test_one_that_never_ends_is_told_so() -> None:
+def test_one_that_never_ends_is_told_so(tmp_path: Path) -> None:
     said = r"has not ended after \d+ events, and events_limit is 200000; (most mess.* kind 'ask'|no message)"
     with pytest.raises(ConformanceError, match=said):
-        check_scheduler(Asks(), examples=5, hash_seeds=False, max_nodes=3)
+        check_scheduler(Asks(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
     with pytest.raises(gs.SchedulerError, match="events_limit is 30000"):
         gs.simulate(_small(), Asks(), events_limit=30_000)
 
