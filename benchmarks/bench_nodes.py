@@ -1,4 +1,4 @@
-"""Node programs beside the same programs in SimPy: us of a processor for each message.
+"""Node programs compared with the same programs in SimPy: us of a processor for each message.
 
 ``python benchmarks/bench_nodes.py`` prints a table: medians over rounds, in each of which all run one after
 another, each in a process of its own.  ``--nodes``, ``--rounds`` and ``--programs`` choose.

@@ -33,15 +33,15 @@ from gridsim.simulation.simulate import Recording, simulate
 from gridsim.studies.execution.processes import environment, unseeing
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios
-from gridsim.testing.locality import differing_decision
+from gridsim.testing.locality import MOST_EVENTS, differing_decision
 from gridsim.testing.order import broken_promise
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.validation.results import validate_result
 
 #: Simulated s, after which a run counts as endless: the failures of an example are over by 1500 s.
 LONGEST = 1.0e7
-#: A run of so small a scenario that handles more events never ends.
-LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": 200_000}
+#: The limits of a run: so small a scenario ends before them.
+LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: PYTHONHASHSEED of further interpreters, where strings have other hashes and sets of them other orders.

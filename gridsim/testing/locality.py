@@ -29,7 +29,7 @@ LATENCY = 40.0
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40
 #: Events of such a run; one that handles more never ends.
-_MOST = 200_000
+MOST_EVENTS = 200_000
 
 
 def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
@@ -144,7 +144,7 @@ def _observe(scenario: Scenario, scheduler: Scheduler) -> Decisions:
     """Return what each machine sends and starts in a run, by time (ns), and when the run ends (ns)."""
     seen: list[tuple[Any, ...]] = []
     observed = (_ObservedJobs if scheduler.rigid else _Observed)(inner=scheduler, seen=seen)
-    result = simulate(scenario, observed, record=True, cohort_limit=_ALL, events_limit=_MOST)
+    result = simulate(scenario, observed, record=True, cohort_limit=_ALL, events_limit=MOST_EVENTS)
     table = result.tables["schedule"]
     start = np.rint(table["start"] * NS).astype(np.int64).tolist()
     for at, machine, application in zip(
