@@ -41,7 +41,7 @@ import numpy as np
 from gridcore.common.state import LATEST, State, shown
 from gridcore.nodes.state import read_nodes
 
-__all__ = ["NEVER", "NodeCore", "View"]
+__all__ = ["CONTEXT", "NEVER", "NodeCore", "View"]
 
 cdef extern from *:
     """
@@ -63,6 +63,9 @@ cdef long long _LONGEST = 2**61
 # What a step handles, in its order within an instant.
 cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
+# The events that have handlers, after the kinds of messages.
+cdef enum:
+    ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, EVENTS
 # How many events the core handles before the engine gets control, for a checkpoint or a progress bar.
 cdef long long _STRIDE = 8192
 # So many releases and timers more are no single wave, but nodes that set timers of 0 s for ever.
@@ -86,6 +89,38 @@ cdef int by_setting(const void* x, const void* y) noexcept nogil:
 cdef struct Fire:                       # a timer that is due
     long long item, number
     int slot
+
+
+# What compiled handlers get, all of 64 bits, and the names of its fields in order.  See `NodeCore` on `compiled`.
+cdef struct Context:
+    PyObject* core
+    const long long* now                # ns
+    long long nodes, degree
+    const long long* neighbours         # [nodes, degree]
+    const double* speed                 # per machine
+    const char* parameters
+    const long long* tasks              # per application, as the next three
+    const double* task_size
+    const double* size
+    const double* release               # s
+    long long* (*send)(PyObject*, long long, long long, long long) except NULL
+    int (*sent)(PyObject*, long long, long long, const long long*) except -1
+    int (*enqueue)(PyObject*, long long, long long, long long) except -1
+    long long (*waiting)(PyObject*, long long) except -1
+    double (*work)(PyObject*, long long) except -1.0
+    int (*timer)(PyObject*, long long, long long, double, double) except -1
+    int (*cancel)(PyObject*, long long, long long) except -1
+    int (*heard)(PyObject*, long long, long long) except -1
+    int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
+    int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
+    int (*note)(PyObject*, long long, long long, const long long*) except -1
+    int (*decide)(PyObject*, long long, long long, const long long*) except -1
+
+CONTEXT = ("core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
+           "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "note", "decide")
+
+# (context, node, the record of the message or what else there is to say, state of the node)
+ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
 
 
 @cython.final
@@ -167,6 +202,9 @@ cdef class View:
     @property
     def random(self):
         """The node's own random stream."""
+        return self._stream()
+
+    cdef RandomStream _stream(self):
         if self._random is None:
             self._random = RandomStream(self.core.seed, self.node)
         return self._random
@@ -264,15 +302,21 @@ cdef class View:
                     if type(value) is not int or not -_NEVER - 1 <= value <= _NEVER:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
-            if k.application_at >= 0 and (self.known is None or row[k.application_at] not in self.known):
-                raise core.error(f"t = {self.now} s: node {self.node} sends {kind!r} with application "
-                                 f"{row[k.application_at]}, of which it has not heard")
-            if k.moves:
-                self._take(row[k.application_at], row[k.tasks_at])
+            if k.application_at >= 0:
+                self._check_sent(k, row)
         except BaseException:
             outbox_drop(box)
             raise
         core.dirty = True
+
+    cdef int _check_sent(self, _Kind k, const long long* row) except -1:
+        """Check that the node knows the application it sends, and take the tasks that the message moves from it."""
+        if self.known is None or row[k.application_at] not in self.known:
+            raise self.core.error(f"t = {self.now} s: node {self.node} sends {k.name!r} with application "
+                                  f"{row[k.application_at]}, of which it has not heard")
+        if k.moves:
+            self._take(row[k.application_at], row[k.tasks_at])
+        return 0
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -282,16 +326,13 @@ cdef class View:
         A timer of the same name, instant and value that is set already is not set again.
         """
         cdef NodeCore core = self.core
-        cdef long long at
         if type(seconds) is not float:
             seconds = core.checked(float, seconds, self.node, f"the timer {name!r}")
         if type(value) is not float:
             value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
-        if name not in core.timer_names or not 0 <= seconds < INFINITY:
-            raise core.error(f"t = {self.now} s: node {self.node} sets the timer {name!r} in {seconds!r} s; "
-                             f"it must be one of {', '.join(core.timer_names) or 'none'}, in 0 s or more")
-        at = core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST)
-        timers_set(&core.timers, at, self.node, core.timer_names.index(name), value)
+        if name not in core.timer_names:
+            raise core._wrong_timer(self.node, name, seconds)
+        core._set_timer(self.node, core.timer_names.index(name), seconds, value)
 
     def cancel(self, name):
         """Cancel all timers `name` of this node that have not fired."""
@@ -347,6 +388,9 @@ cdef class NodeCore:
     noted, decided : callables for `View.note` and `View.decide`, with the node first.
     checked : callable, (type, value, node, name) -> the value as that type, or an error.
     error : the type of the errors that nodes cause.
+    compiled : None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
+        record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the record that
+        handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and names.
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
 
     Raises ValueError for arguments that do not fit.
@@ -355,7 +399,7 @@ cdef class NodeCore:
     cdef bint occupied                  # see `gridcore.common.arguments.hold`
     cdef Links links
     cdef TaskQueues queues
-    cdef readonly list programs
+    cdef readonly object programs       # list of objects, or array of states
     cdef list views
     cdef dict by_name, applications
     cdef list kinds                     # by their numbers
@@ -381,9 +425,16 @@ cdef class NodeCore:
     cdef int phase                      # of what has been handled last
     cdef bint dirty                     # something has been sent that has not left
     cdef readonly bint finished         #: whether all tasks are done
+    cdef object compiled
+    cdef Context context
+    cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
+    cdef unsigned char[:, ::1] states
+    cdef char* state
+    cdef Py_ssize_t stride              # bytes of a state
 
-    def __cinit__(self, Links links, TaskQueues queues, *, list programs, kinds, timers, handlers, neighbours, up,
-                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, observe=None):
+    def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
+                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
+                  observe=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -431,6 +482,8 @@ cdef class NodeCore:
         touched_make(&self.start, self.nodes)
         touched_make(&self.idle, self.nodes)
         self.now, self.phase, self.pause_at = 0, NOTHING, _STRIDE
+        if compiled is not None:
+            self._compile(compiled)
         for k in range(self.nodes if self.starts else 0):
             touched_add(&self.start, <int> k)
 
@@ -445,8 +498,43 @@ cdef class NodeCore:
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
+    cdef int _compile(self, compiled) except -1:
+        """Call compiled handlers from now on."""
+        cdef Context* c = &self.context
+        cdef Py_ssize_t k
+        cdef const long long[:, ::1] neighbours = self.neighbours
+        cdef const unsigned char[::1] parameters = compiled.parameters.view(np.uint8).reshape(-1)
+        cdef TaskQueues queues = self.queues
+        cdef size_t address
+        self.compiled = compiled
+        self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
+        self.state, self.stride = <char*> &self.states[0, 0] if self.nodes else NULL, self.states.shape[1]
+        self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        names = [(<_Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle"]
+        for k in range(self.n_kinds + EVENTS):
+            address = compiled.handlers.get(names[k] if k < self.n_kinds else f"on_{names[k]}", 0)
+            self.handle[k] = <Handler> address
+        c.core, c.now, c.nodes, c.degree = <PyObject*> self, &self.now, self.nodes, self.neighbours.shape[1]
+        c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
+        c.speed = &queues.speed[0] if self.nodes else NULL
+        c.parameters = <const char*> &parameters[0] if parameters.shape[0] else NULL
+        if self.tasks.shape[0]:
+            c.tasks, c.task_size, c.size = &self.tasks[0], &queues.task_size[0], &queues.size[0]
+            c.release = &queues.release[0]
+        c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
+        c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
+        c.note, c.decide = on_note, on_decide
+        return 0
+
+    cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
+        """Call a compiled handler, if there is one."""
+        if self.handle[which] != NULL:
+            self.handle[which](&self.context, node, given, self.state + node * self.stride)
+        return 0
+
     def __dealloc__(self):
         cdef Py_ssize_t k
+        free(self.handle)
         for k in range(self.n_kinds if self.out != NULL else 0):
             outbox_free(&self.out[k])
         free(self.out)
@@ -501,6 +589,17 @@ cdef class NodeCore:
             raise
         touched_add(&self.reorder, view.node)
         return 0
+
+    cdef object _wrong_timer(self, node, name, seconds):
+        return self.error(f"t = {self.now / 1e9} s: node {node} sets the timer {name!r} in {seconds!r} s; "
+                          f"it must be one of {', '.join(self.timer_names) or 'none'}, in 0 s or more")
+
+    cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
+        cdef long long at
+        if not 0 <= seconds < INFINITY:
+            raise self._wrong_timer(node, self.timer_names[name], seconds)
+        at = self.now + (llrint(seconds * 1e9) if seconds < 2e9 else _LONGEST)
+        return timers_set(&self.timers, at, <int> node, <int> name, value)
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
         known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
@@ -627,9 +726,19 @@ cdef class NodeCore:
 
     cdef int _deliver(self, _Kind kind, int slot) except -1:
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
-        cdef View view = self._view(row[0])
-        cdef object come = new_object(kind.type)
+        cdef View view
+        cdef object come
         cdef int i
+        if self.handle != NULL:
+            if kind.application_at >= 0:
+                view = self._view(row[0])
+                view._hear(row[2 + kind.application_at])
+                if kind.moves:
+                    view._put(row[2 + kind.application_at], row[2 + kind.tasks_at])
+            self._run(kind.number, row[0], row)
+            self.links._give_back(slot)
+            return 0
+        view, come = self._view(row[0]), new_object(kind.type)
         come.sender = row[1]
         for i in range(kind.n):
             if kind.real[i]:
@@ -705,7 +814,12 @@ cdef class NodeCore:
             machine = self.acting[k]
             if not self.up[machine]:
                 continue
-            if t == &self.start:
+            if self.handle != NULL:
+                if t == &self.start:
+                    self._run(self.n_kinds + ON_START, machine, NULL)
+                elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
+                    self._run(self.n_kinds + ON_IDLE, machine, NULL)
+            elif t == &self.start:
                 call("on_start", self.programs[machine], self._view(machine), NULL, NULL)
             elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
                 call("on_idle", self.programs[machine], self._view(machine), NULL, NULL)
@@ -762,12 +876,17 @@ cdef class NodeCore:
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
         cdef bint cancelled = self.timers.timer[slot].cancelled
         cdef object value = self.timers.timer[slot].value if self.values else None
+        cdef long long given[2]
+        given[0] = name
+        memcpy(&given[1], &self.timers.timer[slot].value, sizeof(double))
         if cancelled:  # by one that fired before it at this instant
             self.timers.cancelled -= 1
         else:
             timers_unlink(&self.timers, slot)
         timers_release(&self.timers, slot)
-        if not cancelled and self.fires:
+        if not cancelled and self.handle != NULL:
+            self._run(self.n_kinds + ON_TIMER, node, given)
+        elif not cancelled and self.fires:
             call("on_timer", self.programs[node], self._view(node), <PyObject*> self.timer_names[name],
                  <PyObject*> value if self.values else NULL)
         return 0
@@ -777,6 +896,7 @@ cdef class NodeCore:
         cdef Py_ssize_t k, node = self.submitter[index]
         cdef View view
         cdef object application, given = tasks
+        cdef long long row[2]
         for k in range(self.nodes):
             if self.up[node]:
                 break
@@ -787,6 +907,9 @@ cdef class NodeCore:
         view = self._view(node)
         view._hear(index)
         view._put(index, tasks)
+        if self.handle != NULL:
+            row[0], row[1] = index, tasks
+            return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
         application = self._application(index)
         call(handler, self.programs[node], view, <PyObject*> application, <PyObject*> given)
         return 0
@@ -950,4 +1073,91 @@ cdef int touched_fill(Touched* t, machines) except -1:
     touched_clear(t)
     for machine in machines.tolist():
         touched_add(t, machine)
+    return 0
+
+
+# -- what compiled handlers call, see `Context`; the checks are those of `View` -------------------------------
+
+cdef long long* on_send(PyObject* core, long long node, long long kind, long long to) except NULL:
+    """Add a message to those that leave; the handler fills in the fields that are returned."""
+    cdef NodeCore c = <NodeCore> core
+    if not 0 <= to < c.nodes:
+        raise c._wrong_send(node, to, (<_Kind> c.kinds[kind]).name, dict.fromkeys((<_Kind> c.kinds[kind]).fields))
+    c.dirty = True
+    return outbox_add(&c.out[kind], to, node)
+
+
+cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
+    """Check the fields of a message that is about an application."""
+    cdef NodeCore c = <NodeCore> core
+    cdef View view = c._view(node)
+    try:
+        view._check_sent(<_Kind> c.kinds[kind], row)
+    except BaseException:
+        outbox_drop(&c.out[kind])
+        raise
+    return 0
+
+
+cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:
+    cdef NodeCore c = <NodeCore> core
+    cdef View view = c._view(node)
+    return c._enqueue(view, view._heard(application), tasks)
+
+
+cdef long long on_waiting(PyObject* core, long long node) except -1:
+    cdef NodeCore c = <NodeCore> core
+    c._catch_up(node)
+    return c.queues.waiting[node]
+
+
+cdef double on_work(PyObject* core, long long node) except -1.0:
+    return (<NodeCore> core)._work(node)
+
+
+cdef int on_timer(PyObject* core, long long node, long long name, double seconds, double value) except -1:
+    return (<NodeCore> core)._set_timer(node, name, seconds, value)
+
+
+cdef int on_cancel(PyObject* core, long long node, long long name) except -1:
+    return timers_cancel(&(<NodeCore> core).timers, <int> node, <int> name)
+
+
+cdef int on_heard(PyObject* core, long long node, long long application) except -1:
+    cdef View view = (<NodeCore> core)._view(node)
+    view._heard(application)
+    return 0
+
+
+cdef int on_draw(PyObject* core, long long node, long long kind, double factor, double shift, double* out) except -1:
+    cdef View view = (<NodeCore> core)._view(node)
+    out[0] = view._stream()._scaled(<int> kind, factor, shift)
+    return 0
+
+
+cdef int on_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
+    cdef View view = (<NodeCore> core)._view(node)
+    out[0] = view._stream()._integer(low, high)
+    return 0
+
+
+cdef int on_note(PyObject* core, long long node, long long table, const long long* row) except -1:
+    cdef NodeCore c = <NodeCore> core
+    cdef Py_ssize_t k
+    name, columns = c.compiled.tables[table]
+    values = {}
+    for k, (column, kind) in enumerate(columns.items()):
+        values[column] = (<const double*> row)[k] if kind is float else row[k]
+    c.noted(node, name, values)
+    return 0
+
+
+cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
+    """Note a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
+    cdef NodeCore c = <NodeCore> core
+    cdef const double* real = <const double*> row
+    cdef View view = c._view(node)
+    c.decided(node, c.compiled.actions[action], view._heard(row[0]), {
+        "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": real[5], "limit": real[6],
+        "age": real[7]})
     return 0

@@ -29,7 +29,9 @@ cdef class RandomStream:
     cdef unsigned long long _bits(self) noexcept
     cdef double _random(self) noexcept
     cdef double _normal(self) noexcept
+    cdef double _scaled(self, int kind, double factor, double shift) except? -1.0
     cdef double _float(self, int kind) noexcept
     cdef unsigned long long _below(self, unsigned long long count) noexcept
+    cdef long long _integer(self, long long low, long long high) except? -1
     cdef object _floats(self, size, int kind, double factor, double shift)
     cdef object _shuffled(self, Py_ssize_t count, Py_ssize_t wanted)

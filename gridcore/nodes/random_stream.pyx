@@ -5,7 +5,7 @@ The stream with a key gives the sequence of SplitMix64 (Steele, Lea and Flood 20
 the nodes are hashes of the seed and the node.  The reference implementation is `tests.reference.random_stream`.
 """
 
-from libc.math cimport cos, isfinite, log1p, sqrt
+from libc.math cimport INFINITY, cos, isfinite, log1p, sqrt
 
 cimport cython
 
@@ -22,8 +22,23 @@ cdef double _TWO_PI = 6.283185307179586
 
 cdef int _check_finite(double value, str name, double low) except -1:
     if not isfinite(value) or value < low:
-        rule = "finite" if low == -float("inf") else f"finite and at least {low:g}"
+        rule = "finite" if low == -INFINITY else f"finite and at least {low:g}"
         raise ValueError(f"{name} must be {rule}, got {value!r}")
+    return 0
+
+
+cdef int _check_scaled(int kind, double factor, double shift) except -1:
+    """Check the scale of an exponential, and both numbers of a normal distribution."""
+    if kind == 2:
+        _check_finite(shift, "loc", -INFINITY)
+    if kind > 0:
+        _check_finite(factor, "scale", 0.0)
+    return 0
+
+
+cdef int _check_limits(long long low, long long high) except -1:
+    if low >= high:
+        raise ValueError(f"low must be less than high, got {low} and {high}")
     return 0
 
 
@@ -85,8 +100,8 @@ cdef class RandomStream:
 
         Raises ValueError for limits that are not finite.
         """
-        _check_finite(low, "low", -float("inf"))
-        _check_finite(high, "high", -float("inf"))
+        _check_finite(low, "low", -INFINITY)
+        _check_finite(high, "high", -INFINITY)
         return self._floats(size, 0, high - low, low)
 
     def exponential(self, double scale=1.0, size=None):
@@ -94,7 +109,6 @@ cdef class RandomStream:
 
         Raises ValueError for a scale that is negative or not finite.
         """
-        _check_finite(scale, "scale", 0.0)
         return self._floats(size, 1, scale, 0.0)
 
     def normal(self, double loc=0.0, double scale=1.0, size=None):
@@ -102,20 +116,24 @@ cdef class RandomStream:
 
         Raises ValueError for a scale that is negative, or numbers that are not finite.
         """
-        _check_finite(loc, "loc", -float("inf"))
-        _check_finite(scale, "scale", 0.0)
         return self._floats(size, 2, scale, loc)
 
     cdef object _floats(self, size, int kind, double factor, double shift):
         cdef double[::1] out
         cdef Py_ssize_t k
         if size is None:
-            return shift + factor * self._float(kind)
+            return self._scaled(kind, factor, shift)
+        _check_scaled(kind, factor, shift)
         result = np.empty(size)
         out = result.reshape(-1)
         for k in range(out.shape[0]):
             out[k] = shift + factor * self._float(kind)
         return result
+
+    cdef double _scaled(self, int kind, double factor, double shift) except? -1.0:
+        """One number of `kind`: 0, uniform; 1, exponential; 2, normal."""
+        _check_scaled(kind, factor, shift)
+        return shift + factor * self._float(kind)
 
     cdef double _float(self, int kind) noexcept:
         if kind == 2:
@@ -130,16 +148,18 @@ cdef class RandomStream:
         cdef long long first = 0 if high is None else low, beyond = low if high is None else high
         cdef long long[::1] out
         cdef Py_ssize_t k
-        if first >= beyond:
-            raise ValueError(f"low must be less than high, got {first} and {beyond}")
-        cdef unsigned long long count = <unsigned long long> beyond - <unsigned long long> first
         if size is None:
-            return <long long> (<unsigned long long> first + self._below(count))
+            return self._integer(first, beyond)
+        _check_limits(first, beyond)
         result = np.empty(size, np.int64)
         out = result.reshape(-1)
         for k in range(out.shape[0]):
-            out[k] = <long long> (<unsigned long long> first + self._below(count))
+            out[k] = self._integer(first, beyond)
         return result
+
+    cdef long long _integer(self, long long low, long long high) except? -1:
+        _check_limits(low, high)
+        return <long long> (<unsigned long long> low + self._below(<unsigned long long> high - <unsigned long long> low))
 
     def permutation(self, x):
         """Return the numbers 0..`x` - 1, or a copy of the sequence `x`, in random order, as an array."""

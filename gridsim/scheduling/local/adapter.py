@@ -20,6 +20,7 @@ from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.oracle import Decider, TruthOf
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, as_number
 from gridsim.scheduling.overlays import random_neighbours
@@ -47,7 +48,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     """
 
     decentralized: ClassVar[bool] = True
-    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
     policy: ClassVar[type[LocalPolicy]]
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()
@@ -108,6 +109,9 @@ class Adapter(Policy):
         self.parameters, self.run = parameters, run
         machines, bags, engine, network = len(run.speeds), run.applications, run.engine, run.network
         policy = parameters.policy
+        self.compiled: Compiled | None = None
+        if run.nodes == "compiled":
+            self.compiled = compiled(parameters, _handler_of)
         self.queues = TaskQueues(run.speeds, order=parameters.local_order, record=run.record)
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
@@ -120,7 +124,7 @@ class Adapter(Policy):
         self.core = NodeCore(
             network.links,
             self.queues,
-            programs=[policy(parameters) for _ in range(machines)],
+            programs=self._afresh(machines),
             kinds=[
                 (name, *network.number(name), kind.fields, kind.moves_tasks, _handler_of(policy, name))
                 for name, kind in parameters.messages.items()
@@ -141,6 +145,7 @@ class Adapter(Policy):
             decided=self.decider.note,
             checked=as_number,
             error=SchedulerError,
+            compiled=self.compiled,
             observe=network.tell if network.observed else None,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
@@ -150,8 +155,15 @@ class Adapter(Policy):
 
     @property
     def nodes(self) -> list[LocalPolicy]:
-        """The nodes, by machine."""
-        return self.core.programs
+        """The nodes, by machine; compiled ones are records with the attributes of their states."""
+        programs = self.core.programs
+        return programs if self.compiled is None else programs.view(np.recarray)
+
+    def _afresh(self, count: int) -> Any:
+        """Return `count` nodes that have not started."""
+        if self.compiled is not None:
+            return np.repeat(self.compiled.fresh, count)
+        return [self.parameters.policy(self.parameters) for _ in range(count)]
 
     @property
     def now(self) -> int:
@@ -223,8 +235,7 @@ class Adapter(Policy):
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self._lose(i, count)
-        afresh = [self.parameters.policy(self.parameters) for _ in failed]
-        for i, count in self.core.restart(failed, afresh, now):
+        for i, count in self.core.restart(failed, self._afresh(len(failed)), now):
             self._lose(i, count)
         self.core.begin([u for u in np.union1d(failed, back).tolist() if up[u]])
         if len(back) and any(due <= now for due in self.lost):
@@ -236,6 +247,9 @@ class Adapter(Policy):
 
     def getstate(self) -> dict[str, Any]:
         """Return the state of the adapter and its nodes; attributes of nodes must be plain values."""
+        if self.compiled is not None:
+            states = self.core.programs
+            return {**super().getstate(), "nodes": {name: states[name].copy() for name in states.dtype.names}}
         nodes = [
             {name: value for name, value in _attributes(node).items() if name != "parameters"}
             for node in self.nodes
@@ -245,11 +259,25 @@ class Adapter(Policy):
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
         check_names(self, state, (*(self.STATE or ()), "nodes"))
-        self.nodes[:] = [self.parameters.policy(self.parameters) for _ in self.nodes]
+        if self.compiled is not None:
+            self._set_states(state.pop("nodes"))
+            super().setstate(state)
+            return
+        self.nodes[:] = self._afresh(len(self.nodes))
         for node, attributes in zip(self.nodes, state.pop("nodes"), strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)
         super().setstate(state)
+
+    def _set_states(self, columns: Any) -> None:
+        states = self.core.programs
+        if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names):
+            raise ValueError(f"state['nodes'] must have the attributes {list(states.dtype.names)}")
+        for name, values in columns.items():
+            of = states[name]
+            if not isinstance(values, np.ndarray) or values.dtype != of.dtype or values.shape != of.shape:
+                raise ValueError(f"state['nodes'][{name!r}] must be {of.dtype}{list(of.shape)}")
+            of[:] = values
 
     # -- the end --------------------------------------------------------------------------------------------
 
