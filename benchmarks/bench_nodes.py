@@ -23,13 +23,15 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 import gridsim as gs
 
 #: s; bytes/s; Mflop; Mflop/s.
 LATENCY, JITTER, BANDWIDTH, SIZE = 0.05, 0.02, 125_000.0, 65_536.0
 NBYTES = {"token": 80, "probe": 80, "answer": 80, "share": 170}
 NETWORKS = ("differing", "fifo", "equal")
-DEGREE, GAP = 8, 10.0
+DEGREE, GAP, SHARES = 8, 10.0, 64
 
 # -- ours --------------------------------------------------------------------------------------------------
 
@@ -56,33 +58,33 @@ class Tokens(gs.LocalScheduler, frozen=True, kw_only=True):
 class ChoiceNode(gs.LocalPolicy):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.open: dict[int, tuple[int, Any]] = {}  # share -> application, first answer
-        self.number = 0
+        self.application = -1  # whose shares are being placed
+        self.first = np.full(SHARES, -1)  # by share: the machine that has answered
+        self.work = np.zeros(SHARES)
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        for pair in view.random.integers(0, self.parameters.machines, (tasks, 2)).tolist():
-            self.open[self.number] = application.number, None
-            for to in pair:
-                view.send(to, "probe", share=self.number)
-            self.number += 1
+        self.application = application.number
+        for share in range(tasks):
+            self.first[share] = -1
+            for _ in range(2):
+                view.send(view.random.integers(view.machines), "probe", share=share)
 
-    def on_message(self, view: Any, message: Any) -> None:
-        kind = message.kind
-        if kind == "probe":
-            view.send(message.sender, "answer", share=message.share, work=view.work)
-        elif kind == "answer":
-            application, first = self.open[message.share]
-            if first is None:
-                self.open[message.share] = application, (message.sender, message.work)
-                return
-            del self.open[message.share]
-            best = first[0] if first[1] <= message.work else message.sender
-            if best == view.node:
-                view.enqueue(application, 1)
-            else:
-                view.send(best, "share", application=application, tasks=1)
+    def on_probe(self, view: Any, message: Any) -> None:
+        view.send(message.sender, "answer", share=message.share, work=view.work)
+
+    def on_answer(self, view: Any, message: Any) -> None:
+        share = message.share
+        if self.first[share] < 0:
+            self.first[share], self.work[share] = message.sender, message.work
+            return
+        best = self.first[share] if self.work[share] <= message.work else message.sender
+        if best == view.node:
+            view.enqueue(self.application, 1)
         else:
-            view.enqueue(message.application, message.tasks)
+            view.send(best, "share", application=self.application, tasks=1)
+
+    def on_share(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
 
 
 class Choices(gs.LocalScheduler, frozen=True, kw_only=True):
@@ -93,22 +95,27 @@ class Choices(gs.LocalScheduler, frozen=True, kw_only=True):
         "answer": gs.Message(NBYTES["answer"], share=int, work=float),
         "share": gs.Message(NBYTES["share"], moves_tasks=True, application=int, tasks=int),
     }
-    machines: int = 1
 
 
-def ours(program: str, nodes: int, network: str, messages: int) -> tuple[float, int]:
+def submissions(nodes: int, messages: int) -> list[tuple[float, int]]:
+    """When applications of `SHARES` tasks are released, and where: every `GAP` s at each `SHARES`-th node."""
+    rounds = max(1, messages // (5 * nodes))
+    return [(GAP * i, (i + SHARES * k) % nodes) for i in range(rounds) for k in range(nodes // SHARES)]
+
+
+def ours(program: str, nodes: int, network: str, messages: int, form: str) -> tuple[float, int]:
     """Return s of a processor and messages, with all that a run of the library has around it."""
-    applications = max(1, messages // (5 * nodes))
     if program == "tokens":
         scheduler: gs.LocalScheduler = Tokens(hops=max(1, messages // nodes), degree=DEGREE)
         workload = gs.Workload.of(release=[1e6], tasks=[1], task_size=[SIZE], submitter=[0])
     else:
-        scheduler = Choices(machines=nodes, degree=1)
+        scheduler = Choices(degree=1)
+        release, submitter = zip(*submissions(nodes, messages), strict=True)
         workload = gs.Workload.of(
-            release=[GAP * i for i in range(applications)],
-            tasks=[nodes] * applications,
-            task_size=[SIZE] * applications,
-            submitter=[i % nodes for i in range(applications)],
+            release=release,
+            tasks=[SHARES] * len(release),
+            task_size=[SIZE] * len(release),
+            submitter=submitter,
         )
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=nodes, seed=1),
@@ -122,7 +129,7 @@ def ours(program: str, nodes: int, network: str, messages: int) -> tuple[float, 
         seed=1,
     )
     begin = time.process_time()
-    result = gs.simulate(scenario, scheduler)
+    result = gs.simulate(scenario, scheduler, nodes=form)
     return time.process_time() - begin, int(result.messages["sent"].sum())
 
 
@@ -207,15 +214,14 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
                 queue(node)
 
         def release(event: Any) -> None:
-            node = event._value % nodes
-            for k in range(nodes):
-                share = event._value * nodes + k
+            node = event._value
+            for share in range(SHARES):
                 waiting[node][share] = None
                 for _ in range(2):
                     send(node, draw.randrange(nodes), "probe", share)
 
-        for i in range(max(1, messages // (5 * nodes))):
-            env.timeout(GAP * i, i).callbacks.append(release)
+        for at, node in submissions(nodes, messages):
+            env.timeout(at, node).callbacks.append(release)
     if design == "processes":
         for node in range(nodes):
             env.process(life(node))
@@ -225,13 +231,18 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
 
 # -- the table ---------------------------------------------------------------------------------------------
 
-HOW = ("ours", "callbacks", "processes")
+HOW = ("interpreted", "compiled", "callbacks", "processes")
 
 
 def one(how: str, program: str, nodes: int, network: str, messages: int) -> float:
     """Return us a message, measured here."""
     given = program, nodes, network, messages
-    seconds, count = ours(*given) if how == "ours" else by_simpy(how, *given)
+    if how not in HOW[:2]:
+        seconds, count = by_simpy(how, *given)
+        return seconds / count * 1e6
+    if how == "compiled":
+        ours(program, nodes, network, 1, how)  # so that the machine code is there
+    seconds, count = ours(*given, how)
     return seconds / count * 1e6
 
 
@@ -248,7 +259,8 @@ def main() -> None:
     if given.one:
         print(one(*json.loads(given.one)))
         return
-    print("us of a processor a message: ours; SimPy with callbacks, with processes; their ratios to ours")
+    print("us of a processor a message: ours interpreted, compiled; SimPy with callbacks, with processes;")
+    print("how many times as long as ours SimPy with callbacks takes: interpreted, compiled")
     for program in given.programs:
         for nodes in given.nodes:
             for network in NETWORKS:
@@ -263,12 +275,13 @@ def main() -> None:
                             check=True,
                         )
                         found[how].append(float(done.stdout))
-                middle = {how: statistics.median(values) for how, values in found.items()}
-                ratios = [statistics.median(b / a for a, b in zip(found["ours"], found[how], strict=True))
-                          for how in HOW[1:]]  # fmt: skip
+                middle = [statistics.median(values) for values in found.values()]
+                ratios = [statistics.median(b / a for a, b in zip(found[how], found["callbacks"], strict=True))
+                          for how in HOW[:2]]  # fmt: skip
                 print(
-                    f"{program:8} {nodes:8,} {network:10} {middle['ours']:6.2f} {middle['callbacks']:6.2f} "
-                    f"{middle['processes']:6.2f}   {ratios[0]:5.2f} {ratios[1]:5.2f}",
+                    f"{program:8} {nodes:8,} {network:10}",
+                    *(f"{each:7.3f}" for each in middle),
+                    *(f"{each:6.2f}" for each in ratios),
                     flush=True,
                 )
 

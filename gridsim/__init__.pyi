@@ -4,6 +4,9 @@ from .errors import (
     CheckpointWarning as CheckpointWarning,
 )
 from .errors import (
+    CompileError as CompileError,
+)
+from .errors import (
     GridSimError as GridSimError,
 )
 from .errors import (

@@ -89,6 +89,10 @@ class SchedulerError(GridSimError, RuntimeError):
     """A scheduler broke its contract; the message carries the simulated time in seconds."""
 
 
+class CompileError(SchedulerError):
+    """A node program cannot be compiled; the message says where, and what to write instead."""
+
+
 class InvariantViolation(GridSimError, AssertionError):
     """An invariant of the simulation does not hold (a task lost, done twice, or run on a failed machine)."""
 

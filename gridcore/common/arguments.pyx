@@ -91,8 +91,10 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
 
 cdef int check_instant(long long value, str name, long long room=0) except -1:
     """Raise ValueError unless `value` is an instant (ns) with at least `room` more ns after it."""
-    if not 0 <= value < 9223372036854775807 - room:
-        raise ValueError(f"{name} must be in 0..{9223372036854775807 - room - 1} ns, got {value}")
+    cdef long long beyond = 9223372036854775807  # a variable in C: Cython would compute with Python's integers
+    beyond -= room
+    if not 0 <= value < beyond:
+        raise ValueError(f"{name} must be in 0..{beyond - 1} ns, got {value}")
     return 0
 
 

@@ -27,6 +27,8 @@ from gridcore.common.arguments cimport _Held, check_instant, check_lengths, hold
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
+from gridcore.nodes.holdings cimport (Holding, Holdings, holdings_add, holdings_find, holdings_forget, holdings_free,
+                                      holdings_make)
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
@@ -60,6 +62,8 @@ cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 #: Timers of a longer time than this (ns) are set for this: no simulation lasts so long.
 cdef long long _LONGEST = 2**61
+#: The longest that a message takes at an interface, ns, see `gridcore.network.links`.
+cdef long long _LONGEST_MESSAGE = 2**40
 # What a step handles, in its order within an instant.
 cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
@@ -174,8 +178,6 @@ cdef class View:
     cdef readonly int node              #: The number of this machine.
     cdef object _neighbours
     cdef RandomStream _random
-    cdef set known                      # applications that the node has heard of; None for none
-    cdef dict held                      # application -> tasks that it must place; None for none
 
     @property
     def machines(self):
@@ -232,41 +234,15 @@ cdef class View:
         """`index` as an integer; raises the core's error if this node does not know the application."""
         if type(index) is not int:
             index = self.core.checked(int, index, self.node, "application")
-        if self.known is None or index not in self.known:
-            raise self.core.error(f"t = {self.now} s: node {self.node} has not heard of application {index}")
+        self.core._check_heard(self.node, index)
         return index
-
-    cdef int _hear(self, long long application) except -1:
-        if self.known is None:
-            self.known = set()
-        self.known.add(application)
-        return 0
-
-    cdef int _put(self, long long application, long long tasks) except -1:
-        """Give the node tasks that it must place."""
-        if self.held is None:
-            self.held = {}
-        self.held[application] = self.held.get(application, 0) + tasks
-        return 0
-
-    cdef int _take(self, long long application, long long tasks) except -1:
-        """Take tasks that the node places; raises the core's error if it holds fewer."""
-        cdef long long held = 0 if self.held is None else self.held.get(application, 0)
-        if tasks < 0 or tasks > held:
-            raise self.core.error(f"node {self.node} places {tasks} tasks of application {application}, "
-                                  f"and has {held} of it to place")
-        if tasks < held:
-            self.held[application] = held - tasks
-        elif held:
-            del self.held[application]
-        return 0
 
     def enqueue(self, application, tasks):
         """Queue `tasks` tasks of `application` here.  Raises SchedulerError if the node holds fewer."""
         cdef long long index = self._heard(application)
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
-        self.core._enqueue(self, index, tasks)
+        self.core._enqueue(self.node, index, tasks)
 
     def send(self, to, kind, **fields):
         """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
@@ -303,20 +279,11 @@ cdef class View:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
             if k.application_at >= 0:
-                self._check_sent(k, row)
+                core._check_sent(self.node, k, row)
         except BaseException:
             outbox_drop(box)
             raise
         core.dirty = True
-
-    cdef int _check_sent(self, _Kind k, const long long* row) except -1:
-        """Check that the node knows the application it sends, and take the tasks that the message moves from it."""
-        if self.known is None or row[k.application_at] not in self.known:
-            raise self.core.error(f"t = {self.now} s: node {self.node} sends {k.name!r} with application "
-                                  f"{row[k.application_at]}, of which it has not heard")
-        if k.moves:
-            self._take(row[k.application_at], row[k.tasks_at])
-        return 0
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -414,6 +381,7 @@ cdef class NodeCore:
     cdef long long total
     cdef Outbox* out
     cdef Timers timers
+    cdef Holdings holdings
     cdef Fire* firing
     cdef Py_ssize_t firing_room
     cdef Touched reorder, start, idle
@@ -478,6 +446,7 @@ cdef class NodeCore:
         self.lost, self.noted, self.decided, self.checked = lost, noted, decided, checked
         self.error, self.observe = error, observe
         timers_make(&self.timers, self.nodes)
+        holdings_make(&self.holdings, self.nodes)
         touched_make(&self.reorder, self.nodes)
         touched_make(&self.start, self.nodes)
         touched_make(&self.idle, self.nodes)
@@ -527,9 +496,12 @@ cdef class NodeCore:
         return 0
 
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
-        """Call a compiled handler, if there is one."""
+        """Call a compiled handler, if there is one; without those of messages and releases nothing goes on."""
         if self.handle[which] != NULL:
-            self.handle[which](&self.context, node, given, self.state + node * self.stride)
+            return self.handle[which](&self.context, node, given, self.state + node * self.stride)
+        if which < self.n_kinds or which - self.n_kinds in (ON_RELEASE, ON_LOST):
+            missing = "on_message" if which < self.n_kinds else "on_release"
+            raise self.error(f"{self.compiled.name} does not define {missing}")
         return 0
 
     def __dealloc__(self):
@@ -539,6 +511,7 @@ cdef class NodeCore:
             outbox_free(&self.out[k])
         free(self.out)
         timers_free(&self.timers)
+        holdings_free(&self.holdings)
         free(self.firing)
         free(self.acting)
         touched_free(&self.reorder)
@@ -578,16 +551,44 @@ cdef class NodeCore:
             left = (queues.free_at[machine] - self.now) / 1e9
         return left + size / queues.speed[machine]
 
-    cdef int _enqueue(self, View view, long long application, long long tasks) except -1:
-        view._take(application, tasks)
+    cdef int _check_heard(self, Py_ssize_t node, long long application) except -1:
+        """Raise the error of nodes if this node does not know the application."""
+        if holdings_find(&self.holdings, node, application) == NULL:
+            raise self.error(f"t = {self.now / 1e9} s: node {node} has not heard of application {application}")
+        return 0
+
+    cdef int _hear(self, Py_ssize_t node, long long application, long long tasks=0) except -1:
+        """Make the application known to the node, and give it tasks that it must place."""
+        holdings_add(&self.holdings, node, application).tasks += tasks
+        return 0
+
+    cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1:
+        """Take tasks that the node places; raises the error of nodes if it holds fewer."""
+        cdef Holding* held = holdings_find(&self.holdings, node, application)
+        if held == NULL or not 0 <= tasks <= held.tasks:
+            raise self.error(f"node {node} places {tasks} tasks of application {application}, "
+                             f"and has {0 if held == NULL else held.tasks} of it to place")
+        held.tasks -= tasks
+        return 0
+
+    cdef int _check_sent(self, Py_ssize_t node, _Kind k, const long long* row) except -1:
+        """Check that the node knows the application it sends, and take the tasks that the message moves from it."""
+        cdef long long application = row[k.application_at]
+        if holdings_find(&self.holdings, node, application) == NULL:
+            raise self.error(f"t = {self.now / 1e9} s: node {node} sends {k.name!r} with application "
+                             f"{application}, of which it has not heard")
+        return self._place(node, application, row[k.tasks_at]) if k.moves else 0
+
+    cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1:
+        self._place(node, application, tasks)
         if not 1 <= tasks < 2**31:
             raise ValueError(f"tasks[0] must be in 1..{2**31 - 1}, got {tasks}")
         try:
-            self.queues._enqueue(view.node, <int> application, tasks, self.now)
+            self.queues._enqueue(node, <int> application, tasks, self.now)
         except BaseException:
-            self.queues._update(view.node)
+            self.queues._update(node)
             raise
-        touched_add(&self.reorder, view.node)
+        touched_add(&self.reorder, <int> node)
         return 0
 
     cdef object _wrong_timer(self, node, name, seconds):
@@ -729,12 +730,9 @@ cdef class NodeCore:
         cdef View view
         cdef object come
         cdef int i
+        if kind.application_at >= 0:
+            self._hear(row[0], row[2 + kind.application_at], row[2 + kind.tasks_at] if kind.moves else 0)
         if self.handle != NULL:
-            if kind.application_at >= 0:
-                view = self._view(row[0])
-                view._hear(row[2 + kind.application_at])
-                if kind.moves:
-                    view._put(row[2 + kind.application_at], row[2 + kind.tasks_at])
             self._run(kind.number, row[0], row)
             self.links._give_back(slot)
             return 0
@@ -745,10 +743,6 @@ cdef class NodeCore:
                 setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
                 setattr(come, <str> kind.fields[i], row[2 + i])
-        if kind.application_at >= 0:
-            view._hear(row[2 + kind.application_at])
-        if kind.moves:
-            view._put(row[2 + kind.application_at], row[2 + kind.tasks_at])
         self.links._give_back(slot)
         call(kind.handler, self.programs[view.node], view, <PyObject*> come, NULL)
         return 0
@@ -772,7 +766,7 @@ cdef class NodeCore:
             box = &self.out[number]
             if box.n == 0:
                 continue
-            check_instant(self.now, "now", 2 * self.links.latency + 2**40)
+            check_instant(self.now, "now", 2 * self.links.latency + _LONGEST_MESSAGE)
             kind = <_Kind> self.kinds[number]
             if box.unsorted:
                 outbox_sort(box)
@@ -904,13 +898,11 @@ cdef class NodeCore:
         else:
             self.lost(index, tasks)
             return 0
-        view = self._view(node)
-        view._hear(index)
-        view._put(index, tasks)
+        self._hear(node, index, tasks)
         if self.handle != NULL:
             row[0], row[1] = index, tasks
             return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
-        application = self._application(index)
+        view, application = self._view(node), self._application(index)
         call(handler, self.programs[node], view, <PyObject*> application, <PyObject*> given)
         return 0
 
@@ -948,7 +940,7 @@ cdef class NodeCore:
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.nodes)
         cdef Py_ssize_t k
-        cdef View view
+        cdef int at
         self._reach(now)
         held = []
         if len(programs) != u.shape[0]:
@@ -956,12 +948,12 @@ cdef class NodeCore:
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
-            view = self.views[u[k]]
-            if view is not None:
-                view.known = None
-                if view.held:
-                    held += view.held.items()
-                view.held = None
+            at = self.holdings.first[u[k]]
+            while at >= 0:
+                if self.holdings.entry[at].tasks:
+                    held.append((self.holdings.entry[at].application, self.holdings.entry[at].tasks))
+                at = self.holdings.entry[at].following
+            holdings_forget(&self.holdings, u[k])
         return held
 
     def begin(self, machines):
@@ -981,12 +973,12 @@ cdef class NodeCore:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
-        cdef int slot
+        cdef int slot, at
         cdef Timer* timer
         cdef View view
         if self.dirty:
             raise RuntimeError("the state of nodes is told at the end of a wave only")
-        timers, values, known, held, random = [], [], [], [], []
+        timers, values, held, random = [], [], [], []
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -994,17 +986,18 @@ cdef class NodeCore:
                 timers.append((timer.time, timer.number, k, timer.name))
                 values.append(timer.value)
                 slot = timer.next
+            at = self.holdings.first[k]
+            while at >= 0:
+                held.append((k, self.holdings.entry[at].application, self.holdings.entry[at].tasks))
+                at = self.holdings.entry[at].following
             view = self.views[k]
-            if view is not None:
-                known += [(k, application) for application in sorted(view.known or ())]
-                held += [(k, *each) for each in sorted((view.held or {}).items())]
-                if view._random is not None:
-                    random.append((k, view._random.drawn))
+            if view is not None and view._random is not None:
+                random.append((k, view._random.drawn))
         return shown({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
             "released": self.released, "number": self.timers.number,
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
-            "known": np.array(known, np.int64).reshape(-1, 2), "held": np.array(held, np.int64).reshape(-1, 3),
+            "held": np.array(sorted(held), np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "idle": touched_read(&self.idle), "random": np.array(random, np.int64).reshape(-1, 2),
         })
@@ -1030,10 +1023,10 @@ cdef class NodeCore:
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
         self.timers.number = read.whole("number", 0, LATEST)
         self.views = [None] * self.nodes
-        for node, application in found["known"].tolist():
-            self._view(node)._hear(application)
+        holdings_free(&self.holdings)
+        holdings_make(&self.holdings, self.nodes)
         for node, application, tasks in found["held"].tolist():
-            self._view(node)._put(application, tasks)
+            self._hear(node, application, tasks)
         for node, drawn in found["random"].tolist():
             view = self._view(node)
             view._random = RandomStream(self.seed, node, drawn)
@@ -1090,9 +1083,8 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
 cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
     """Check the fields of a message that is about an application."""
     cdef NodeCore c = <NodeCore> core
-    cdef View view = c._view(node)
     try:
-        view._check_sent(<_Kind> c.kinds[kind], row)
+        c._check_sent(node, <_Kind> c.kinds[kind], row)
     except BaseException:
         outbox_drop(&c.out[kind])
         raise
@@ -1101,8 +1093,8 @@ cdef int on_sent(PyObject* core, long long node, long long kind, const long long
 
 cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:
     cdef NodeCore c = <NodeCore> core
-    cdef View view = c._view(node)
-    return c._enqueue(view, view._heard(application), tasks)
+    c._check_heard(node, application)
+    return c._enqueue(node, application, tasks)
 
 
 cdef long long on_waiting(PyObject* core, long long node) except -1:
@@ -1124,9 +1116,7 @@ cdef int on_cancel(PyObject* core, long long node, long long name) except -1:
 
 
 cdef int on_heard(PyObject* core, long long node, long long application) except -1:
-    cdef View view = (<NodeCore> core)._view(node)
-    view._heard(application)
-    return 0
+    return (<NodeCore> core)._check_heard(node, application)
 
 
 cdef int on_draw(PyObject* core, long long node, long long kind, double factor, double shift, double* out) except -1:
@@ -1156,8 +1146,8 @@ cdef int on_decide(PyObject* core, long long node, long long action, const long 
     """Note a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
     cdef NodeCore c = <NodeCore> core
     cdef const double* real = <const double*> row
-    cdef View view = c._view(node)
-    c.decided(node, c.compiled.actions[action], view._heard(row[0]), {
+    c._check_heard(node, row[0])
+    c.decided(node, c.compiled.actions[action], row[0], {
         "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": real[5], "limit": real[6],
         "age": real[7]})
     return 0

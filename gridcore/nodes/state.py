@@ -18,7 +18,6 @@ def read_nodes(state: Any, nodes: int, applications: int, names: int) -> dict[st
     read = State(state)
     limits: dict[str, tuple[int, ...]] = {
         "timers": (LATEST * 2, LATEST, nodes - 1, names - 1),
-        "known": (nodes - 1, applications - 1),
         "held": (nodes - 1, applications - 1, LATEST),
         "random": (nodes - 1, LATEST),
     }

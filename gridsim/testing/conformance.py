@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from gridsim.errors import ScenarioError, text_of
+from gridsim.errors import CompileError, ScenarioError, text_of
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Order, Policy, Scheduler
@@ -54,6 +54,7 @@ LAWS = {
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
     "repeatable": "the same scenario has the same digest",
     "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
+    "forms": "interpreted and compiled nodes give the same digest, and go on from checkpoints (see nodes of simulate())",
     "decisions": "noting decisions does not change the digest, and each application that is completed has "
     "one that is not before its release",
     "hash seed": "another interpreter, in which sets have another order, finds the same digest",
@@ -158,6 +159,8 @@ def check_scheduler(
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
     if not trial.keeps_state:
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
+    if trial.not_compiled:
+        left_out["forms"] = trial.not_compiled
     if not trial.ordered:
         left_out["order"] = "the scheduler promises none, or all scenarios have failures"
     if not trial.noted:
@@ -199,6 +202,8 @@ class _Trial:
         self.tried = self.failing = 0
         self.local = self.ordered = self.speeds_known = self.noted = False
         self.name = ""
+        #: Why the nodes cannot be compiled.
+        self.not_compiled = ""
         #: The first scenario of which a run does not end: to look for a smaller one would take for ever.
         self.endless: tuple[Scenario, Scheduler] | None = None
 
@@ -212,7 +217,7 @@ class _Trial:
             _check_importable(scheduler)
         elsewhere = [each.submit(_digest, scenario.to_toml(), scheduler) for each in self.interpreters]
         result = self.runs(scenario, scheduler)
-        for law in ("sound", "order", "repeatable", "cohorts", "decisions", "resumed"):
+        for law in ("sound", "order", "repeatable", "cohorts", "forms", "decisions", "resumed"):
             self.keeps(law, result, scenario, scheduler)
         self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
         self.keeps("locality", result, scenario, scheduler)
@@ -259,6 +264,24 @@ class _Trial:
             if cut.digest != result.digest:
                 said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
                 raise ConformanceError("cohorts", said, scenario, scheduler)
+
+    def forms(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if self.not_compiled or len(scheduler.node_forms) < 2:
+            return
+        for form in scheduler.node_forms:
+            try:
+                other = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
+            except (ImportError, CompileError) as error:
+                self.not_compiled = text_of(error)
+                return
+            if other.digest != result.digest:
+                raise ConformanceError(
+                    "forms", f"{form}: {_first_difference(result, other)}", scenario, scheduler
+                )
+            if not self.keeps_state or form == scheduler.node_forms[0]:
+                continue  # `resumed` checks the first
+            if said := differing_end(scenario, scheduler, result, LONGEST, RECORDED, form):
+                raise ConformanceError("forms", f"{form}: {said}", scenario, scheduler)
 
     def decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.decision_words:

@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import os
 import platform
+import re
 
 import tempfile
 import types
@@ -24,7 +25,7 @@ import msgspec
 import numpy as np
 
 from gridcore.nodes.message_core import CONTEXT
-from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.errors import CompileError
 from gridsim.scheduling.local.policy import LocalPolicy, Message
 
 __all__ = ["Compiled", "compiled"]
@@ -39,6 +40,7 @@ _ARRAYS = (np.bool_, np.int64, np.float64)
 class Compiled:
     """A compiled program, as `gridcore.nodes.message_core.NodeCore` takes it."""
 
+    name: str
     fresh: np.ndarray[Any, Any]  # [1], the record of a node that starts
     handlers: dict[str, int]
     parameters: np.ndarray[Any, Any]
@@ -52,7 +54,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
 
     handler_of : (policy, kind of message) -> name of its handler.
 
-    Raises SchedulerError that names class, attribute or method, and line of what cannot be compiled, and ImportError
+    Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and ImportError
     without Numba.
     """
     policy = scheduler.policy
@@ -92,7 +94,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
             actions,
         )
         addresses = store.keep(_compile(made, program, wanted), code)
-    return Compiled(fresh, addresses, parameters, list(tables.items()), actions, code)
+    return Compiled(policy.__name__, fresh, addresses, parameters, list(tables.items()), actions, code)
 
 
 # -- what the program consists of ---------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ def _state(policy: type, scheduler: Any) -> np.ndarray[Any, Any]:
     for name, value in found.items():
         kind = _NUMBERS.get(type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None)
         if kind not in _ARRAYS:
-            raise SchedulerError(
+            raise CompileError(
                 f"{_where(policy, name)}: self.{name} is {value!r}, a {type(value).__name__}; a compiled node keeps int, "
                 "float, bool, and NumPy arrays of these (of 64 bits), so write, say, -1 for None and an array for a list"
             )
@@ -168,12 +170,15 @@ def _wanted(
     for kind in messages:
         handled.setdefault(handler_of(policy, kind), []).append(kind)
     for method, kinds in handled.items():
+        if getattr(policy, method) is LocalPolicy.on_message:
+            continue  # an error, if such a message comes
         for number, kind in enumerate(kinds):
             yield kind, method, ("message", tuple(kinds), number)
     for name, what in _EVENTS.items():
         found = getattr(policy, name)
         if name == "on_lost" and found is LocalPolicy.on_lost:
-            yield name, "on_release", ("release",)
+            if policy.on_release is not LocalPolicy.on_release:
+                yield name, "on_release", ("release",)
         elif found is not getattr(LocalPolicy, name):
             takes_value = what == "timer" and len(inspect.signature(found).parameters) > 3
             if what != "timer" or timers:
@@ -192,9 +197,9 @@ def _compile(made: Any, program: Any, wanted: Any) -> dict[str, Any]:
     found = {}
     for name, method, kind in wanted:
         if inspect.getattr_static(program.policy, method, None) is None:
-            raise SchedulerError(f"{program.policy.__name__} has no method {method}, which handles {name!r}")
+            raise CompileError(f"{program.policy.__name__} has no method {method}, which handles {name!r}")
         try:
-            enter = made.entry(program, program.function(method), kind)
+            enter = made.entry(program, method, kind)
             found[name] = cfunc(signature)(_closed(enter))
             program.check_assignments()
         except Exception as error:
@@ -209,32 +214,38 @@ def _closed(enter: Any) -> Any:
     return handler
 
 
-def _told(program: Any, method: str, error: Exception) -> Exception:
-    """Return the error for what cannot be compiled: class, method, file and line, and what to write."""
-    from numba.core.errors import NumbaError
+#: What Numba says, and what to write instead.
+_HINTS = {
+    "<class 'function'>": "make it a method of the node, or decorate it with numba.njit",
+    "'super'": "give the method of the base class another name, and call that",
+    "exception_match": "write except Exception, or check the condition before",
+}
 
-    name = f"{program.policy.__name__}.{method}"
-    if not isinstance(error, NumbaError) and type(error).__name__ != "NotCompiled":
+
+def _told(program: Any, method: str, error: Exception) -> Exception:
+    """Return the error for what cannot be compiled: file and line, class and method, and what to write."""
+    ours = type(error).__name__ == "NotCompiled"
+    if not ours and not type(error).__module__.startswith("numba."):
         return error
-    at = getattr(error, "at", None)
-    trace = error.__traceback__
-    while at is None and trace is not None:
-        trace = trace.tb_next
-    # the place nearest to the problem: the last of the constraints that Numba was solving
-    trace = error.__traceback__
-    while getattr(error, "at", None) is None and trace is not None:
-        loc = getattr(trace.tb_frame.f_locals.get("self"), "loc", None)
-        if loc is not None and hasattr(loc, "line"):
-            at = loc.filename, loc.line
-        trace = trace.tb_next
-    if at is None and getattr(error, "loc", None) is not None:
-        at = error.loc.filename, error.loc.line
-    text = str(error)
-    if isinstance(error, NumbaError):
+    text, places = str(error), []
+    if not ours:
+        # of the lines for those who know Numba, what it says first, and the place nearest to the problem
+        places = [(os.path.abspath(file), int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+):', text)]
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        text = f"Numba cannot compile this: {lines[1] if len(lines) > 1 and lines[0].startswith('Failed') else lines[0]}"
+        told = [line for line in lines if not re.match(r"(\x1b|- |Failed in|Overload|During|File|There are|>>>)", line)]
+        text = f"Numba cannot compile this: {told[0] if told else lines[0]}"
+        text += next((f"; {hint}" for sign, hint in _HINTS.items() if sign in text), "")
+    at = getattr(error, "at", None) or (places[0] if places else None)
+    trace = error.__traceback__
+    while at is None and trace is not None:  # the innermost of what Numba was working on
+        work, trace = trace.tb_frame.f_locals.get("self"), trace.tb_next
+        found = getattr(work, "loc", None)
+        if found is not None and hasattr(found, "line"):
+            inner = found
+        if trace is None and "inner" in locals():
+            at = inner.filename, inner.line
     where = "" if at is None else f"{at[0]}:{at[1]}: "
-    return SchedulerError(f"{where}{name}: {text}")
+    return CompileError(f"{where}{program.policy.__name__}.{method}: {text}")
 
 
 # -- machine code on disk -----------------------------------------------------------------------------------------

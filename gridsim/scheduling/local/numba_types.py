@@ -578,13 +578,15 @@ def _number(what: str, kind: type, type_: Any) -> Any:
     if isinstance(type_, types.Optional):
         raise NotCompiled(f"{what} may be None here; use a number such as -1 instead")
     if kind is int and not isinstance(type_, (types.Integer, types.Boolean)):
-        raise NotCompiled(f"{what} must be a whole number, got {_said(type_)}; int(...) makes one")
+        raise NotCompiled(f"{what} must be a whole number, got {_said(type_)}{'; int(...) makes one' if isinstance(type_, types.Float) else ''}")
     if not isinstance(type_, (types.Integer, types.Boolean, types.Float)):
         raise NotCompiled(f"{what} must be a number, got {_said(type_)}")
     return types.int64 if kind is int else types.float64
 
 
 def _said(type_: Any) -> str:
+    if isinstance(type_, ApplicationType):
+        return "an application, which has a .number"
     return "a fraction" if isinstance(type_, types.Float) else str(type_)
 
 
@@ -832,13 +834,13 @@ class _Choice:
 # -- where the core comes in ----------------------------------------------------------------------------------------
 
 
-def entry(program: Program, function: Any, kind: tuple[Any, ...]) -> Any:
-    """Return an intrinsic (context, node, given, state) -> 0, or -1 where the handler has raised.
+def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
+    """Compile a method, and return an intrinsic (context, node, given, state) -> 0, or -1 where the handler has raised.
 
     kind : what the core calls it for: ``("message", kinds, number among them)``, ``("release",)``,
         ``("timer", with value)`` or ``("event",)``.
     """
-    node, view = NodeType(program), ViewType(program)
+    function, node, view = program.function(method), NodeType(program), ViewType(program)
     more: list[Any] = []
     if kind[0] == "message":
         more = [MessageType(program, *kind[1])]
@@ -846,6 +848,7 @@ def entry(program: Program, function: Any, kind: tuple[Any, ...]) -> Any:
         more = [ApplicationType(program), types.int64]
     elif kind[0] == "timer":
         more = [WordType(program.timers)] + [types.float64] * kind[1]
+    function.compile((node, view, *more))
 
     @intrinsic
     def enter(typing: Any, context: Any, number: Any, given: Any, state: Any) -> Any:
