@@ -276,8 +276,11 @@ def main() -> None:
                         )
                         found[how].append(float(done.stdout))
                 middle = [statistics.median(values) for values in found.values()]
-                ratios = [statistics.median(b / a for a, b in zip(found[how], found["callbacks"], strict=True))
-                          for how in HOW[:2]]  # fmt: skip
+                simpy = found["callbacks"]
+                ratios = [
+                    statistics.median(b / a for a, b in zip(found[how], simpy, strict=True))
+                    for how in HOW[:2]
+                ]
                 print(
                     f"{program:8} {nodes:8,} {network:10}",
                     *(f"{each:7.3f}" for each in middle),

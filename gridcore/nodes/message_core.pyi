@@ -8,7 +8,9 @@ from gridcore.network.links import Links
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.queues.task_queues import TaskQueues
 
-__all__ = ["NEVER", "NodeCore", "View"]
+__all__ = ["CONTEXT", "NEVER", "NodeCore", "View"]
+
+CONTEXT: tuple[str, ...]
 
 NEVER: int
 
@@ -53,7 +55,7 @@ class View:
 @final
 class NodeCore:
     @property
-    def programs(self) -> list[Any]: ...
+    def programs(self) -> Any: ...
     @property
     def nodes(self) -> int: ...
     @property
@@ -69,7 +71,7 @@ class NodeCore:
         links: Links,
         queues: TaskQueues,
         *,
-        programs: list[Any],
+        programs: Any,
         kinds: Iterable[tuple[str, int, int, dict[str, type], bool, str]],
         timers: Sequence[str],
         handlers: Sequence[str],
@@ -85,13 +87,14 @@ class NodeCore:
         decided: Callable[..., None],
         checked: Callable[..., Any],
         error: type[Exception],
+        compiled: Any = None,
         observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
     ) -> NodeCore: ...
     def advance(self, limit: int) -> int: ...
     def wake(self, time: int) -> None: ...
     def flush(self) -> None: ...
     def resubmit(self, applications: ArrayLike, tasks: ArrayLike, now: int) -> None: ...
-    def restart(self, machines: ArrayLike, programs: list[Any], now: int) -> list[tuple[int, int]]: ...
+    def restart(self, machines: ArrayLike, programs: Any, now: int) -> list[tuple[int, int]]: ...
     def begin(self, machines: ArrayLike) -> None: ...
     def work_of(self, machine: int) -> float: ...
     def waiting_at(self, machine: int) -> int: ...

@@ -426,7 +426,7 @@ cdef class NodeCore:
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
         self.values = "value" in handlers
-        self.neighbours = np.array(neighbours, np.int64)
+        self.neighbours = np.ascontiguousarray(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
         if not isinstance(up, np.ndarray) or up.dtype != np.bool_:

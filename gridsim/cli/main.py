@@ -192,6 +192,11 @@ def cli() -> None:
     metavar="S",
     help="Seconds of work between two checkpoints (file: gridsim.simulation.checkpoint unless said).  [600]",
 )
+@click.option(
+    "--node-form",
+    type=click.Choice(["interpreted", "compiled"]),
+    help="How the nodes of a decentralized scheduler are run; changes no result.",
+)
 @click.option("--decisions-limit", type=int, metavar="N", help="Decisions that are kept.  [1000000]")
 @click.option("--messages-limit", type=int, metavar="N", help="Messages that are kept.  [1000000]")
 def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
@@ -208,6 +213,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         schedulers[name],
         progress=progress_of(flags["progress"], flags["as_json"]),
         threads=flags["threads"],
+        nodes=flags["node_form"],
         time_limit=flags["time_limit"],
         record=recorded(flags, out, flags["report"], checkpoint),
         **_limits(flags),

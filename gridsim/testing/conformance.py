@@ -54,7 +54,7 @@ LAWS = {
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
     "repeatable": "the same scenario has the same digest",
     "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
-    "forms": "interpreted and compiled nodes give the same digest, and go on from checkpoints (see nodes of simulate())",
+    "forms": "interpreted and compiled nodes give the same digest, and both go on from checkpoints",
     "decisions": "noting decisions does not change the digest, and each application that is completed has "
     "one that is not before its release",
     "hash seed": "another interpreter, in which sets have another order, finds the same digest",

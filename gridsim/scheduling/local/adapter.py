@@ -157,7 +157,8 @@ class Adapter(Policy):
     def nodes(self) -> list[LocalPolicy]:
         """The nodes, by machine; compiled ones are records with the attributes of their states."""
         programs = self.core.programs
-        return programs if self.compiled is None else programs.view(np.recarray)
+        found: list[LocalPolicy] = programs if self.compiled is None else programs.view(np.recarray)
+        return found
 
     def _afresh(self, count: int) -> Any:
         """Return `count` nodes that have not started."""

@@ -1,8 +1,8 @@
 """Compiles the handlers of a node program, and keeps the machine code on disk.
 
-The same class runs interpreted and compiled.  Its attributes become a record for each node, its handlers functions
-that the message core calls through pointers; `gridsim.scheduling.local.numba_types` says how.  The machine code is kept
-in a folder of the user's cache, named by all that it depends on.
+The same class runs interpreted and compiled.  Its attributes become a record for each node, its handlers
+functions that the message core calls through pointers; `gridsim.scheduling.local.numba_types` says how.  The
+machine code is kept in a folder of the user's cache, named by all that it depends on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import inspect
 import os
 import platform
 import re
-
 import tempfile
 import types
 from collections.abc import Callable, Iterator
@@ -30,8 +29,14 @@ from gridsim.scheduling.local.policy import LocalPolicy, Message
 
 __all__ = ["Compiled", "compiled"]
 
-#: Handlers beside those of messages, and what the core gives them, see `gridsim.scheduling.local.numba_types.entry`.
-_EVENTS = {"on_start": "event", "on_release": "release", "on_lost": "release", "on_timer": "timer", "on_idle": "event"}
+#: Handlers of other events than messages, and what they get, see `numba_methods.entry`.
+_EVENTS = {
+    "on_start": "event",
+    "on_release": "release",
+    "on_lost": "release",
+    "on_timer": "timer",
+    "on_idle": "event",
+}
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 _ARRAYS = (np.bool_, np.int64, np.float64)
 
@@ -54,8 +59,8 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
 
     handler_of : (policy, kind of message) -> name of its handler.
 
-    Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and ImportError
-    without Numba.
+    Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and
+    ImportError without Numba.
     """
     policy = scheduler.policy
     try:
@@ -80,7 +85,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
     store = _Store(key)
     addresses = store.load([name for name, _, _ in wanted], code)
     if addresses is None:
-        made = import_module("gridsim.scheduling.local.numba_types")
+        made = import_module("gridsim.scheduling.local.numba_methods")
         program = made.Program(
             policy,
             fresh.dtype,
@@ -97,10 +102,10 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
     return Compiled(policy.__name__, fresh, addresses, parameters, list(tables.items()), actions, code)
 
 
-# -- what the program consists of ---------------------------------------------------------------------------------
+# -- what the program consists of ----------------------------------------------------------------------------
 
 
-def _state(policy: type, scheduler: Any) -> np.ndarray[Any, Any]:
+def _state(policy: type[LocalPolicy], scheduler: Any) -> np.ndarray[Any, Any]:
     """Return the state of a node that starts, a record in an array of one."""
     node = policy(scheduler)
     found: dict[str, Any] = {}
@@ -114,11 +119,14 @@ def _state(policy: type, scheduler: Any) -> np.ndarray[Any, Any]:
     found.pop("parameters", None)
     fields: list[tuple[Any, ...]] = []
     for name, value in found.items():
-        kind = _NUMBERS.get(type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None)
+        kind = _NUMBERS.get(
+            type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None
+        )
         if kind not in _ARRAYS:
             raise CompileError(
-                f"{_where(policy, name)}: self.{name} is {value!r}, a {type(value).__name__}; a compiled node keeps int, "
-                "float, bool, and NumPy arrays of these (of 64 bits), so write, say, -1 for None and an array for a list"
+                f"{_where(policy, name)}: self.{name} is {value!r}, a {type(value).__name__}; a compiled "
+                "node keeps int, float, bool, and NumPy arrays of these (of 64 bits), so write, say, -1 for "
+                "None and an array for a list"
             )
         fields.append((name, kind, np.shape(value)))
     dtype = np.dtype(fields, align=True)
@@ -137,7 +145,7 @@ def _where(policy: type, attribute: str) -> str:
             continue
         for number, line in enumerate(lines, first):
             text = line.strip()
-            if text.startswith((f"self.{attribute} ", f"self.{attribute}:", f"{attribute}:", f"{attribute} =")):
+            if re.match(rf"(self\.)?{attribute}\s*[:=]", text):
                 return f"{inspect.getsourcefile(each)}:{number}: {each.__name__}"
     return policy.__name__
 
@@ -156,14 +164,16 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
             numbers[name] = value
         elif value is None or isinstance(value, str):
             words[name] = value
-    record = np.zeros(1, np.dtype([(name, _NUMBERS[type(each)]) for name, each in numbers.items()], align=True))
+    record = np.zeros(
+        1, np.dtype([(name, _NUMBERS[type(each)]) for name, each in numbers.items()], align=True)
+    )
     for name, value in numbers.items():
         record[name][0] = value
     return record, words
 
 
 def _wanted(
-    policy: type, messages: dict[str, Message], timers: Any, handler_of: Any
+    policy: type[LocalPolicy], messages: dict[str, Message], timers: Any, handler_of: Any
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (what the core calls it, name of the method, what it is called for) for each handler."""
     handled: dict[str, list[str]] = {}
@@ -185,7 +195,7 @@ def _wanted(
                 yield name, name, ("timer", int(takes_value)) if what == "timer" else (what,)
 
 
-# -- compiling --------------------------------------------------------------------------------------------------
+# -- compiling -----------------------------------------------------------------------------------------------
 
 
 def _compile(made: Any, program: Any, wanted: Any) -> dict[str, Any]:
@@ -230,9 +240,16 @@ def _told(program: Any, method: str, error: Exception) -> Exception:
     text, places = str(error), []
     if not ours:
         # of the lines for those who know Numba, what it says first, and the place nearest to the problem
-        places = [(os.path.abspath(file), int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+):', text)]
+        places = [
+            (os.path.abspath(file), int(line))
+            for file, line in re.findall(r'File "([^"]+)", line (\d+):', text)
+        ]
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [line for line in lines if not re.match(r"(\x1b|- |Failed in|Overload|During|File|There are|>>>)", line)]
+        told = [
+            line
+            for line in lines
+            if not re.match(r"(\x1b|- |Failed in|Overload|During|File|There are|>>>)", line)
+        ]
         text = f"Numba cannot compile this: {told[0] if told else lines[0]}"
         text += next((f"; {hint}" for sign, hint in _HINTS.items() if sign in text), "")
     at = getattr(error, "at", None) or (places[0] if places else None)
@@ -248,7 +265,7 @@ def _told(program: Any, method: str, error: Exception) -> Exception:
     return CompileError(f"{where}{program.policy.__name__}.{method}: {text}")
 
 
-# -- machine code on disk -----------------------------------------------------------------------------------------
+# -- machine code on disk ------------------------------------------------------------------------------------
 
 
 def _key(policy: type, *more: Any) -> str:
@@ -290,8 +307,17 @@ def _key(policy: type, *more: Any) -> str:
 
     add((CONTEXT, platform.machine(), _cpu()))
     for each in policy.__mro__:
-        add([each, *(item for item in vars(each).items() if isinstance(item[1], (types.FunctionType, property, int, float)))])
-    for source in ("numba_types.py", "compiled.py"):
+        add(
+            [
+                each,
+                *(
+                    item
+                    for item in vars(each).items()
+                    if isinstance(item[1], (types.FunctionType, property, int, float))
+                ),
+            ]
+        )
+    for source in ("numba_types.py", "numba_methods.py", "compiled.py"):
         digest.update((Path(__file__).parent / source).read_bytes())
     add(more)
     return digest.hexdigest()
@@ -320,7 +346,7 @@ def _folder() -> Path:
 
 
 class _Store:
-    """The machine code of one program: a file of (name, entry, code) for each handler, and the hash of it all."""
+    """The machine code of one program: a file of (name, entry, code) for each handler, and a hash."""
 
     def __init__(self, key: str) -> None:
         self.path = _folder() / f"nodes-{key[:40]}"

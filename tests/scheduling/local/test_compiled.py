@@ -96,7 +96,7 @@ class Restless(gs.LocalPolicy):
         self._place(view, message.application, message.tasks, message.hops)
 
     def on_message(self, view: Any, message: Any) -> None:
-        self.heard += 1
+        self.heard += 1 + (message.sender in view.neighbours)
         self.seen[half(self.heard) % 2, self.heard % 3] = message.sender
         if message.kind == "note":
             self.load[self.heard % len(self.load)] = message.value / (1.0 + abs(message.value))
