@@ -175,8 +175,8 @@ class _Application:
     def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         call_core(context, builder, at.context, "heard", I32, at.node, args[0])
-        made = ApplicationType(view.program)
-        return made(context, builder, made, context=at.context, number=args[0])
+        kind = ApplicationType(view.program)
+        return made(context, builder, kind, context=at.context, number=args[0])
 
 
 @_method(ViewType, "timer")
