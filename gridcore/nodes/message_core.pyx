@@ -550,7 +550,7 @@ cdef class NodeCore:
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
             at = self._due()
-            if at > self.limit:
+            if at > self.limit or at == _NEVER:
                 return _NEVER
             if at > self.now:
                 self.now = at
