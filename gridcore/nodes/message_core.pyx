@@ -182,6 +182,14 @@ cdef class View:
         """How long this machine needs for its running task and all that wait here, s."""
         return self.core._work(self.node)
 
+    @property
+    def queued(self):
+        """What waits here: (application, tasks) pairs in the order of the queue, without the running task.
+
+        Tasks that have been enqueued since the queue was last brought into order come at its end.
+        """
+        return self.core._queued(self.node)
+
     def application(self, index):
         """Return an application that this node knows.
 
@@ -229,6 +237,18 @@ cdef class View:
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         self.core._enqueue(self, index, tasks)
+
+    def take(self, application, tasks):
+        """Take tasks of `application` that wait here out of the queue again; return how many.
+
+        These are up to `tasks`, and none if none wait; a running task stays.  The node holds them as it holds
+        tasks that are submitted here.  If then no task runs or waits here, `LocalPolicy.on_idle` is called at
+        this instant, after the handlers of the current wave, unless tasks have been enqueued by then.
+        """
+        cdef long long index = self._heard(application)
+        if type(tasks) is not int or not 0 <= tasks <= _NEVER:
+            tasks = self.core.checked(int, tasks, self.node, "tasks")
+        return self.core._take(self, index, tasks)
 
     def send(self, to, kind, **fields):
         """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
@@ -501,6 +521,29 @@ cdef class NodeCore:
             raise
         touched_add(&self.reorder, view.node)
         return 0
+
+    cdef long long _take(self, View view, long long application, long long tasks) except -1:
+        cdef TaskQueues queues = self.queues
+        cdef int node = view.node
+        if tasks < 0:
+            raise self.error(f"t = {view.now} s: node {node} takes {tasks} tasks of application {application}; "
+                             "it must be 0 or more")
+        tasks = queues._withdraw(node, <int> application, tasks, self.now)
+        if tasks == 0:
+            return 0
+        view._put(application, tasks)
+        touched_add(&self.reorder, node)
+        if self.idles and queues.count[node] == 0 and queues.running[node] < 0:
+            touched_add(&self.idle, node)
+        return tasks
+
+    cdef tuple _queued(self, Py_ssize_t machine):
+        cdef int[:, :, ::1] share
+        cdef Py_ssize_t k, first
+        self._catch_up(machine)
+        share, first = self.queues.share, self.queues.first[machine]
+        return tuple([(share[machine, k, 0], share[machine, k, 1])
+                      for k in range(first, first + self.queues.count[machine])])
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
         known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
