@@ -94,7 +94,7 @@ def test_stealing_ends_sooner() -> None:
     assert alone.applications["finish"].max() == 960.0
     assert alone.applications["nodes_used"].tolist() == [1, 1, 1]
     found = gs.simulate(scenario(), Stealing())
-    assert found.applications["finish"].max() < 110.0  # no less than 80 s
+    assert found.applications["finish"].max() < 120.0  # no less than 80 s
     assert (found.machines["tasks"] > 20).all()
 
 
