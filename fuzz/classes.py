@@ -373,6 +373,12 @@ QUEUES = Part(
             "tasks": wholes(1, 12, "k"),
             "now": later(10**11),
         },
+        "withdraw": {
+            "machine": place("machines"),
+            "application": lambda c: c.s.byte() % 4,
+            "tasks": lambda c: c.s.byte() % 16,
+            "now": later(10**11),
+        },
         "reschedule": {"machines": _machines(), "now": now},
         "fail": {"machines": _machines(3), "now": later(10**11)},
         "advance": {"until": later(10**11), "machines": maybe(_machines())},

@@ -209,13 +209,18 @@ class _Node:
         self.nodes = nodes
 
     def _act(self, view: Any) -> None:
-        draw = view.random.integers(5)
+        draw = view.random.integers(6)
         if draw < 2:
             view.send(view.random.integers(self.nodes), "note", left=draw, value=view.work)
         elif draw == 2:
             view.timer(view.random.uniform(0.0, 2.0), "tick")
         elif draw == 3:
             view.cancel("tick")
+        elif draw == 4:
+            for application, tasks in view.queued:
+                taken = view.take(application, view.random.integers(tasks + 2))
+                if taken:
+                    self.on_release(view, application, taken)
 
     def on_start(self, view: Any) -> None:
         self._act(view)

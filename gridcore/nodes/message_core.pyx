@@ -117,11 +117,14 @@ cdef struct Context:
     int (*heard)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
     int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
+    long long (*take)(PyObject*, long long, long long, long long) except -1
+    long long (*queued)(PyObject*, long long, long long*) except -1
     int (*note)(PyObject*, long long, long long, const long long*) except -1
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
 
 CONTEXT = ("core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-           "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "note", "decide")
+           "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "take", "queued", "note",
+           "decide")
 
 # (context, node, the record of the message or what else there is to say, state of the node)
 ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
@@ -222,6 +225,14 @@ cdef class View:
         """How long this machine needs for its running task and all that wait here, s."""
         return self.core._work(self.node)
 
+    @property
+    def queued(self):
+        """What waits here: (application, tasks) pairs in the order of the queue, without the running task.
+
+        Tasks that have been enqueued since the queue was last brought into order come at its end.
+        """
+        return self.core._queued(self.node)
+
     def application(self, index):
         """Return an application that this node knows.
 
@@ -243,6 +254,18 @@ cdef class View:
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         self.core._enqueue(self.node, index, tasks)
+
+    def take(self, application, tasks):
+        """Take tasks of `application` that wait here out of the queue again; return how many.
+
+        These are up to `tasks`, and none if none wait; a running task stays.  The node holds them as it holds
+        tasks that are submitted here.  If then no task runs or waits here, `LocalPolicy.on_idle` is called at
+        this instant, after the handlers of the current wave, unless tasks have been enqueued by then.
+        """
+        cdef long long index = self._heard(application)
+        if type(tasks) is not int or not 0 <= tasks <= _NEVER:
+            tasks = self.core.checked(int, tasks, self.node, "tasks")
+        return self.core._take(self.node, index, tasks)
 
     def send(self, to, kind, **fields):
         """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
@@ -492,7 +515,7 @@ cdef class NodeCore:
             c.release = &queues.release[0]
         c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
         c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
-        c.note, c.decide = on_note, on_decide
+        c.take, c.queued, c.note, c.decide = on_take, on_queued, on_note, on_decide
         return 0
 
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
@@ -602,6 +625,28 @@ cdef class NodeCore:
         at = self.now + (llrint(seconds * 1e9) if seconds < 2e9 else _LONGEST)
         return timers_set(&self.timers, at, <int> node, <int> name, value)
 
+    cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1:
+        cdef TaskQueues queues = self.queues
+        if tasks < 0:
+            raise self.error(f"t = {self.now / 1e9} s: node {node} takes {tasks} tasks of application {application}; "
+                             "it must be 0 or more")
+        tasks = queues._withdraw(node, <int> application, tasks, self.now)
+        if tasks == 0:
+            return 0
+        self._hear(node, application, tasks)
+        touched_add(&self.reorder, <int> node)
+        if self.idles and queues.count[node] == 0 and queues.running[node] < 0:
+            touched_add(&self.idle, <int> node)
+        return tasks
+
+    cdef tuple _queued(self, Py_ssize_t machine):
+        cdef int[:, :, ::1] share
+        cdef Py_ssize_t k, first
+        self._catch_up(machine)
+        share, first = self.queues.share, self.queues.first[machine]
+        return tuple([(share[machine, k, 0], share[machine, k, 1])
+                      for k in range(first, first + self.queues.count[machine])])
+
     cdef object _wrong_send(self, node, to, kind, dict fields):
         known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
@@ -650,7 +695,7 @@ cdef class NodeCore:
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
             at = self._due()
-            if at > self.limit:
+            if at > self.limit or at == _NEVER:
                 return _NEVER
             if at > self.now:
                 self.now = at
@@ -1129,6 +1174,23 @@ cdef int on_integer(PyObject* core, long long node, long long low, long long hig
     cdef View view = (<NodeCore> core)._view(node)
     out[0] = view._stream()._integer(low, high)
     return 0
+
+
+cdef long long on_take(PyObject* core, long long node, long long application, long long tasks) except -1:
+    (<NodeCore> core)._check_heard(node, application)
+    return (<NodeCore> core)._take(node, application, tasks)
+
+
+cdef long long on_queued(PyObject* core, long long node, long long* out) except -1:
+    """How many applications wait in the queue of the node; if `out` is not NULL, (application, tasks) of each."""
+    cdef TaskQueues queues = (<NodeCore> core).queues
+    cdef Py_ssize_t k, first
+    if out == NULL:
+        (<NodeCore> core)._catch_up(node)
+    first = queues.first[node]
+    for k in range(queues.count[node] if out != NULL else 0):
+        out[2 * k], out[2 * k + 1] = queues.share[node, first + k, 0], queues.share[node, first + k, 1]
+    return queues.count[node]
 
 
 cdef int on_note(PyObject* core, long long node, long long table, const long long* row) except -1:

@@ -24,7 +24,7 @@ cdef class TaskQueues:
     cdef bint edf, each_task
     cdef const double[::1] speed
     cdef readonly double tolerance          # relative, of minimum stretches; 0: exact
-    cdef readonly long long enqueued, tasks_done    # since the beginning
+    cdef readonly long long enqueued, tasks_done    # since the beginning; enqueued without those withdrawn
     # per machine
     cdef Py_ssize_t capacity
     cdef int[:, :, ::1] share
@@ -35,17 +35,19 @@ cdef class TaskQueues:
     cdef const double[::1] release, size, task_size
     cdef const long long[::1] whose     # the application to which a further bag belongs; else its own index
     cdef long long[::1] first_start, finish, completed, nodes_used
-    cdef unsigned char[:, ::1] used     # a bit for each application of which the machine has received tasks
+    cdef unsigned char[:, ::1] used     # a bit for each application of which tasks have started here or been lost
     cdef Journal ended                  # completions not yet handed out
-    cdef Journal ran, came              # if `record`: what has run, and what has been enqueued
+    cdef Journal ran, came              # if `record`: what has run, and what has been enqueued or withdrawn
     cdef readonly bint record
     # machines in order of their next change: an indexed heap, with ties by machine
     cdef long long[::1] change
     cdef int[::1] heap, where
 
     cdef dict _columns(self)
+    cdef _all_used(self)
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
+    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
     cdef int _make_room(self, Py_ssize_t u) except -1
     cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil
     cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil

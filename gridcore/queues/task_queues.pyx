@@ -197,17 +197,39 @@ cdef class TaskQueues:
         """Return copies of the totals so far, as a dict of arrays.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
-        received tasks of it); a further bag has only finish and completed.  Per machine: busy (ns), tasks
-        (completed), interrupted (tasks that ran when it failed), peak_queue (most tasks waiting), waiting.
+        received tasks of it, without those from which all of them were withdrawn); a further bag has only
+        finish and completed.  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
+        failed), peak_queue (most tasks waiting), waiting.
         """
         cdef _Held alone = hold(&self.occupied)
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
-            "completed": np.array(self.completed), "nodes_used": np.array(self.nodes_used),
+            "completed": np.array(self.completed), "nodes_used": self._all_used(),
             "busy": np.array(self.busy), "tasks": np.array(self.done),
             "interrupted": np.array(self.interrupted),
             "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
         }
+
+    cdef _all_used(self):
+        """Return `nodes_used`, with the machines where tasks of an application wait and none has started."""
+        cdef Py_ssize_t u, k, j, f
+        cdef long long whose
+        cdef bint twice
+        found = np.array(self.nodes_used)
+        cdef long long[::1] out = found
+        for u in range(self.machines):
+            f = self.first[u]
+            for k in range(f, f + self.count[u]):
+                whose = self.whose[self.share[u, k, 0]]
+                if self.used[u, whose // 8] & 1 << whose % 8:
+                    continue
+                twice = False  # of shares of an application and its further bags one counts
+                for j in range(f, f + self.count[u] if whose != self.share[u, k, 0] else f):
+                    if self.whose[self.share[u, j, 0]] == whose and (j < k or self.share[u, j, 0] == whose):
+                        twice = True
+                        break
+                out[whose] += not twice
+        return found
 
     def queue(self, Py_ssize_t machine):
         """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
@@ -230,7 +252,10 @@ cdef class TaskQueues:
         return journal_tables.schedule(_rows(&self.ran))
 
     def arrivals(self):
-        """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns)."""
+        """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns).
+
+        A row with a negative number of tasks says that so many were withdrawn.
+        """
         cdef _Held alone = hold(&self.occupied)
         return journal_tables.arrivals(_rows(&self.came))
 
@@ -343,7 +368,7 @@ cdef class TaskQueues:
             raise
 
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
-        """Record that machine `u` received tasks of `application`, which must not be a further bag."""
+        """Record that tasks of `application`, which must not be a further bag, have started or been lost on `u`."""
         cdef unsigned char* bits = &self.used[u, application // 8]
         cdef unsigned char bit = <unsigned char> (1 << application % 8)
         if not bits[0] & bit:
@@ -373,7 +398,6 @@ cdef class TaskQueues:
             self.share[u, f + n, 0] = application
             self.share[u, f + n, 1] = <int> tasks
             self.count[u] += 1
-            self._use(u, <int> self.whose[application])
         if idle:
             self.free_at[u] = start
         self.idle_at[u] = start + tasks * length
@@ -384,6 +408,45 @@ cdef class TaskQueues:
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)
         return 0
+
+    def withdraw(self, Py_ssize_t machine, Py_ssize_t application, long long tasks, long long now):
+        """Take tasks of `application` that wait at `machine` out of its queue at `now` ns; return how many.
+
+        These are up to `tasks` (>= 0), those that came last.  A running task stays.  They count as never
+        enqueued: in `enqueued`, and in `nodes_used` if no other task of the application has started at the
+        machine, waits there or was lost there.  `peak_queue` stays as it was.  The order is not touched: call
+        `reschedule`.  For a further bag give its own index, as in `queue`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        self._check_machine(machine)
+        if not 0 <= application < self.n_applications:
+            raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
+        if tasks < 0:
+            raise ValueError(f"tasks must be >= 0, got {tasks}")
+        check_instant(now, "now")
+        return self._withdraw(machine, <int> application, tasks, now)
+
+    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil:
+        self._advance(u, now)
+        cdef Py_ssize_t k = self.first[u], end = self.first[u] + self.count[u], j
+        while k < end and self.share[u, k, 0] != application:
+            k += 1
+        tasks = min(tasks, <long long> self.share[u, k, 1]) if k < end else 0
+        if tasks > 0:
+            self.share[u, k, 1] -= <int> tasks
+            if self.share[u, k, 1] == 0:
+                for j in range(k, end - 1):
+                    self.share[u, j, 0], self.share[u, j, 1] = self.share[u, j + 1, 0], self.share[u, j + 1, 1]
+                self.count[u] -= 1
+                if self.count[u] == 0:
+                    self.first[u] = 0
+            self.idle_at[u] -= tasks * self._duration(u, application)
+            self.enqueued -= tasks
+            self.waiting[u] -= tasks
+            if self.record:
+                journal_note(&self.came, u, <int> self.whose[application], -tasks, now, now, 0)
+        self._update(u)
+        return tasks
 
     cdef int _make_room(self, Py_ssize_t u) except -1:
         """Move the queue of `u` to the front of its row, or double the rows of all machines."""
@@ -466,6 +529,7 @@ cdef class TaskQueues:
             for j in range(self.first[m], self.first[m] + self.count[m]):
                 application = self.whose[self.share[m, j, 0]]
                 left[application] = left.get(application, 0) + self.share[m, j, 1]
+                self._use(m, <int> application)
             lost += [(m, *row) for row in sorted(left.items())]
             self.first[m] = self.count[m] = 0
             self.waiting[m] = 0
@@ -534,6 +598,7 @@ cdef class TaskQueues:
             whose = self.whose[application]
             if self.first_start[whose] < 0 or at < self.first_start[whose]:
                 self.first_start[whose] = at
+            self._use(u, <int> whose)
             whole = min(<long long> self.share[u, f, 1], (until - at) // length)
             if whole > 0:
                 self._complete(u, application, whole, at + whole * length)

@@ -59,7 +59,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("stretch_agg", "float", "1", "stretch times the speed of all machines together: the "
                 "response time over size / aggregate speed"),
         _needed("resubmitted", "int", "tasks", "tasks that had to be placed again"),
-        _needed("nodes_used", "int", "machines", "machines that got a task of it"),
+        _needed("nodes_used", "int", "machines", "machines that got a task of it and did not give all of "
+                "them away"),
         Column("level", "int", "level", "fair tree only: depth of the router that accepted it, 0 for the "
                "root, -1 without routers"),
     ),
@@ -212,7 +213,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("task", "int", "task", "within the application"),
         Column("begin", "float", "Mflop", "of the task, done before this replica began"),
     ),
-    "arrivals": (_MACHINE, _APPLICATION, _needed("tasks", "int", "tasks"), _needed("time", "float", "s")),
+    "arrivals": (
+        _MACHINE,
+        _APPLICATION,
+        _needed("tasks", "int", "tasks", "negative where they were withdrawn from the queue again"),
+        _needed("time", "float", "s"),
+    ),
     "decisions": (
         _needed("time", "float", "s"),
         _needed("application", "int", "application", "or job", rows_of="applications"),

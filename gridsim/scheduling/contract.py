@@ -142,7 +142,9 @@ class Outcome:
         several instances also ``task`` (its number within the application) and ``begin`` (float64, Mflop of
         the task that were done before); an instance also counts as not completed if another was faster.
     arrivals : the tasks that came to the queues of machines, if machines have queues: ``machine``,
-        ``application``, ``tasks``, ``time`` (ns), in order.  `TaskQueues.arrivals` makes it.
+        ``application``, ``tasks``, ``time`` (ns), in order.  Negative ``tasks`` are those that were withdrawn
+        from the queue again, which no scheduler with the order "fcfs" may do.  `TaskQueues.arrivals` makes
+        it.
     """
 
     applications: dict[str, Integers]
@@ -261,8 +263,8 @@ class Scheduler(Declared, frozen=True, kw_only=True):
 
         "fifo": a machine runs applications in the order in which each first came to it; "fcfs": it runs tasks
         in the order in which they came; "edf": it runs tasks by their deadlines at its own minimum stretch,
-        which it computes again whenever tasks come; "list": no task starts before one of an earlier
-        application; None: no promise.
+        which it computes again whenever tasks come or are withdrawn; "list": no task starts before one of an
+        earlier application; None: no promise.
         """
         return None
 

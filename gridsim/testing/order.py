@@ -12,8 +12,8 @@ from gridsim.validation.order import in_turn
 def broken_promise(result: Result, order: str) -> str | None:
     """Return the first place where a recorded schedule without failures is not in `order`; None if none is.
 
-    For "fifo" and "edf" the expected schedule is replayed from the arrivals; for "fcfs" and "list" the
-    recorded tables are enough.
+    For "fifo" and "edf" the expected schedule is replayed from the arrivals and withdrawals; for "fcfs" and
+    "list" the recorded tables are enough.
     """
     if order == "list":
         return _list(result)
@@ -27,8 +27,12 @@ def broken_promise(result: Result, order: str) -> str | None:
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):
         rows = np.flatnonzero(time == at)
-        machine = arrivals["machine"][rows]
-        replayed.enqueue(machine, arrivals["application"][rows], arrivals["tasks"][rows], int(at))
+        machine, application, tasks = (arrivals[name][rows] for name in ("machine", "application", "tasks"))
+        withdrawn = np.flatnonzero(tasks < 0)
+        for low, k in zip(np.append(0, withdrawn + 1), np.append(withdrawn, len(rows)), strict=True):
+            replayed.enqueue(machine[low:k], application[low:k], tasks[low:k], int(at))
+            if k < len(rows):
+                replayed.withdraw(int(machine[k]), int(application[k]), -int(tasks[k]), int(at))
         replayed.reschedule(np.unique(machine), int(at))
     replayed.advance(NEVER)
     expected, found = replayed.schedule(), result.tables["schedule"]

@@ -218,10 +218,14 @@ def _agreement(
     busy = np.bincount(u, end - start, len(machines))
     ran = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = NS * np.bincount(u, minlength=len(machines))
-    # where tasks wait on machines, an application uses each machine to which its tasks came
+    # where tasks wait on machines, an application uses each machine to which its tasks came, unless all of
+    # them were withdrawn
     came = result.tables.get("arrivals")
-    met = (u, i) if came is None or not len(came) else (came["machine"], came["application"])
-    pairs = np.unique(met[0] * count + met[1])
+    if came is None or not len(came):
+        pairs = np.unique(u * count + i)
+    else:
+        pairs, of = np.unique(came["machine"] * count + came["application"], return_inverse=True)
+        pairs = pairs[np.bincount(of, came["tasks"]) > 0]
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
     until = float(np.fmax.reduce(applications["finish"]))
     if np.isnan(applications["finish"]).any():  # rejected jobs kept machines busy until the run ended
@@ -272,6 +276,17 @@ def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.boo
     )
 
 
+def _running_sums(keys: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each row the sum of `values` in the rows with the same key up to it, int64[k]."""
+    order = np.argsort(keys, kind="stable")
+    begins = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    sums = np.cumsum(values[order])
+    sums -= np.repeat((sums - values[order])[begins], np.diff(np.append(begins, len(keys))))
+    found = np.empty_like(sums)
+    found[order] = sums
+    return found
+
+
 def _arrivals(
     result: Result,
     u: NDArray[np.int64],
@@ -280,7 +295,10 @@ def _arrivals(
     start: Floats,
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that only released tasks arrive, as many as there are, and run only where they have arrived."""
+    """Check that only released tasks arrive, as many as there are, and run only where they have arrived.
+
+    A row with a negative number of tasks says that so many were withdrawn.
+    """
     table, applications = result.tables["arrivals"], result.applications
     machines, count = len(result.machines), len(applications)
     v, j, came, at = (table[name] for name in ("machine", "application", "tasks", "time"))
@@ -298,7 +316,7 @@ def _arrivals(
     release = applications["release"][np.where(known, j, 0)]
     found += broken(
         "arrival",
-        known & ~((came >= 1) & (at >= release) & np.isfinite(at)),
+        known & ~((came != 0) & (at >= release) & np.isfinite(at)),
         where,
         lambda k: f"{came[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
     )
@@ -309,6 +327,12 @@ def _arrivals(
     np.minimum.at(first, of[: len(v)], at)
     np.add.at(arrived, of[: len(v)], came)
     np.add.at(begun, of[len(v) :], n)
+    found += broken(
+        "arrival",
+        (came < 0) & (_running_sums(of[: len(v)], came) < 0),
+        lambda k: where(int(np.flatnonzero(known)[k])),
+        lambda k: f"{-came[k]} tasks of application {j[k]} leave machine {v[k]}, more than are there",
+    )
     mine = of[len(v) :]
     found += broken(
         "before arrival",

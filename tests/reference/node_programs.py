@@ -50,6 +50,11 @@ class View:
             size += float(self.grid.run.applications.task_size[i]) * count
         return left + size / self.speed
 
+    @property
+    def queued(self) -> tuple[tuple[int, int], ...]:
+        applications, tasks, _, _ = self._queue()
+        return tuple(zip(applications.tolist(), tasks.tolist(), strict=True))
+
     def application(self, index: int) -> Application:
         return self.grid.application(index)
 
@@ -60,6 +65,16 @@ class View:
         self.put(application, -tasks)
         self.grid.queues.enqueue([self.node], [application], [tasks], self.grid.run.engine.now)
         self.grid.run.engine.touch("reorder", [self.node])
+
+    def take(self, application: int, tasks: int) -> int:
+        engine, queues = self.grid.run.engine, self.grid.queues
+        taken = queues.withdraw(self.node, application, tasks, engine.now)
+        if taken:
+            self.put(application, taken)
+            engine.touch("reorder", [self.node])
+            if not queues.is_busy([self.node])[0]:
+                engine.touch("idle", [self.node])
+        return taken
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
         declared = self.grid.parameters.messages[kind]

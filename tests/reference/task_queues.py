@@ -73,7 +73,7 @@ class Application:
     first_start: int = -1
     finish: int = -1
     completed: int = 0
-    used: set[int] = field(default_factory=set)
+    came: dict[int, int] = field(default_factory=dict)  # to which machines how many, without those withdrawn
 
 
 class TaskQueues:
@@ -148,7 +148,7 @@ class TaskQueues:
             "first_start": [i.first_start for i in self._application],
             "finish": [i.finish for i in self._application],
             "completed": [i.completed for i in self._application],
-            "nodes_used": [len(i.used) for i in self._application],
+            "nodes_used": [sum(n > 0 for n in i.came.values()) for i in self._application],
             "busy": [m.busy for m in self._machine],
             "tasks": [m.done for m in self._machine],
             "interrupted": [m.interrupted for m in self._machine],
@@ -179,7 +179,7 @@ class TaskQueues:
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
 
     def arrivals(self) -> dict[str, Integers]:
-        """What has been enqueued so far, in order."""
+        """What has been enqueued so far, in order; what was withdrawn has negative tasks."""
         columns = np.array(self._came, np.int64).reshape(-1, 4).T.copy()
         return dict(zip(("machine", "application", "tasks", "time"), columns, strict=True))
 
@@ -228,9 +228,35 @@ class TaskQueues:
             waiting[application].tasks += tasks
         else:
             m.queue.append(Share(application, tasks))
-            self._application[self._whose(application)].used.add(u)
+        came = self._application[self._whose(application)].came
+        came[u] = came.get(u, 0) + tasks
         m.free_at = start
         m.peak = max(m.peak, m.waiting)
+
+    def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
+        """Take up to `tasks` waiting tasks out of the queue of `machine`; how many."""
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        if not 0 <= application < len(self._application):
+            last = len(self._application) - 1
+            raise ValueError(f"application must be in 0..{last}, got {application}")
+        if tasks < 0:
+            raise ValueError(f"tasks must be >= 0, got {tasks}")
+        check_instant(now, "now")
+        self._advance(machine, now)
+        m, whose = self._machine[machine], self._whose(application)
+        taken = 0
+        for share in m.queue:
+            if share.application == application:
+                taken = min(tasks, share.tasks)
+                share.tasks -= taken
+        m.queue = [share for share in m.queue if share.tasks]
+        if taken:
+            self.enqueued -= taken
+            self._application[whose].came[machine] -= taken
+            if self.record:
+                self._came.append((machine, whose, -taken, now))
+        return taken
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
         """Bring the queues of `machines` into EDF order at their minimum stretch."""

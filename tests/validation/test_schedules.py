@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,42 @@ def test_a_rigid_job_is_not_cut_off_before_the_failure() -> None:
     found = {each.law: each for each in found_with(result, "schedule", "end", k, 4.0)}
     assert found["cut off"].where == f"schedule[{k}]"
     assert "cut off at 4.0 s, machine 1 does not fail then" in str(found["cut off"])
+
+
+class Passing(gs.LocalPolicy):
+    """Enqueues tasks, and at once takes them back and gives them to its neighbour."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.send(view.neighbours[0], "share", application=0, tasks=view.take(application.number, 2))
+
+    def on_message(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+
+class Passes(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "passes"
+    policy = Passing
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "share": gs.Message(170, moves_tasks=True, application=int, tasks=int)
+    }
+
+
+def test_tasks_that_are_withdrawn() -> None:
+    """Of 3 tasks 2 leave machine 0 again; where machines fail, those that stay need not begin."""
+    bag, never = gs.Workload.of([0.0], [3], 1000.0, [0]), gs.Faults.of([0], [1e6], [1e6])
+    for faults in (None, never):
+        result = gs.simulate(gs.Scenario(gs.Platform.equal(2), bag, faults=faults), Passes(), record=True)
+        assert result.tables["arrivals"]["tasks"].tolist() == [3, -2, 2]
+        found = found_with(result, "arrivals", "tasks", 1, -4)
+        assert {each.law for each in found} == {"arrival", "agreement"}
+        assert any(
+            "arrivals[1]: 4 tasks of application 0 leave machine 0, more than" in str(e) for e in found
+        )
+        found = found_with(result, "arrivals", "tasks", 1, -1)
+        assert ("arrival", "application 0") in {(each.law, each.where) for each in found}
+        found = found_with(result, "applications", "nodes_used", 0, 1)
+        assert ("agreement", "applications.nodes_used[0]") in {(each.law, each.where) for each in found}
 
 
 def test_no_more_tasks_come_than_there_are() -> None:

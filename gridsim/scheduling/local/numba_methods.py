@@ -163,6 +163,20 @@ class _Enqueue:
         return context.get_dummy_value()
 
 
+@_method(ViewType, "take")
+class _Take:
+    @staticmethod
+    def typed(view: Any, args: Any, kws: Any) -> Any:
+        found = _bound("view.take", ("application", "tasks"), args, kws)
+        wanted = [_number(f"{name} of view.take", int, each) for name, each in found.items()]
+        return types.int64, wanted, _parameter_list(found)
+
+    @staticmethod
+    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        return call_core(context, builder, at.context, "take", I64, at.node, *args)
+
+
 @_method(ViewType, "application")
 class _Application:
     @staticmethod

@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.core import cgutils, imputils
 from numba.core import ir as numba_ir
+from numba.cpython import listobj
 from numba.core.datamodel import models
 from numba.core.typing import signature, templates
 from numba.extending import lower_builtin, overload, register_model
@@ -339,6 +340,22 @@ def _view_waiting(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return call_core(context, builder, view.context, "work", F64, view.node)
+
+
+_QUEUED = types.List(types.UniTuple(types.int64, 2))
+
+
+@_attribute(ViewType, "queued", _QUEUED)
+def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    nothing = ir.Constant(I64.as_pointer(), None)
+    count = call_core(context, builder, view.context, "queued", I64, view.node, nothing)
+    made = listobj.ListInstance.allocate(context, builder, _QUEUED, count)
+    made.size = count
+    # the entries are two numbers each, as the core writes them
+    rows = builder.bitcast(made._gep(ir.Constant(I64, 0)), I64.as_pointer())
+    call_core(context, builder, view.context, "queued", I64, view.node, rows)
+    return made.value
 
 
 @_attribute(ApplicationType, "number", types.int64)

@@ -80,7 +80,7 @@ class LocalPolicy:
         """
 
     def on_idle(self, view: View) -> None:
-        """Handle that the last task on this machine has ended."""
+        """Handle that this machine has no work: its last task has ended, or `View.take` took it before it began."""
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Handle the loss of `tasks` tasks of `application`, submitted here; default: release them again."""

@@ -99,6 +99,17 @@ class Program(RuleBasedStateMachine):
     def reschedule(self, data):
         self.both("reschedule", self.pick(data), self.now)
 
+    @rule(data=st.data(), step=steps, tasks=st.integers(0, 9), order=st.booleans())
+    def withdraw(self, data, step, tasks, order):
+        self.now += step
+        machine = data.draw(st.integers(0, self.machines - 1), label="machine")
+        waiting = set(self.ours.queue(machine)[0].tolist())
+        of = st.sampled_from(sorted(waiting)) if waiting else st.nothing()
+        application = data.draw(of | st.integers(0, self.applications - 1), label="application")
+        self.enqueued -= self.both("withdraw", machine, application, tasks, self.now)
+        if order:
+            self.both("reschedule", [machine], self.now)
+
     @rule(data=st.data(), step=steps, some=st.booleans())
     def advance(self, data, step, some):
         self.now += step
@@ -199,6 +210,8 @@ def test_a_long_story_equals_reference(order, watch):
         k = len(machines)
         both("enqueue", machines, random.integers(0, 6, k), random.integers(1, 4, k), now)
         both("reschedule", machines, now)
+        if random.random() < 0.3:
+            both("withdraw", int(machines[0]), int(random.integers(6)), int(random.integers(9)), now)
         if random.random() < 0.3:
             now += int(random.integers(0, 4)) * NS // 4
             both("fail", machines, now)
@@ -308,6 +321,63 @@ def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
     assert store.due(7).tolist() == []
     assert store.due(100).tolist() == [0]
     assert totals_of(store)["finish"] == [12]
+
+
+@BOTH
+def test_withdrawn_tasks_have_never_been_there(module):
+    store = simple(module, record=True)
+    store.enqueue([0, 0], [0, 1], [3, 2], 0)
+    assert store.withdraw(0, 1, 5, NS // 2) == 2  # all that wait
+    assert store.withdraw(0, 1, 5, NS // 2) == 0
+    assert store.withdraw(0, 0, 1, NS // 2) == 1
+    applications, tasks, running, free_at = store.queue(0)
+    assert (applications.tolist(), tasks.tolist(), running, free_at) == ([0], [1], 0, NS)
+    assert store.next_change() == 2 * NS and store.enqueued == 2
+    assert store.withdraw(0, 0, 5, NS // 2) == 1 and store.next_change() == NS  # the running task stays
+    totals = totals_of(store)
+    assert totals["nodes_used"] == [1, 0] and totals["waiting"] == [0] and totals["peak_queue"] == [5]
+    assert {name: column.tolist() for name, column in store.arrivals().items()} == {
+        "machine": [0] * 5,
+        "application": [0, 1, 1, 0, 0],
+        "tasks": [3, 2, -2, -1, -1],
+        "time": [0, 0, NS // 2, NS // 2, NS // 2],
+    }
+
+
+@BOTH
+def test_a_task_that_could_start_at_the_instant_can_be_withdrawn(module):
+    store = simple(module)
+    store.enqueue([0, 0], [0, 1], [2, 1], 0)
+    assert store.withdraw(0, 0, 9, NS) == 1
+    assert store.next_change() == 3 * NS  # the other goes on at once
+    assert store.withdraw(0, 1, 9, NS) == 1
+    assert store.next_change() == NEVER and not store.is_busy([0])[0]  # it has been idle since this instant
+    store.enqueue([0], [1], [1], 2 * NS)
+    assert store.next_change() == 4 * NS
+
+
+@BOTH
+def test_what_was_lost_has_been_there(module):
+    store = simple(module, speed=(1.0, 1.0))
+    store.enqueue([0, 1], [1, 1], [1, 1], 0)
+    store.enqueue([0, 1], [0, 0], [2, 2], 0)
+    store.fail([0], NS)
+    for u in (0, 1):
+        store.enqueue([u], [0], [3], NS)
+        assert store.withdraw(u, 0, 9, NS) == 3 + 2 * u
+    assert totals_of(store)["nodes_used"] == [1, 2]
+
+
+@BOTH
+def test_a_further_bag_is_withdrawn_by_its_own_index(module):
+    store = simple(module, task_size=(1.0, 1.0), record=True)
+    store.add_applications([-9.0, 0.0], [8.0, 8.0], [1.0, 1.0], [1, 3])
+    store.enqueue([0, 0, 0], [0, 1, 2], [2, 2, 3], 0)
+    assert totals_of(store)["nodes_used"] == [1, 1, 0, 0]
+    assert store.withdraw(0, 1, 9, 0) == 2 and totals_of(store)["nodes_used"] == [1, 1, 0, 0]
+    assert store.withdraw(0, 2, 9, 0) == 3 and totals_of(store)["nodes_used"] == [1, 0, 0, 0]
+    assert store.withdraw(0, 3, 9, 0) == 0
+    assert store.arrivals()["application"].tolist() == [0, 1, 1, 1, 1]
 
 
 @BOTH

@@ -165,6 +165,12 @@ REFUSED = [
     (lambda m, s: s.enqueue([0], [0], [2**31], 0), ValueError, r"tasks\[0\] must be .*, got 2147483648"),
     (lambda m, s: s.enqueue([0, 0], [0], [1], 0), ValueError, "must be equally long, got 2, 1, 1"),
     (lambda m, s: s.enqueue([0], [0], [1], -1), ValueError, "^now must be >= 0 ns, got -1$"),
+    (lambda m, s: s.withdraw(1, 0, 1, 0), ValueError, r"machine must be in 0\.\.0, got 1"),
+    (lambda m, s: s.withdraw(-1, 0, 1, 0), ValueError, r"machine must be in 0\.\.0, got -1"),
+    (lambda m, s: s.withdraw(0, 2, 1, 0), ValueError, r"application must be in 0\.\.1, got 2"),
+    (lambda m, s: s.withdraw(0, -1, 1, 0), ValueError, r"application must be in 0\.\.1, got -1"),
+    (lambda m, s: s.withdraw(0, 0, -1, 0), ValueError, "tasks must be >= 0, got -1"),
+    (lambda m, s: s.withdraw(0, 0, 1, -1), ValueError, r"now must be in 0\.\..* ns, got -1"),
     (lambda m, s: s.reschedule([-1], 0), ValueError, r"machines\[0\] must be in 0\.\.0, got -1"),
     (lambda m, s: s.fail([7], 0), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
     (lambda m, s: s.advance(0, [7]), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
@@ -242,6 +248,8 @@ def test_many_shares_on_one_machine():
         for store in (ours, expected):
             store.enqueue(*row)
             store.reschedule([now // NS % 2], now)
+        if now % (5 * NS) == 0:
+            same(*(store.withdraw(0, int(row[1][0]), 2, now) for store in (ours, expected)))
     for u in (0, 1):
         same(ours.queue(u), expected.queue(u))
     assert totals_of(ours) == totals_of(expected)

@@ -402,6 +402,18 @@ def test_a_scheduler_without_nodes() -> None:
         gs.simulate(scenario(), Unchecked())
 
 
+def test_a_node_that_never_places_what_it_holds() -> None:
+    class Keeping(gs.LocalPolicy):
+        def on_release(self, view: Any, application: Any, tasks: int) -> None:
+            pass
+
+    class Keeps(gs.LocalScheduler, frozen=True, kw_only=True):
+        policy = Keeping
+
+    with pytest.raises(gs.InvariantViolation, match="application 0: 0 of its 5 tasks were completed"):
+        gs.simulate(scenario(), Keeps())
+
+
 def test_a_node_that_does_not_say_what_it_does() -> None:
     class Mute(gs.LocalScheduler, frozen=True, kw_only=True):
         policy = gs.LocalPolicy

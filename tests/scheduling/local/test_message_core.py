@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.scheduling.contract import Policy, Run
+from gridsim.testing import check_scheduler
 from tests.reference.node_programs import Grid
 
 
@@ -38,6 +39,11 @@ class Restless(gs.LocalPolicy):
             view.cancel("tick")
         elif draw < 5:
             view.send(self._any(view), "note", value=view.work, left=int(view.random.integers(3)))
+        elif draw < 7 and view.queued:
+            application, tasks = view.queued[int(view.random.integers(len(view.queued)))]
+            taken = view.take(application, int(view.random.integers(tasks + 2)))
+            if taken:
+                self._place(view, application, taken, self.parameters.hops - 1)
 
     def _place(self, view: Any, application: int, tasks: int, hops: int) -> None:
         here = tasks if hops >= self.parameters.hops else int(view.random.integers(tasks + 1))
@@ -133,6 +139,17 @@ def test_nodes_do_the_same_by_the_core_and_by_cohorts(
     core = gs.simulate(scenario, Here(detection=detection))
     assert core.digest == gs.simulate(scenario, There(detection=detection)).digest
     assert core.digest == gs.simulate(scenario, There(detection=detection), cohort_limit=1).digest
+
+
+@pytest.mark.parametrize("order", ["edf", "fifo"])
+def test_nodes_that_take_tasks_back_keep_the_invariants(order: Any, tmp_path: Any) -> None:
+    """Arrivals and withdrawals replayed give the same schedule; runs go on from checkpoints."""
+
+    class Here(Core, frozen=True, kw_only=True):
+        local_order = order
+
+    found = check_scheduler(Here(degree=3), examples=30, max_nodes=6, hash_seeds=False, folder=tmp_path)
+    assert set(found.left_out) == {"hash seed", "decisions"}
 
 
 @pytest.mark.parametrize("seed", range(3))
