@@ -65,6 +65,8 @@ cdef class Links:
     cdef object _take_boxed(self, int kind, long long until)
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
+    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
+                        long long sequence, bint counted) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil
     cdef long long _advance(self, long long limit) except -1
     cdef long long _first_end(self) noexcept nogil
@@ -73,6 +75,7 @@ cdef class Links:
     cdef void _drop(self, int slot) noexcept nogil
     cdef void _count_dropped(self, int slot) noexcept nogil
     cdef void _give_back(self, int slot) noexcept nogil
+    cdef int _take_first(self, int kind) except -2
     cdef Py_ssize_t _take(self, int kind, long long until) except -1
     cdef void _read_ahead(self, const Pending* p) noexcept nogil
     cdef int _reserve_due(self, Py_ssize_t n) except -1

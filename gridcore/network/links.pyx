@@ -256,6 +256,38 @@ cdef class Links:
             self._count_window(target, now + self.latency, <int> nbytes)
         return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
 
+    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
+                        long long sequence, bint counted) except -1:
+        """Send a message past the interfaces: it arrives exactly `delay` ns later and keeps no other waiting.
+
+        sequence : orders such messages of the kind; all messages of the kind must be sent in this way.
+        counted : whether the accounting has it, if it goes to another machine.
+        """
+        cdef const long long* header = <const long long*> record
+        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef Message* m
+        if self.n_unused == 0:
+            self._make_slots()
+        self.n_unused -= 1
+        slot = self.unused[self.n_unused]
+        m = &self.message[slot]
+        counted = counted and source != target
+        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
+        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.nbytes = <int> nbytes if counted else -1
+        m.length, m.start = 0, now
+        m.lost = self.down[source]
+        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        if self.passages.most:
+            self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if counted else -1
+        if counted:
+            self._sent[kind] += 1
+            self._traffic[kind] += nbytes
+            self._out[source] += nbytes
+            self._by_level[0, kind, self.level_of[header[1]]] += 1
+            self._by_level[1, kind, self.level_of[header[1]]] += nbytes
+        return pending_push(&self.queue[kind], now + delay, sequence, slot)
+
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
         """Return the latency of a message, from a hash of its number: nothing depends on the order of draws."""
         if self.jitter == 0:
@@ -380,25 +412,17 @@ cdef class Links:
                 return n
             e = pending_pop(&self.queue[kind])
             self._read_ahead(&self.queue[kind])
-            m = &self.message[e.slot]
-            if (m.lost or e.time >= self._until(m.target, m.target_life)
-                    or self.detached[m.node] and not self.deferred[kind]):
-                if self.keep[kind]:
-                    self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
-                    self.missing[self.n_missing] = e.slot
-                    self.n_missing += 1
-                    self._count_dropped(e.slot)
-                else:
-                    self._drop(e.slot)
+            if not arrives(self, e.slot, kind, e.time):
                 continue
-            if m.nbytes >= 0:
-                self._delivered[kind] += 1
-                self._in[m.target] += m.nbytes
-                if self.passages.most:
-                    messagelog_end(&self.passages, self.passages.of_slot[e.slot], e.time)
+            m = &self.message[e.slot]
             self._reserve_due(n + 1)
             self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
             n += 1
+
+    cdef int _take_first(self, int kind) except -2:
+        """Take the first message of `kind`; return its slot, which the caller gives back, or -1 if it is lost."""
+        cdef Event e = pending_pop(&self.queue[kind])
+        return e.slot if arrives(self, e.slot, kind, e.time) else -1
 
     cdef void _read_ahead(self, const Pending* p) noexcept nogil:
         cdef int slot
@@ -836,3 +860,24 @@ cdef class Links:
         """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
         cdef _Held alone = hold(&self.occupied)
         return self.sent - self.delivered - self.dropped
+
+
+cdef inline bint arrives(Links self, int slot, int kind, long long time) except -1:
+    """Count a message of `kind` as delivered at `time` ns; False if it is lost, which is counted, too."""
+    cdef Message* m = &self.message[slot]
+    if (m.lost or time >= self._until(m.target, m.target_life)
+            or self.detached[m.node] and not self.deferred[kind]):
+        if self.keep[kind]:
+            self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
+            self.missing[self.n_missing] = slot
+            self.n_missing += 1
+            self._count_dropped(slot)
+        else:
+            self._drop(slot)
+        return False
+    if m.nbytes >= 0:
+        self._delivered[kind] += 1
+        self._in[m.target] += m.nbytes
+        if self.passages.most:
+            messagelog_end(&self.passages, self.passages.of_slot[slot], time)
+    return True

@@ -25,6 +25,8 @@ class View:
     @property
     def now(self) -> float: ...
     @property
+    def now_ns(self) -> int: ...
+    @property
     def speed(self) -> float: ...
     @property
     def random(self) -> RandomStream: ...
@@ -75,7 +77,7 @@ class NodeCore:
         queues: TaskQueues,
         *,
         programs: Any,
-        kinds: Iterable[tuple[str, int, int, dict[str, type], bool, str]],
+        kinds: Iterable[tuple[Any, ...]],
         timers: Sequence[str],
         handlers: Sequence[str],
         neighbours: ArrayLike,
@@ -92,6 +94,8 @@ class NodeCore:
         error: type[Exception],
         compiled: Any = None,
         observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
+        at_once: bool = False,
+        to_the_end: bool = False,
     ) -> NodeCore: ...
     def advance(self, limit: int) -> int: ...
     def wake(self, time: int) -> None: ...

@@ -6,11 +6,16 @@ message.  It is a source of the engine: between two events of the engine it runs
 
 Order of what is due at one instant, as the engine has it:
 
-    queues that run idle -> deliveries, wave by wave -> acts (reorder, start, idle) -> releases -> timers
+    tasks that end -> deliveries, wave by wave -> acts (reorder, start, idle) -> messages with a delay of their own,
+    then releases -> timers
 
-Within a wave: by kind of message, then receiver, then order of sending.  Whenever something earlier in this list
-becomes due, it goes first.  What nodes send leaves when the deliveries of a wave, all acts, or all releases and
-timers have been handled, in the order of kind, sender, and the sender's own order.
+Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending.
+Messages with a delay of their own: in the order of sending, also those that are sent meanwhile.  Whenever something
+earlier in this list becomes due, it goes first; but releases follow the messages before them at once.
+What nodes send leaves when the deliveries of a wave, all acts, or all releases and timers have been handled, in the
+order of kind, sender, and the sender's own order; or at once, if the programs send so (`at_once`).  Messages with a
+delay of their own always leave at once.  Those whose delay is 0 are handled as soon as the handler that sends them
+returns.
 
 There is no reference implementation of its own: a policy of the engine's first tier that calls the same nodes by
 cohorts is one (see the tests).
@@ -29,6 +34,7 @@ from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
 from gridcore.nodes.holdings cimport (Holding, Holdings, holdings_add, holdings_find, holdings_forget, holdings_free,
                                       holdings_make)
+from gridcore.queues.journal cimport journal_copy
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
@@ -140,17 +146,21 @@ cdef class _Kind:
     cdef readonly object type           # of the message objects
     cdef object handler                 # the name of the method
     cdef bytes real                     # per field, 1 for a float
-    cdef int number, n, application_at, tasks_at
-    cdef bint moves
-    cdef long long nbytes, length
+    cdef int number, n, application_at, tasks_at, nbytes_at
+    cdef bint moves, counted
+    cdef long long nbytes, length       # at most, if a field has the bytes of each
+    cdef long long delay                # ns; -1: it takes its way through the links
 
-    def __init__(self, str name, int number, long long nbytes, dict fields, bint moves, str handler):
+    def __init__(self, str name, int number, long long nbytes, dict fields, bint moves, str handler,
+                 long long delay=-1, bint counted=True, str sized_by=None):
         self.name, self.number, self.nbytes, self.moves = name, number, nbytes, moves
+        self.delay, self.counted = delay, counted
         self.handler = sys.intern(handler)
         self.fields, self.n = tuple(fields), len(fields)
         self.real = bytes(kind is float for kind in fields.values())
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves else -1
+        self.nbytes_at = -1 if sized_by is None else self.fields.index(sized_by)
         self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
 
 
@@ -198,6 +208,11 @@ cdef class View:
     def now(self):
         """The simulated time, s."""
         return self.core.now / 1e9
+
+    @property
+    def now_ns(self):
+        """The simulated time, ns, as a whole number: exact, where `now` is rounded after 52 days."""
+        return self.core.now
 
     @property
     def speed(self):
@@ -268,7 +283,10 @@ cdef class View:
         return self.core._take(self.node, index, tasks)
 
     def send(self, to, kind, **fields):
-        """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
+        """Send a message to machine `to`.
+
+        It leaves once all events of the current wave have been handled, unless its kind has a delay of its own or
+        the scheduler says `at_once`.
 
         Raises SchedulerError for an unknown kind or machine, for fields other than the declared ones, for
         values of the wrong type, for an application that this node does not know, and for tasks that it does
@@ -306,7 +324,11 @@ cdef class View:
         except BaseException:
             outbox_drop(box)
             raise
-        core.dirty = True
+        if k.delay < 0 and not core.at_once:
+            core.dirty = True
+            return
+        outbox_drop(box)                # the record stays where it is until another one is added
+        core._leave(k, row - 2)
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -365,10 +387,12 @@ cdef class NodeCore:
     ----------
     links, queues : the messages in flight and the task queues of the machines, which only the core uses while it runs.
     programs : list, the object of each node; `restart` replaces those of machines that fail.
-    kinds : (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler) of each kind.
+    kinds : of each kind (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler), and
+        optionally its own delay in ns, -1 for none; whether it is counted; the field with its bytes, or None.
     timers : the names of timers.
-    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``;
-        ``value`` if ``on_timer`` takes the value of the timer.
+    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``,
+        ``on_done``, for which the queues must watch and log completions; ``value`` if ``on_timer`` takes the value of
+        the timer.
     neighbours : int64[nodes, degree].
     up : bool[nodes], which machines are up; it changes as they fail and recover.
     release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
@@ -382,6 +406,8 @@ cdef class NodeCore:
         record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the record that
         handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and names.
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
+    at_once : messages leave at once, in the order in which handlers send them.
+    to_the_end : it goes on when all tasks are done, until nothing is left to do.
 
     Raises ValueError for arguments that do not fit.
     """
@@ -395,7 +421,7 @@ cdef class NodeCore:
     cdef list kinds                     # by their numbers
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
-    cdef bint starts, idles, fires, values
+    cdef bint starts, idles, fires, values, ends, at_once, to_the_end
     cdef unsigned long long seed
     cdef object neighbours, make_application, lost, noted, decided, checked, error, observe
     cdef unsigned char[::1] up
@@ -415,6 +441,10 @@ cdef class NodeCore:
     cdef long long limit, pause_at
     cdef int phase                      # of what has been handled last
     cdef bint dirty                     # something has been sent that has not left
+    cdef int[::1] direct                # numbers of the kinds with a delay of their own
+    cdef long long directs              # messages of these kinds sent so far
+    cdef long long unheard              # messages with a delay of 0 that have not been handled
+    cdef bint handling_now              # whether they are being handled
     cdef readonly bint finished         #: whether all tasks are done
     cdef object compiled
     cdef Context context
@@ -425,7 +455,7 @@ cdef class NodeCore:
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
                   release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
-                  observe=None):
+                  observe=None, bint at_once=False, bint to_the_end=False):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -448,7 +478,11 @@ cdef class NodeCore:
             raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
-        self.values = "value" in handlers
+        self.values, self.ends = "value" in handlers, "on_done" in handlers
+        if self.ends and not (queues.watch == "completion" and queues.log):
+            raise ValueError("queues must watch and log completions, as the programs have on_done")
+        self.at_once, self.to_the_end = at_once, to_the_end
+        self.direct = np.array([k for k in range(self.n_kinds) if (<_Kind> self.kinds[k]).delay >= 0], np.int32)
         self.neighbours = np.ascontiguousarray(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
@@ -486,6 +520,8 @@ cdef class NodeCore:
         if self.links.width[number] != 8 * (2 + kind.n):
             raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes")
         kind.length = self.links._length(kind.nbytes)
+        if kind.delay >= 0:
+            self.links.inner[number] = True
         self.out[number].words = 2 + kind.n
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
@@ -670,11 +706,13 @@ cdef class NodeCore:
 
     cdef int _phase_due(self) except -1:
         """The phase of what is to be handled first at this instant."""
-        if self.links._first_end() <= self.now:
+        if self.links._first_outer() <= self.now:
             return DELIVERIES
         if self.reorder.n or self.start.n or self.idle.n:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
+            return TIMERS
+        if self.direct.shape[0] and self._next_direct() >= 0:
             return TIMERS
         return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
 
@@ -746,7 +784,26 @@ cdef class NodeCore:
             queues._update(machine)
             if self.idles:
                 touched_add(&self.idle, machine)
-        self.finished = queues.tasks_done == self.total
+        self.finished = queues.tasks_done == self.total and not self.to_the_end
+        if self.ends:
+            self._end_tasks()
+        return 0
+
+    cdef int _end_tasks(self) except -1:
+        """Tell the nodes of the tasks that have ended at this instant."""
+        cdef object application
+        rows = np.empty((self.queues.ended.n, 6), np.int64)
+        journal_copy(&self.queues.ended, rows)
+        self.queues.ended.n = 0
+        for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
+            application = self._application(index)
+            for _ in range(tasks):
+                call("on_done", self.programs[machine], self._view(machine), <PyObject*> application, NULL)
+                if self.unheard:
+                    self._handle_now()
+            self.events += tasks
+        if self.dirty:
+            self._flush()
         return 0
 
     # -- deliveries -------------------------------------------------------------------------------------------
@@ -756,7 +813,7 @@ cdef class NodeCore:
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
         for number in range(self.n_kinds):
-            if pending_first(&links.queue[number]) == NULL:
+            if pending_first(&links.queue[number]) == NULL or (<_Kind> self.kinds[number]).delay >= 0:
                 continue
             n = links._take(<int> number, self.now)
             links._by_node(n)
@@ -790,6 +847,8 @@ cdef class NodeCore:
                 setattr(come, <str> kind.fields[i], row[2 + i])
         self.links._give_back(slot)
         call(kind.handler, self.programs[view.node], view, <PyObject*> come, NULL)
+        if self.unheard:
+            self._handle_now()
         return 0
 
     cdef int _lose(self, int slot) except -1:
@@ -832,6 +891,79 @@ cdef class NodeCore:
         self.observe(self.now, number, records)
         return 0
 
+    # -- messages that leave at once ----------------------------------------------------------------------------
+
+    cdef int _leave(self, _Kind kind, const long long* row) except -1:
+        """Send one message, whose record is at `row`."""
+        cdef Links links = self.links
+        cdef long long nbytes = kind.nbytes
+        if kind.nbytes_at >= 0:
+            nbytes = row[2 + kind.nbytes_at]
+            if not 0 <= nbytes <= kind.nbytes:
+                raise self.error(f"node {row[1]} sends {kind.name!r} of {nbytes} bytes; it must be 0..{kind.nbytes}")
+        check_instant(self.now, "now", max(kind.delay, 2 * links.latency + _LONGEST_MESSAGE))
+        if self.observe is not None:
+            records = np.empty((1, 8 * (2 + kind.n)), np.uint8)
+            self._copy(row, records)
+            self.observe(self.now, kind.number, records)
+        if kind.delay < 0:
+            return links._send(self.now, kind.number, row, nbytes,
+                               kind.length if kind.nbytes_at < 0 else links._length(nbytes))
+        links._send_past(self.now, kind.number, row, nbytes, kind.delay, self.directs, kind.counted)
+        self.directs += 1
+        if kind.delay == 0:
+            self.unheard += 1
+        return 0
+
+    cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1:
+        memcpy(&records[0, 0], row, records.shape[1])
+        return 0
+
+    cdef int _next_direct(self) noexcept:
+        """The kind of the first message with a delay of its own that has arrived; -1 if there is none."""
+        cdef Py_ssize_t k
+        cdef int first = -1
+        cdef long long time = self.now, sequence = _NEVER
+        cdef const Event* e
+        for k in range(self.direct.shape[0]):
+            e = pending_first(&self.links.queue[self.direct[k]])
+            if e != NULL and (e.time < time or e.time == time and e.sequence < sequence):
+                time, sequence, first = e.time, e.sequence, self.direct[k]
+        return first
+
+    cdef int _take_direct(self, int number) except -1:
+        cdef int slot = self.links._take_first(number)
+        self.events += 1
+        if slot >= 0:
+            return self._deliver(<_Kind> self.kinds[number], slot)
+        while self.links.n_missing:
+            self.links.n_missing -= 1
+            self._lose(self.links.missing[self.links.n_missing])
+        return 0
+
+    cdef int _handle_now(self) except -1:
+        """Handle the messages with a delay of 0, also those that are sent meanwhile, in the order of sending."""
+        cdef Py_ssize_t k
+        cdef int first
+        cdef const Event* e = NULL
+        cdef const Event* other
+        if self.handling_now:
+            return 0
+        self.handling_now = True
+        try:
+            while self.unheard:
+                first = -1
+                for k in range(self.direct.shape[0]):
+                    if (<_Kind> self.kinds[self.direct[k]]).delay == 0:
+                        other = pending_first(&self.links.queue[self.direct[k]])
+                        if other != NULL and (first < 0 or other.sequence < e.sequence):
+                            e, first = other, self.direct[k]
+                self.unheard -= 1
+                self._take_direct(first)
+        finally:
+            self.handling_now = False
+        return 0
+
     # -- acts -------------------------------------------------------------------------------------------------
 
     cdef int _act(self) except -1:
@@ -862,6 +994,8 @@ cdef class NodeCore:
                 call("on_start", self.programs[machine], self._view(machine), NULL, NULL)
             elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
                 call("on_idle", self.programs[machine], self._view(machine), NULL, NULL)
+            if self.unheard:
+                self._handle_now()
         return 0
 
     cdef int _reorder(self, Py_ssize_t n) except -1:
@@ -886,7 +1020,15 @@ cdef class NodeCore:
         cdef Py_ssize_t first = self.released, k, n
         cdef const Event* e
         cdef Timer* timer
-        cdef int slot
+        cdef int slot, number
+        n = 0
+        if self.direct.shape[0]:
+            while True:
+                number = self._next_direct()
+                if number < 0:
+                    break
+                self._take_direct(number)
+                n += 1
         if first < self.release.shape[0] and self.release[first] <= self.now:
             while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
                 self.released += 1
@@ -894,7 +1036,8 @@ cdef class NodeCore:
             for k in range(first, self.released):
                 self._give(k, self.tasks[k], "on_release")
             return 0
-        n = 0
+        if n:
+            return 0
         while timers_first(&self.timers) <= self.now:
             slot = pending_pop(&self.timers.heap).slot
             if n == self.firing_room:
@@ -928,6 +1071,8 @@ cdef class NodeCore:
         elif not cancelled and self.fires:
             call("on_timer", self.programs[node], self._view(node), <PyObject*> self.timer_names[name],
                  <PyObject*> value if self.values else NULL)
+            if self.unheard:
+                self._handle_now()
         return 0
 
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
@@ -949,6 +1094,8 @@ cdef class NodeCore:
             return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
         view, application = self._view(node), self._application(index)
         call(handler, self.programs[node], view, <PyObject*> application, <PyObject*> given)
+        if self.unheard:
+            self._handle_now()
         return 0
 
     # -- failures ---------------------------------------------------------------------------------------------
@@ -1040,7 +1187,7 @@ cdef class NodeCore:
                 random.append((k, view._random.drawn))
         return shown({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
-            "released": self.released, "number": self.timers.number,
+            "released": self.released, "number": self.timers.number, "directs": self.directs,
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
             "held": np.array(sorted(held), np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
@@ -1061,6 +1208,7 @@ cdef class NodeCore:
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
         self.released, self.finished = read.whole("released", 0, applications), False
+        self.directs, self.unheard = read.whole("directs", 0, LATEST), 0
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):

@@ -224,7 +224,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
     deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
 
 
-def _limits(flags: dict[str, Any]) -> dict[str, int]:
+def _limits(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `simulate` that limit how many decisions and messages are kept."""
     limits = {}
     for what in ("decisions", "messages"):

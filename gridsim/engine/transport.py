@@ -45,6 +45,7 @@ class _Kind:
     keep: bool
     opaque: tuple[str, ...]
     about: str
+    counted: bool
     outbox: list[Rows] = field(default_factory=list)
 
 
@@ -105,6 +106,7 @@ class Transport:
         lost: Callable[[Rows], None] | None = None,
         opaque: tuple[str, ...] = (),
         about: str = "application",
+        counted: bool = True,
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
@@ -115,10 +117,11 @@ class Transport:
         rows go to the source that runs the links, not to `lost`.  `opaque` names fields that refer to
         something in memory: their values mean nothing to an observer.  `about` names the field with the
         number of the application that the message is about; if it numbers something else, such as jobs,
-        `open` must be given the application of each.
+        `open` must be given the application of each.  `counted`: whether the accounting has a row for it.
         """
         keep = keep or lost is not None
-        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque, about)
+        number = len(self._kinds)
+        new = _Kind(name, number, dtype, nbytes, handler, priority, deferred, keep, opaque, about, counted)
         self._kinds.append(new)
         self._by_name[name] = new
         if handler is not None:
@@ -282,14 +285,15 @@ class Transport:
         Hands over deferred messages first, see `drain`.
         """
         self.drain()
-        sent, delivered, dropped = self.links.sent, self.links.delivered, self.links.dropped
+        links, counted = self.links, [kind.number for kind in self._kinds if kind.counted]
+        sent, delivered, dropped = (each[counted] for each in (links.sent, links.delivered, links.dropped))
         return {
-            "kind": np.array(self.kinds, dtype="U"),
-            "sent": sent.copy(),
-            "delivered": delivered.copy(),
-            "dropped": dropped.copy(),
+            "kind": np.array([self.kinds[number] for number in counted], dtype="U"),
+            "sent": sent,
+            "delivered": delivered,
+            "dropped": dropped,
             "in_flight": sent - delivered - dropped,
-            "bytes": self.links.traffic.copy(),
+            "bytes": links.traffic[counted],
         }
 
     def message_log(self, applications: int) -> Table:

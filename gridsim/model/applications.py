@@ -148,3 +148,4 @@ class Application(NamedTuple):
     task_size: float  # Mflop
     size: float  # Mflop
     release: float  # s
+    data: int = 0  # bytes that a task takes along, and of its result

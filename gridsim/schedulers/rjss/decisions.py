@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.random_walk.state import FITS, MOVES, OTHERS, OWN, SLOW, STAYS
-from gridcore.random_walk.walk import JobWalks
 from gridsim.results.decisions import Decisions, Words
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
@@ -31,10 +30,9 @@ _CAUSES = {SLOW: "slow", OWN: "own", OTHERS: "others"}
 
 
 class Walked(Protocol):
-    """The policy of a finished run, as far as `note_walks` needs it."""
+    """The jobs of a finished run, as far as `note_walks` needs them."""
 
     run: Run
-    walks: JobWalks
     application: Integers | None
     pick: str
     rule: str
@@ -48,7 +46,7 @@ class Walked(Protocol):
 class Heard:
     """The rows of a log, with the job and the nodes of each row and the turnarounds that it implies.
 
-    of : policy of the finished run.  looks : columns of `gridcore.random_walk.walk.JobWalks.looks`.
+    of : jobs of the finished run.  looks : columns of `gridcore.random_walk.walk.JobWalks.looks`.
     """
 
     def __init__(self, of: Walked, looks: dict[str, Integers]) -> None:
@@ -79,9 +77,12 @@ class Heard:
         return np.rint(self.work / self.of.run.speeds[nodes] * 1e9).astype(np.int64)
 
 
-def note_walks(decisions: Decisions, of: Walked) -> None:
-    """Record the decisions in the log of a finished run, and count those for which the log had no room."""
-    heard = Heard(of, of.walks.looks())
+def note_walks(decisions: Decisions, of: Walked, looks: dict[str, Integers], unlogged: int) -> None:
+    """Record the decisions in the log `looks` of a finished run, and count the `unlogged` ones.
+
+    looks : columns as those of `gridcore.random_walk.walk.JobWalks.looks`.
+    """
+    heard = Heard(of, looks)
     looks, speeds = heard.looks, of.run.speeds
     verdict, home, saw = looks["verdict"], heard.at_home() / NS, heard.there(looks["free"]) / NS
     ends = verdict >= MOVES
@@ -125,7 +126,7 @@ def note_walks(decisions: Decisions, of: Walked) -> None:
             expected, most = _expected(of, heard, cause)
             said["saw"][rows], said["limit"][rows], said["true"][rows] = expected[again][rows], most, np.nan
     decisions.note(**said)
-    decisions.dropped += of.walks.unlogged
+    decisions.dropped += unlogged
 
 
 def _asked(looks: dict[str, Integers], nodes: int) -> Integers:

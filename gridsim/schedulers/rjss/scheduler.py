@@ -17,8 +17,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rjss.decisions import STAY, WORDS
-from gridsim.schedulers.rjss.policy import ProbeLatency, Walking
-from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.schedulers.rjss.policy import Jobs, ProbeLatency, Walking
+from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.parameters import Limits
@@ -32,12 +32,21 @@ class _Walker(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     failures: ClassVar[bool] = False
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     decision_words: ClassVar[Words] = WORDS
 
     @property
     def order(self) -> Literal["fcfs"]:
         """See `gridsim.scheduling.contract.Scheduler`."""
         return "fcfs"
+
+    def _policy(self, jobs: Jobs) -> Policy:
+        """Make the policy that runs the nodes in the way that the run asks for."""
+        if jobs.run.nodes == "interpreted":
+            from gridsim.schedulers.rjss.program import Programs
+
+            return Programs(jobs)
+        return Walking(jobs)
 
 
 class NoMigration(_Walker, frozen=True, kw_only=True):
@@ -49,7 +58,7 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Walking(run, self.name, probes=0)
+        return self._policy(Jobs(run, self.name, probes=0))
 
 
 class _Prober(_Walker, frozen=True, kw_only=True):
@@ -127,7 +136,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Walking(
+        jobs = Jobs(
             run,
             self.name,
             probes=self._probes(run),
@@ -141,6 +150,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
             packet=self.load_packet,
             degree=self.overlay,
         )
+        return self._policy(jobs)
 
 
 class ResourceExclusion(_Prober, frozen=True, kw_only=True):
@@ -173,7 +183,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         least = self.explicit(run.speeds, run.applications).min_speed
         completion = self.reading == "completion"
-        return Walking(
+        jobs = Jobs(
             run,
             self.name,
             probes=self._probes(run),
@@ -185,3 +195,4 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
             packet=self.load_packet,
             degree=self.overlay,
         )
+        return self._policy(jobs)

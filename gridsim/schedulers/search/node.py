@@ -18,7 +18,7 @@ from gridsim.scheduling.local.policy import LocalPolicy, Message, View
 _HEADER = 64
 
 
-def small(**fields: type) -> Message:
+def small(**fields: Any) -> Message:
     """Return a kind of message that has a header and these fields, and moves no tasks."""
     return Message(_HEADER + 8 * len(fields), moves_tasks=False, **fields)
 

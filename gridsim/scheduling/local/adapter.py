@@ -9,7 +9,7 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -42,7 +42,10 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     which kinds are handled at one instant; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``,
     the order in which a machine runs its tasks; ``tables``, name -> columns, ``int`` or ``float``, of the
     rows that nodes write for the result (`View.note`); ``truths``, action -> function that returns the true
-    value when a node takes that decision (`View.decide`), which no node can see.
+    value when a node takes that decision (`View.decide`), which no node can see; ``at_once``, whether
+    messages leave when a handler sends them, in that order, and not at the end of the wave, sorted by kind
+    and sender; ``to_the_end``, whether the run goes on after its last task, until no message or timer is
+    left.
 
     Raises ScenarioError for parameters that are out of range, and for a class without a ``policy``.
     """
@@ -55,6 +58,8 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
+    at_once: ClassVar[bool] = False
+    to_the_end: ClassVar[bool] = False
 
     degree: Annotated[int, Limits(low=1)] = 8
     detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
@@ -82,9 +87,9 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
 
 #: Handlers that a node need not have: those of `LocalPolicy` do nothing.
-_OPTIONAL = ("on_start", "on_idle", "on_timer")
+_OPTIONAL = ("on_start", "on_idle", "on_timer", "on_done")
 #: What follows ``on_`` in the names of the other handlers: kinds of these names have no handler of their own.
-_OTHERS = ("start", "release", "message", "timer", "idle", "lost")
+_OTHERS = ("start", "release", "message", "timer", "idle", "done", "lost")
 
 
 def _handlers(policy: type[LocalPolicy]) -> list[str]:
@@ -112,28 +117,53 @@ class Adapter(Policy):
         self.compiled: Compiled | None = None
         if run.nodes == "compiled":
             self.compiled = compiled(parameters, _handler_of)
-        self.queues = TaskQueues(run.speeds, order=parameters.local_order, record=run.record)
+        handlers = _handlers(policy)
+        ends = "on_done" in handlers
+        self.queues = TaskQueues(
+            run.speeds,
+            order=parameters.local_order,
+            watch="completion" if ends else "idle",
+            log=ends,
+            record=run.record,
+        )
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
         self.decider = Decider(self)
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         for number, (name, kind) in enumerate(parameters.messages.items()):
-            network.kind(name, kind.dtype, kind.nbytes, None, priority=10 + number, keep=kind.moves_tasks)
-        network.open(carried=True)
+            if kind.sized_by is not None and not parameters.at_once:
+                raise ScenarioError(f"{parameters.name}.at_once must be True: {name!r} has bytes of its own")
+            network.kind(
+                name,
+                kind.dtype,
+                kind.nbytes,
+                None,
+                priority=10 + number,
+                keep=kind.moves_tasks,
+                counted=kind.counted,
+            )
+        network.open(carried=True, application_of=self._application_of())
         self.core = NodeCore(
             network.links,
             self.queues,
-            programs=self._afresh(machines),
+            programs=self._afresh(range(machines)),
             kinds=[
-                (name, *network.number(name), kind.fields, kind.moves_tasks, _handler_of(policy, name))
+                (
+                    name,
+                    *network.number(name),
+                    kind.fields,
+                    kind.moves_tasks,
+                    _handler_of(policy, name),
+                    -1 if kind.delay is None else kind.delay,
+                    kind.counted,
+                    kind.sized_by,
+                )
                 for name, kind in parameters.messages.items()
             ],
             timers=parameters.timers,
-            handlers=_handlers(policy),
-            neighbours=random_neighbours(
-                machines, parameters.degree, run.streams(f"{parameters.name} overlay")
-            ),
+            handlers=handlers,
+            neighbours=self._neighbours(),
             up=run.up,
             release=bags.release_ns,
             submitter=bags.submitter,
@@ -141,12 +171,14 @@ class Adapter(Policy):
             application=self._application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
-            noted=self.notes.add,
+            noted=self._note,
             decided=self.decider.note,
             checked=as_number,
             error=SchedulerError,
             compiled=self.compiled,
             observe=network.tell if network.observed else None,
+            at_once=parameters.at_once,
+            to_the_end=parameters.to_the_end,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
         engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
@@ -160,16 +192,33 @@ class Adapter(Policy):
         found: list[LocalPolicy] = programs if self.compiled is None else programs.view(np.recarray)
         return found
 
-    def _afresh(self, count: int) -> Any:
-        """Return `count` nodes that have not started."""
+    def _afresh(self, machines: Sequence[int]) -> Any:
+        """Return the nodes of `machines` that have not started."""
         if self.compiled is not None:
-            return np.repeat(self.compiled.fresh, count)
-        return [self.parameters.policy(self.parameters) for _ in range(count)]
+            return np.repeat(self.compiled.fresh, len(machines))
+        return [self._node(machine) for machine in machines]
 
     @property
     def now(self) -> int:
         """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
         return max(self.core.now, self.run.engine.now)
+
+    def _node(self, machine: int) -> LocalPolicy:
+        """Make the node of a machine."""
+        return self.parameters.policy(self.parameters)
+
+    def _note(self, node: int, table: str, values: Mapping[str, float]) -> None:
+        """Add a row to a table of the result; see `View.note`."""
+        self.notes.add(node, table, values)
+
+    def _neighbours(self) -> Integers:
+        """Draw the neighbours of each node."""
+        stream = self.run.streams(f"{self.parameters.name} overlay")
+        return random_neighbours(len(self.run.speeds), self.parameters.degree, stream)
+
+    def _application_of(self) -> Integers | None:
+        """Return the application of each number in a field ``application``; None if they are the same."""
+        return None
 
     def _application(self, index: int) -> Application:
         bags = self.run.applications
@@ -179,6 +228,7 @@ class Adapter(Policy):
             float(bags.task_size[index]),
             float(bags.size[index]),
             float(bags.release[index]),
+            0 if bags.data is None else int(bags.data[index]),
         )
 
     def on_release(self, applications: list[int]) -> None:
@@ -236,7 +286,7 @@ class Adapter(Policy):
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self._lose(i, count)
-        for i, count in self.core.restart(failed, self._afresh(len(failed)), now):
+        for i, count in self.core.restart(failed, self._afresh(failed.tolist()), now):
             self._lose(i, count)
         self.core.begin([u for u in np.union1d(failed, back).tolist() if up[u]])
         if len(back) and any(due <= now for due in self.lost):
@@ -244,7 +294,7 @@ class Adapter(Policy):
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    STATE = ("queues", "resubmitted", "lost", "core", "notes")
+    STATE: ClassVar[tuple[str, ...]] = ("queues", "resubmitted", "lost", "core", "notes")
 
     def getstate(self) -> dict[str, Any]:
         """Return the state of the adapter and its nodes; attributes of nodes must be plain values."""
@@ -264,7 +314,7 @@ class Adapter(Policy):
             self._set_states(state.pop("nodes"))
             super().setstate(state)
             return
-        self.nodes[:] = self._afresh(len(self.nodes))
+        self.nodes[:] = self._afresh(range(len(self.nodes)))
         for node, attributes in zip(self.nodes, state.pop("nodes"), strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)

@@ -70,6 +70,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
             f'compiling {policy.__name__} needs Numba; install it with: pip install "gridcore[jit]"'
         ) from None
     messages: dict[str, Message] = dict(scheduler.messages)
+    _check_supported(scheduler, messages)
     fresh = _state(policy, scheduler)
     parameters, words = _parameters(scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
@@ -100,6 +101,19 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
         )
         addresses = store.keep(_compile(made, program, wanted), code)
     return Compiled(policy.__name__, fresh, addresses, parameters, list(tables.items()), actions, code)
+
+
+def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
+    """Raise CompileError for what only interpreted programs have."""
+    policy = scheduler.policy
+    found = [name for name, kind in messages.items() if kind.delay is not None or kind.sized_by is not None]
+    what = f"messages with a delay or size of their own, such as {found[0]!r}," if found else ""
+    if scheduler.at_once or scheduler.to_the_end:
+        what = "schedulers that set at_once or to_the_end"
+    if policy.on_done is not LocalPolicy.on_done:
+        what = "nodes that define on_done"
+    if what:
+        raise CompileError(f"{policy.__name__}: {what} run interpreted only")
 
 
 # -- what the program consists of ----------------------------------------------------------------------------

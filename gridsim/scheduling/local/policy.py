@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -14,9 +15,14 @@ from gridcore.nodes.message_core import View
 from gridsim.engine.transport import message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
+from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 
 __all__ = ["HIGHEST", "LOWEST", "LocalPolicy", "Message", "Notes", "View", "as_number"]
+
+
+#: The longest `Message` delay, s.
+LONGEST_DELAY = 2.0e9
 
 
 class Message:
@@ -28,11 +34,34 @@ class Message:
     moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
         application in its field ``application``.  If such a message is lost because a machine fails, the
         tasks are lost too, and they are submitted again.
+    sized_by : the ``int`` field that has the bytes of each message; `nbytes` is then the most.  Only for
+        schedulers that send `LocalScheduler.at_once`.
+    delay : s from sending to arrival.  Such a message leaves at once and passes the interfaces: it waits for
+        none and keeps none waiting.  At one instant they arrive in the order of sending, before releases.
+        One with a delay of 0 is handled as soon as the handler that sends it returns, before anything else.
+        None: it takes the network's time.
+    counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
+        accounting has it.
 
     Raises ScenarioError for fields that are not allowed.
     """
 
-    def __init__(self, nbytes: int, *, moves_tasks: bool = False, **fields: type) -> None:
+    def __init__(
+        self,
+        nbytes: int,
+        *,
+        moves_tasks: bool = False,
+        sized_by: str | None = None,
+        delay: float | Fraction | None = None,
+        counted: bool = True,
+        **fields: type,
+    ) -> None:
+        if sized_by is not None and fields.get(sized_by) is not int:
+            raise ScenarioError(f"sized_by must name an int field of the message, got {sized_by!r}")
+        if delay is None and not counted:
+            raise ScenarioError("a message that is not counted must have a delay of its own")
+        if delay is not None and not 0 <= delay <= LONGEST_DELAY:
+            raise ScenarioError(f"delay must be in 0..{LONGEST_DELAY:g} s, got {delay!r}")
         for name, kind in fields.items():
             if kind not in (int, float) or name in ("node", "sender", "kind"):
                 raise ScenarioError(
@@ -43,6 +72,9 @@ class Message:
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
+        self.sized_by, self.counted = sized_by, counted
+        #: ns; None if it takes the network's time.
+        self.delay = None if delay is None else round(delay * NS)
         self.dtype = message(*((name, "i8" if kind is int else "f8") for name, kind in fields.items()))
 
 
@@ -81,6 +113,9 @@ class LocalPolicy:
 
     def on_idle(self, view: View) -> None:
         """Handle that this machine has no work: its last task has ended, or `View.take` took it before it began."""
+
+    def on_done(self, view: View, application: Application) -> None:
+        """Handle that a task of `application` has ended on this machine."""
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Handle the loss of `tasks` tasks of `application`, submitted here; default: release them again."""

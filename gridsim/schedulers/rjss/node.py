@@ -1,0 +1,284 @@
+"""RJSS and its rivals as a node program: what one node of a volunteer grid knows and does.
+
+After the paper on the "reliable node job scheduling strategy" (RJSS).  A job is released at its home node.
+The dispatcher of the home asks other nodes about it, one after the other (section 6.1), and handles jobs that
+are released there, and results of jobs that have run there, first come, first served (sections 7.1 and 7.2).
+`gridcore.random_walk.walk` is the same system compiled, for all nodes of a grid.
+
+Names of the paper: jobs are released at a node l at the rate lambda_l, and jobs of other nodes are scheduled
+there at the rate Q_l(t); L is how long a job is on its way to another node; T_remote and T_local are the
+turnarounds that are compared.  Times are whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+from gridcore.common.state import LATEST
+from gridcore.random_walk.state import FITS, OTHERS, OWN, SLOW
+from gridsim.model.applications import Application
+from gridsim.scheduling.local.policy import LocalPolicy, Message, View
+from gridsim.support.clock import NS
+
+#: Columns of what nodes tell of jobs that are back, and of what they ask, for the result; times are ns.
+TABLES: dict[str, dict[str, type]] = {
+    "jobs": {"application": int, "probes": int, "predicted": int, "returned": int},
+    "asked": {"application": int, "verdict": int, "free": int, "count": int},
+    "heard": {"application": int, "home_free": int},
+    "decided": {"application": int, "node": int, "free": int, "home_free": int},
+}
+
+
+def messages(packet: int, data: int, probe_time: int) -> dict[str, Message]:
+    """Return the kinds of messages.
+
+    packet : bytes of a question and of its answer.  data : the most bytes of a job.
+    probe_time : ns from a question to its answer.
+    """
+    there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
+    return {
+        # a question about a job of node `home`, and the answer: packets that are not held up at interfaces
+        "probe": Message(packet, delay=there, application=int, home=int),
+        "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int),
+        # a job, and its result, which is as large; they queue at interfaces
+        "job": Message(data, moves_tasks=True, sized_by="data", application=int, tasks=int, data=int),
+        "result": Message(data, sized_by="data", application=int, data=int),
+        # what the paper takes as known to a node without a message, and nobody counts: that a job has been
+        # scheduled there (the sum in Q_l is over jobs that were scheduled, not over those that have come)
+        "scheduled": Message(0, delay=0.0, counted=False, application=int),
+        # on an overlay: that a walk is to go on from a node, and that it came to a node it knows
+        "walk": Message(0, delay=0.0, counted=False, application=int, home=int, step=int),
+        "passed": Message(0, delay=back, counted=False, application=int),
+    }
+
+
+class RjssNode(LocalPolicy):
+    """One node.
+
+    parameters : what all nodes know, see `gridsim.schedulers.rjss.program.WalkNodes`.
+    rate : jobs/s released here on average (lambda_l); nan: as many as have been released so far.
+    """
+
+    def __init__(self, parameters: Any, rate: float = math.nan) -> None:
+        super().__init__(parameters)
+        self.rate = rate
+        self.free = 0  # when all jobs in the queue of this node will have run
+        self.released = self.scheduled = 0  # jobs released here, and jobs of other nodes scheduled here
+        # of jobs for which this node looks for a node: where its walk is, steps left and made, numbers drawn,
+        # nodes asked, and the best of them (number, when free, speed)
+        self.searches: dict[int, SimpleNamespace] = {}
+        self.line: list[tuple[int, bool]] = []  # what waits for the dispatcher: a job, and whether it has run
+        self.homes: dict[int, int] = {}  # of the jobs in the queue of this node
+        self.placed: dict[int, tuple[int, int]] = {}  # of own jobs: nodes asked, wait predicted where it went
+        self.seen: set[int] = set()  # jobs whose walk has come here
+
+    # -- the dispatcher -------------------------------------------------------------------------------------
+
+    def on_release(self, view: View, application: Application, tasks: int) -> None:
+        """Let the dispatcher look for a node for a job that is released here."""
+        self.released += 1
+        self.dispatch(view, application.number, False)
+
+    def on_done(self, view: View, application: Application) -> None:
+        """Let the dispatcher send the result of a job that has run here."""
+        self.dispatch(view, application.number, True)
+
+    def dispatch(self, view: View, job: int, ran: bool) -> None:
+        """Look for a node for `job`, or send its result, once the dispatcher is free."""
+        if self.parameters.queued and self.searches:
+            self.line.append((job, ran))
+        elif not ran:
+            steps = self.parameters.probes if view.machines > 1 else 0
+            self.searches[job] = SimpleNamespace(
+                at=view.node, left=steps, made=0, drawn=0, asked={view.node}, best=None
+            )
+            self.go_on(view, job)
+        elif (home := self.homes.pop(job)) == view.node:
+            self.back(view, job)
+        else:
+            view.send(home, "result", application=job, data=view.application(job).data)
+
+    def go_on(self, view: View, job: int) -> None:
+        """Ask the next node about `job`, or decide."""
+        search = self.searches[job]
+        if not search.left or (self.parameters.pick == "first" and search.best is not None):
+            self.decide(view, job)
+            return
+        search.left -= 1
+        search.made += 1
+        if self.parameters.overlay:
+            step = search.made - 1
+            view.send(search.at, "walk", application=job, home=view.node, step=step)
+            return
+        while (node := self.draw(view, job)) in search.asked:
+            pass
+        search.asked.add(node)
+        view.send(node, "probe", application=job, home=view.node)
+
+    def draw(self, view: View, job: int) -> int:
+        """Draw any other node."""
+        search = self.searches[job]
+        node = drawn(self.parameters.seed, job, search.drawn, view.machines - 1)
+        search.drawn += 1
+        return node + (node >= view.node)
+
+    def decide(self, view: View, job: int) -> None:
+        """Let `job` move to the best node asked if that is better than this one, else let it stay."""
+        search = self.searches.pop(job)
+        best, now = search.best, view.now_ns
+        if best is not None and self.parameters.pick == "fastest":
+            better = best[2] > view.speed
+        else:
+            better = best is not None and self.remote(view, job, best, now) < self.local(view, job)
+        node, free = best[:2] if better else (-1, -1)
+        if self.parameters.log:
+            view.note("decided", application=job, node=node, free=free, home_free=self.free)
+        if better:
+            self.placed[job] = search.made, max(0, free - (now + self.way(view, job)))
+            view.send(node, "scheduled", application=job)
+            view.send(node, "job", application=job, tasks=1, data=view.application(job).data)
+        else:
+            self.placed[job] = search.made, -1
+            self.queue(view, job, view.node)
+        while self.line and not self.searches:
+            self.dispatch(view, *self.line.pop(0))
+
+    def on_result(self, view: View, message: Any) -> None:
+        """Take the result of a job that has run on another node."""
+        self.back(view, message.application)
+
+    def back(self, view: View, job: int) -> None:
+        """Note that the result of `job` is at its home."""
+        probes, predicted = self.placed.pop(job)
+        view.note("jobs", application=job, probes=probes, predicted=predicted, returned=view.now_ns)
+
+    # -- questions and answers ------------------------------------------------------------------------------
+
+    def on_walk(self, view: View, message: Any) -> None:
+        """Let a walk go on to a neighbour."""
+        job, neighbours = message.application, view.neighbours
+        to = neighbours[drawn(self.parameters.seed, job, message.step, len(neighbours))]
+        view.send(to, "probe", application=job, home=message.home)
+
+    def on_probe(self, view: View, message: Any) -> None:
+        """Answer when this node will be free, unless a walk comes here again."""
+        job, home = message.application, message.home
+        if self.parameters.overlay:
+            if home == view.node or job in self.seen:
+                view.send(home, "passed", application=job)
+                return
+            self.seen.add(job)
+        verdict = self.judge(view, job)
+        if self.parameters.log:
+            count = {OWN: self.released, OTHERS: self.scheduled}.get(verdict, 0)
+            view.note("asked", application=job, verdict=verdict, free=self.free, count=count)
+        fits = int(verdict == FITS)
+        view.send(home, "load", application=job, free=self.free, speed=view.speed, fits=fits)
+
+    def on_load(self, view: View, message: Any) -> None:
+        """Compare the node that answers with the best one so far."""
+        job, search = message.application, self.searches[message.application]
+        search.at, seen = message.sender, (message.sender, message.free, message.speed)
+        if self.parameters.log:
+            view.note("heard", application=job, home_free=self.free)
+        if message.fits and self.is_better(view, job, seen, search.best):
+            search.best = seen
+        self.go_on(view, job)
+
+    def on_passed(self, view: View, message: Any) -> None:
+        """Let a walk go on from a node that was asked before."""
+        self.searches[message.application].at = message.sender
+        self.go_on(view, message.application)
+
+    def on_scheduled(self, view: View, message: Any) -> None:
+        """Count a job of another node that was scheduled here (Q_l)."""
+        self.scheduled += 1
+
+    # -- the rule -------------------------------------------------------------------------------------------
+
+    def judge(self, view: View, job: int) -> int:
+        """Return whether few enough jobs are expected here while `job` is on its way, or why not."""
+        seconds, elapsed, rule = self.way(view, job) / NS, view.now, self.parameters.rule
+        if view.speed < self.parameters.min_speed:
+            return SLOW
+        if rule == "none":
+            return FITS
+        expected = 0.0  # lambda_l L
+        if seconds > 0 and not math.isnan(self.rate):
+            expected = self.rate * seconds
+        elif seconds > 0 and self.released:
+            expected = math.inf if elapsed == 0 else self.released / elapsed * seconds
+        if rule == "at-least-one":
+            probability = 1.0 - math.exp(-expected)
+        else:
+            probability = expected * math.exp(-expected) if expected < math.inf else 0.0
+        if not probability < self.parameters.local_threshold:
+            return OWN
+        threshold = self.parameters.remote_threshold
+        if self.scheduled == 0 or threshold == math.inf:
+            return FITS if threshold > 0 else OTHERS
+        return FITS if self.scheduled * seconds < threshold * elapsed else OTHERS  # Q_l L < threshold
+
+    def is_better(self, view: View, job: int, seen: tuple[int, int, float], best: Any) -> bool:
+        """Return whether the node seen last is better than the best one before it, or than this one."""
+        pick, now = self.parameters.pick, view.now_ns
+        if pick == "first":
+            return self.remote(view, job, seen, now) < self.local(view, job)
+        if best is None:
+            return True
+        if pick == "fastest":
+            return bool(seen[2] > best[2])
+        leaves = now + self.searches[job].left * self.parameters.probe_time  # when all have answered
+        return self.remote(view, job, seen, leaves) < self.remote(view, job, best, leaves)
+
+    def remote(self, view: View, job: int, node: tuple[int, int, float], leaves: int) -> int:
+        """Return T_remote of `job` on a node (number, when free, speed) for which it leaves at `leaves`."""
+        way = self.way(view, job)
+        waits = max(0, node[1] - (leaves + way))
+        return waits + way if self.parameters.printed else waits + self.lasts(view, job, node[2]) + 2 * way
+
+    def local(self, view: View, job: int) -> int:
+        """Return T_local of `job`, on this node."""
+        waits = max(0, self.free - view.now_ns)
+        return waits if self.parameters.printed else waits + self.lasts(view, job, view.speed)
+
+    def way(self, view: View, job: int) -> int:
+        """Return L, how long `job` is on its way to another node."""
+        return int(
+            self.parameters.latency + round(view.application(job).data / self.parameters.bandwidth * NS)
+        )
+
+    def lasts(self, view: View, job: int, speed: float) -> int:
+        """Return how long `job` runs at `speed`."""
+        return int(round(min(view.application(job).size / speed * NS, LATEST)))
+
+    # -- first come, first served ---------------------------------------------------------------------------
+
+    def on_job(self, view: View, message: Any) -> None:
+        """Queue a job of another node."""
+        self.queue(view, message.application, message.sender)
+
+    def queue(self, view: View, job: int, home: int) -> None:
+        """Run `job` after all that is in the queue of this node."""
+        self.homes[job] = home
+        self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
+        view.enqueue(job, 1)
+
+
+_GOLDEN, _MOST = 0x9E3779B97F4A7C15, 2**64 - 1
+
+
+def _mixed(x: int) -> int:
+    """Return the output of SplitMix64 (Steele, Lea and Flood 2014) for state `x`."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MOST
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MOST
+    return x ^ (x >> 31)
+
+
+def drawn(seed: int, job: int, number: int, below: int) -> int:
+    """Return the draw `number`, from 0, of a job: a number below `below` (see `random_walk.searches`)."""
+    state = _mixed((seed + (job + 1) * _GOLDEN) & _MOST) + (number + 1) * _GOLDEN
+    return (_mixed(state & _MOST) >> 32) * below >> 32

@@ -1,0 +1,212 @@
+"""The node program of RJSS and its rivals: the same results as the compiled protocol, message by message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.schedulers.rjss.node import RjssNode, drawn
+from gridsim.testing.resuming import differing_end
+from tests.reference.walk import _Chance, _mixed
+from tests.schedulers.rjss.test_scheduler import ALL, few, second, streams
+
+HANDLERS = ("on_probe", "on_load", "on_job", "on_result", "on_walk", "on_passed", "on_scheduled")
+
+
+def log_of(result: gs.Result) -> list[tuple[Any, ...]]:
+    """Return the sorted rows of the log of messages; those of one instant may be in another order."""
+    table = result.tables["message_log"]
+    return sorted(zip(*(table[name].astype(str).tolist() for name in table), strict=True))
+
+
+def assert_equal(scenario: gs.Scenario, scheduler: gs.Scheduler) -> gs.Result:
+    """Compare both forms: digest, schedule, arrivals, decisions, and messages one by one."""
+    compiled = gs.simulate(scenario, scheduler, record="all", nodes="compiled")
+    interpreted = gs.simulate(scenario, scheduler, record="all", nodes="interpreted")
+    for name, table in compiled.tables.items():
+        assert name == "message_log" or interpreted.tables[name] == table, name
+    assert log_of(interpreted) == log_of(compiled)
+    assert interpreted.digest == compiled.digest
+    return interpreted
+
+
+# -- random scenarios -----------------------------------------------------------------------------------
+
+_SECONDS = st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 7.0]) | st.floats(0.0, 10.0)
+_MFLOP = st.sampled_from([100.0, 250.0, 1000.0, 2000.0]) | st.floats(10.0, 3000.0)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> gs.Scenario:
+    """Few machines and round times, so that much happens at one instant."""
+    speeds = draw(st.lists(st.sampled_from([100.0, 200.0, 150.0, 333.3]), min_size=1, max_size=7))
+    count = draw(st.integers(1, 14))
+    release = draw(st.lists(_SECONDS, min_size=count, max_size=count))
+    home = draw(st.lists(st.integers(0, len(speeds) - 1), min_size=count, max_size=count))
+    if draw(st.booleans()):
+        sizes = st.lists(_MFLOP, min_size=1, max_size=3)
+        bags = gs.Workload.of_tasks(release, draw(st.lists(sizes, min_size=count, max_size=count)), home)
+    else:
+        tasks = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+        data = st.sampled_from([0, 100, 1000])
+        bags = gs.Workload.of(
+            release, tasks, draw(_MFLOP), home, draw(st.lists(data, min_size=count, max_size=count))
+        )
+    latency = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    network = gs.Network(
+        latency=latency,
+        bandwidth=draw(st.sampled_from([777.0, 1000.0, 1e6, float("inf")])),
+        interfaces=draw(st.sampled_from(["fifo", "equal"])),
+        jitter=latency * draw(st.sampled_from([0.0, 0.0, 0.5])),
+    )
+    return gs.Scenario(gs.Platform.of(speeds), bags, network, seed=draw(st.integers(0, 99)))
+
+
+@st.composite
+def schedulers(draw: st.DrawFn) -> gs.Scheduler:
+    common: dict[str, Any] = {
+        "k": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])),
+        # half of an odd number of ns is not the other half
+        "probe_latency": draw(st.sampled_from([0.0, "network", 0.5, 1.0, 3e-9, 0.7])),
+        "dispatcher": draw(st.sampled_from(["queue", "parallel"])),
+        "load_packet": draw(st.sampled_from([0, 100])),
+        "overlay": draw(st.sampled_from([None, 1, 3])),
+    }
+    if draw(st.booleans()):
+        return gs.ResourceExclusion(
+            reading=draw(st.sampled_from(["completion", "fastest"])),
+            min_speed=draw(st.sampled_from([None, 0.0, 120.0])),
+            **common,
+        )
+    return gs.Rjss(
+        rule=draw(st.sampled_from(["exactly-one", "at-least-one", "none"])),
+        pick=draw(st.sampled_from(["first", "best"])),
+        turnaround=draw(st.sampled_from(["complete", "printed"])),
+        local_threshold=draw(st.sampled_from([0.1, 0.5, float("inf")])),
+        remote_threshold=draw(st.sampled_from([0.0, 0.3, 1.0, float("inf")])),
+        **common,
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(scenarios(), schedulers())
+def test_both_forms_give_the_same_result(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
+    assert_equal(scenario, scheduler)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_job_streams_with_rates(name: str) -> None:
+    """The workload states the rate of each node, which only this node is told."""
+    scenario = streams(20, horizon=150.0)
+    assert scenario.workload.realize(scenario.platform).rates is not None
+    assert_equal(scenario, ALL[name])
+
+
+def test_the_default_form_is_the_compiled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("a handler was called")
+
+    monkeypatch.setattr(RjssNode, "on_release", never)
+    gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0))
+    with pytest.raises(AssertionError, match="a handler was called"):
+        gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), nodes="interpreted")
+
+
+# -- every message is an event of the engine ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("latency", [0.0, 0.5, "network"])
+@pytest.mark.parametrize("overlay", [None, 3])
+def test_each_message_is_a_call_of_a_handler(
+    latency: Any, overlay: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where asking takes no time, no node looks at another one: it asks."""
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, handler: Any) -> Any:
+        def call(self: Any, *given: Any) -> None:
+            calls[name] += 1
+            handler(self, *given)
+
+        return call
+
+    for name in (*HANDLERS, "on_release", "on_done"):
+        monkeypatch.setattr(RjssNode, name, counted(name, getattr(RjssNode, name)))
+    scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay)
+    result = gs.simulate(streams(12, horizon=100.0), scheduler, nodes="interpreted")
+    jobs, messages = result.tables["jobs"], result.tables["messages"]
+    sent = dict(zip(messages["kind"].tolist(), messages["sent"].tolist(), strict=True))
+    assert list(sent) == ["probe", "load", "job", "result"] and min(sent.values()) > 0
+    assert {kind: calls[f"on_{kind}"] for kind in sent} == sent
+    assert sent["probe"] == jobs["probes"].sum()
+    assert calls["on_release"] == calls["on_done"] == len(jobs)
+    # what is not counted as traffic goes through the engine, too
+    assert calls["on_scheduled"] == sent["job"]
+    assert calls["on_walk"] == (sent["probe"] if overlay else 0)
+    assert calls["on_passed"] == sent["probe"] - sent["load"]
+    assert result.provenance["events"] >= sum(calls.values())
+
+
+def test_a_node_is_told_its_own_rate_only() -> None:
+    scenario = streams(5, horizon=30.0)
+    rates = scenario.workload.realize(scenario.platform).rates
+    assert rates is not None
+    told: list[float] = []
+
+    class Listening(RjssNode):
+        def __init__(self, parameters: Any, rate: float) -> None:
+            super().__init__(parameters, rate)
+            told.append(rate)
+            assert not any(np.shape(getattr(parameters, name)) for name in parameters.__struct_fields__)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gridsim.schedulers.rjss.program.RjssNode", Listening)
+        gs.simulate(scenario, gs.Rjss(), nodes="interpreted")
+    assert told == rates.tolist()
+
+
+# -- the rest -------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.integers(1, 2**31 - 1), st.integers(1, 9))
+def test_draws_are_those_of_the_kernel(seed: int, job: int, below: int, count: int) -> None:
+    chance = _Chance(_mixed((seed + (job + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1)))
+    assert [drawn(seed, job, k, below) for k in range(count)] == [chance.below(below) for _ in range(count)]
+
+
+@pytest.mark.parametrize("latency", [0.0, 0.5])
+@pytest.mark.parametrize("overlay", [None, 3])
+def test_searches_under_way_are_kept_in_checkpoints(
+    latency: float, overlay: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 20)  # jobs between two looks of the engine
+    scenario = streams(12, horizon=100.0)
+    scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay, pick="best")
+    result = gs.simulate(scenario, scheduler, record="all", nodes="interpreted")
+    assert differing_end(scenario, scheduler, result, record="all", nodes="interpreted") is None
+
+
+def test_a_limit_of_decisions_keeps_the_same_ones() -> None:
+    scenario, scheduler = streams(8, horizon=60.0), gs.Rjss(k=0.5, probe_latency=0.5)
+    forms = [
+        gs.simulate(scenario, scheduler, record="decisions", decisions_limit=30, nodes=nodes)
+        for nodes in ("compiled", "interpreted")
+    ]
+    assert forms[0].tables["decisions"] == forms[1].tables["decisions"]
+    assert forms[0].provenance["decisions"] == forms[1].provenance["decisions"]
+
+
+def test_jobs_that_take_no_time_on_their_way() -> None:
+    """A job arrives at the instant at which it leaves, after all that is released then."""
+    network = gs.Network(latency=0.0, bandwidth=float("inf"), interfaces="fifo")
+    scenario = few([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))
+    result = assert_equal(scenario, gs.Rjss(k=1.0, rule="none"))
+    assert result.migrated > 0
+    assert_equal(scenario, gs.Rjss(k=1.0, rule="none", probe_latency=5.0, pick="best"))
+    assert_equal(few([100.0, 200.0], second()), gs.NoMigration())
