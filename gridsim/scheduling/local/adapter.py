@@ -78,6 +78,12 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
             raise ScenarioError(
                 f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
             )
+        for name, kind in self.messages.items():
+            if kind.signal:
+                raise ScenarioError(
+                    f"{type(self).__name__}.messages[{name!r}] must not be a signal: what these nodes know "
+                    "about each other comes in messages"
+                )
 
 
 #: Handlers that a node need not have: those of `LocalPolicy` do nothing.

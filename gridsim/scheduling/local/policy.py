@@ -28,11 +28,15 @@ class Message:
     moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
         application in its field ``application``.  If such a message is lost because a machine fails, the
         tasks are lost too, and they are submitted again.
+    signal : whether it takes no time and is no traffic, for what a system is assumed to know without a
+        message; see `gridsim.engine.transport.Transport.kind`.  It has no bytes and moves no tasks.
 
     Raises ScenarioError for fields that are not allowed.
     """
 
-    def __init__(self, nbytes: int, *, moves_tasks: bool = False, **fields: type) -> None:
+    def __init__(
+        self, nbytes: int, *, moves_tasks: bool = False, signal: bool = False, **fields: type
+    ) -> None:
         for name, kind in fields.items():
             if kind not in (int, float) or name in ("node", "sender", "kind"):
                 raise ScenarioError(
@@ -42,7 +46,9 @@ class Message:
             raise ScenarioError("a message field 'application' must be int")
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
-        self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
+        if signal and (nbytes or moves_tasks):
+            raise ScenarioError("a message that is a signal must have 0 bytes and move no tasks")
+        self.nbytes, self.moves_tasks, self.signal, self.fields = nbytes, moves_tasks, signal, dict(fields)
         self.dtype = message(*((name, "i8" if kind is int else "f8") for name, kind in fields.items()))
 
 

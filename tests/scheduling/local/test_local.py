@@ -372,6 +372,11 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
         (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "needs the fields application and tasks"),
+        (lambda: gs.Message(8, signal=True, tasks=int), "a signal must have 0 bytes and move no tasks"),
+        (
+            lambda: gs.Message(0, signal=True, moves_tasks=True, application=int, tasks=int),
+            "a signal must have 0 bytes and move no tasks",
+        ),
         (lambda: Halves(degree=0), "halves.degree must be a whole number >= 1, got 0"),
         (lambda: Halves(detection=-1.0), "halves.detection must be a finite number >= 0 s, got -1.0"),
     ],
@@ -379,6 +384,14 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
 def test_bad_declarations(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         make()
+
+
+def test_local_nodes_know_nothing_by_signals() -> None:
+    class Knowing(Halves, frozen=True, kw_only=True):
+        messages: ClassVar = {**Halves.messages, "load": gs.Message(0, signal=True, load=float)}
+
+    with pytest.raises(gs.ScenarioError, match=r"Knowing.messages\['load'\] must not be a signal"):
+        Knowing()
 
 
 def test_a_scheduler_without_nodes() -> None:
