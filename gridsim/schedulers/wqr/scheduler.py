@@ -4,6 +4,7 @@ D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. 
 J. Arora et al. (eight information-aware selections).
 
 One server holds all tasks.  It knows at once what happens, at no communication cost: no message is sent.
+`gridsim.schedulers.wqr.node` has the server and a worker as node programs, which the kernel must equal.
 """
 
 from __future__ import annotations
