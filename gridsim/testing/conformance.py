@@ -90,17 +90,21 @@ class Conformance:
     scheduler : its name.
     examples, with_failures : the number of scenarios tried, and how many of them had failures.
     left_out : invariant -> why it was not checked.
+    not_compiled : why the nodes run interpreted only, "" if they do not.
     """
 
     scheduler: str
     examples: int
     with_failures: int
     left_out: dict[str, str]
+    not_compiled: str = ""
 
     def __str__(self) -> str:
         lines = [
             f"{self.scheduler}: {self.examples} scenarios, {self.with_failures} with failures, no violations"
         ]
+        if self.not_compiled:
+            lines.append(f"not compiled: {self.not_compiled}")
         return "\n".join([*lines, *(f"left out: {law}, {why}" for law, why in self.left_out.items())])
 
 
@@ -159,13 +163,11 @@ def check_scheduler(
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
     if not trial.keeps_state:
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
-    if trial.not_compiled:
-        left_out["forms"] = trial.not_compiled
     if not trial.ordered:
         left_out["order"] = "the scheduler promises none, or all scenarios have failures"
     if not trial.noted:
         left_out["decisions"] = "the scheduler does not say what it decides (Scheduler.decision_words)"
-    return Conformance(trial.name, trial.tried, trial.failing, left_out)
+    return Conformance(trial.name, trial.tried, trial.failing, left_out, trial.not_compiled)
 
 
 def _attempt(

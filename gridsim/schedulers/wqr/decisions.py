@@ -54,27 +54,61 @@ class QueueNotes(Stateful):
 
     def decided(self, queue: WorkQueue, application: int, task: int, machine: int) -> None:
         """Record that `task` of an application is to start on `machine` now, or that it waits (-1)."""
-        now = queue.now
         if machine < 0:
-            self.log.note("waited", time=now, application=application, task=task, decider=-1)
+            note_decision(self.log, "waited", queue.now, application, task)
             return
-        self._go_on(now)
+        self._go_on(queue.now)
         running, begun, alike, free, until, lasts = queue.weigh(application, task, machine)
-        self.log.note(
-            "replicated" if running else "restarted" if begun else "started",
-            time=now,
-            application=application,
-            task=task,
-            decider=-1,
-            machine=machine,
+        action = "replicated" if running else "restarted" if begun else "started"
+        note_decision(
+            self.log,
+            action,
+            queue.now,
+            application,
+            task,
+            machine,
+            fails=int(self.until[machine]),
             tasks=alike,
             among=free,
-            saw=_seconds(until, now),
-            limit=_seconds(lasts, 0),
-            true=_seconds(int(self.until[machine]), now),
-            age=0.0,
+            until=until,
+            lasts=lasts,
         )
 
 
-def _seconds(until: Any, now: int) -> float:
+def note_decision(
+    log: Decisions,
+    action: str,
+    now: int,
+    application: int,
+    task: int,
+    machine: int = -1,
+    *,
+    fails: int = NEVER,
+    tasks: int = 0,
+    among: int = -1,
+    until: int = NEVER,
+    lasts: int = 0,
+) -> None:
+    """Note in `log` what the server does with a task.
+
+    machine : where a copy starts, -1 if the task waits.  Of a start are also given:
+    fails, until : when the machine fails, and when it is predicted to fail, ns.
+    tasks : the number of tasks that could be next.  among : the number of free machines.
+    lasts : how long the task takes there at full speed, with its checkpoints, ns.
+    """
+    grounds: dict[str, Any] = {}
+    if machine >= 0:
+        grounds = {
+            "machine": machine,
+            "tasks": tasks,
+            "among": among,
+            "saw": _seconds(until, now),
+            "limit": _seconds(lasts, 0),
+            "true": _seconds(fails, now),
+            "age": 0.0,
+        }
+    log.note(action, time=now, application=application, task=task, decider=-1, **grounds)
+
+
+def _seconds(until: int, now: int) -> float:
     return math.inf if until == NEVER else (until - now) / NS

@@ -4,6 +4,7 @@ D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. 
 J. Arora et al. (eight information-aware selections).
 
 One server holds all tasks.  It knows at once what happens, at no communication cost: no message is sent.
+`gridsim.schedulers.wqr.node` has the server and a worker as node programs, which the kernel must equal.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import numpy as np
 from gridcore.work_queue.dispatch import WorkQueue
 from gridcore.work_queue.state import MOST_REPLICAS
 from gridsim.engine.engine import Engine
-from gridsim.errors import ScenarioError, SchedulerError, text_of
+from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.wqr.decisions import WORDS, QueueNotes
-from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
-from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.wqr.outcome import check_waiting, outcome
+from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
+from gridsim.schedulers.wqr.runner import Interpreted
+from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, Machines, Tasks, asked, function_named
+from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
-from gridsim.support.imports import imported
 from gridsim.support.parameters import Limits
 
 #: Longest checkpoint interval and longest costs, s; with a longer interval there are no checkpoints.
@@ -74,6 +77,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "WQR-FT"
     decentralized: ClassVar[bool] = False
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
     decision_words: ClassVar[Words] = WORDS
@@ -126,7 +130,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Server(self, run)
+        return Interpreted(self, run) if run.nodes == "interpreted" else Compiled(self, run)
 
     def interval(self, mean_up_time: float) -> int:
         """Return the ns of computing between two checkpoints for a `mean_up_time` in s; 0 for no checkpoints.
@@ -151,7 +155,7 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
     if callable(value):
         name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
         try:
-            found = _function(path, name)
+            found = function_named(path, name)
         except ScenarioError:
             found = None
         if found is value:
@@ -162,40 +166,19 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
     raise ScenarioError(f"{path} must be one of {known}, a function or module:function, got {value!r}")
 
 
-def _function(path: str, name: str) -> Any:
-    """Import the function that is named ``module:function``, or raise ScenarioError."""
-    try:
-        found = imported(name)
-    except (Exception, SystemExit) as error:  # the module may fail in any way
-        raise ScenarioError(
-            f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
-        ) from error
-    if not callable(found):
-        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(found).__name__}")
-    return found
-
-
-class Server(Policy):
-    """The policy of `WqrFt`.  A source of the engine; the kernel runs machines and tasks between releases."""
+class Compiled(Policy):
+    """Runs `WqrFt` in a compiled kernel, a source of the engine, which runs between releases."""
 
     takes_blocks: ClassVar[bool] = True
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "error_chance", "notes")
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "predictions", "notes")
 
     def __init__(self, parameters: WqrFt, run: Run) -> None:
         self.run, self.parameters = run, parameters
         applications, feed = run.applications, run.feed
         self.offsets, self.sizes = applications.offsets, applications.sizes()
         self.order_chance = run.streams("wqr.order")
-        self.error_chance = run.streams("wqr.prediction")
-        order, choice = parameters.task_order, parameters.machine_choice
-        self.task_order: TaskOrder | None = None
-        self.machine_choice: MachineChoice | None = None
-        if order not in ORDERS:
-            self.task_order, order = _function(f"{WqrFt.name}.task_order", str(order)), "ask"
-        if choice not in CHOICES:
-            self.machine_choice = _function(f"{WqrFt.name}.machine_choice", str(choice))
-            choice = "ask"
-        self.interval = parameters.interval(math.inf if feed is None else feed.mean_up_time)
+        self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
+        self.rules = rules = Rules.of(parameters, math.inf if feed is None else feed.mean_up_time)
         machines, pace = len(run.speeds), {}
         if run.pace is not None:
             pace = {name: getattr(run.pace, name) for name in ("period", "factors", "series", "first")}
@@ -203,21 +186,21 @@ class Server(Policy):
         self.notes: QueueNotes | None = None
         if run.decisions is not None:
             self.notes = QueueNotes(run.decisions, never if feed is None else feed.first)
-        first = never if feed is None else self._predict(0, feed.first)
+        first = never if feed is None else self.predictions.of(0, feed.first)
         self.queue = WorkQueue(
             run.speeds,
             applications.tasks,
             self.sizes,
             first,
-            order=order,
-            choice=choice,
-            max_replicas=parameters.max_replicas,
-            interval=self.interval,
-            checkpoint=nanoseconds(parameters.checkpoint_cost),
-            restore=nanoseconds(parameters.restore_cost),
-            local=parameters.checkpoint_store == "local",
-            printed=parameters.as_printed,
-            prediction={"exact": "told"}.get(parameters.predictor, parameters.predictor),
+            order="ask" if callable(rules.order) else rules.order,
+            choice="ask" if callable(rules.choice) else rules.choice,
+            max_replicas=rules.max_replicas,
+            interval=rules.interval,
+            checkpoint=rules.checkpoint,
+            restore=rules.restore,
+            local=rules.local,
+            printed=rules.as_printed,
+            prediction={"exact": "told"}.get(rules.predictor, rules.predictor),
             faults=feed is not None,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
             log=run.record,
@@ -225,16 +208,6 @@ class Server(Policy):
             **pace,
         )
         run.engine.add_source(self)
-
-    def _predict(self, now: int | Integers, until: Integers) -> Integers:
-        """Return when machines that come up at `now` and fail at `until` are predicted to fail (all ns)."""
-        error = self.parameters.prediction_error
-        if not error:
-            return until
-        factor = np.exp(error * self.error_chance.standard_normal(len(until)))
-        predicted = now + (until - now) * factor
-        far = (until == NEVER) | (predicted >= 9.2e18)
-        return np.where(far, NEVER, np.where(far, 0.0, predicted).astype(np.int64))
 
     # -- events -----------------------------------------------------------------------------------------
 
@@ -246,7 +219,7 @@ class Server(Policy):
 
     def _sequence(self, sizes: Any) -> Integers:
         """Return the order in which tasks of these sizes are started for the first time."""
-        order = self.parameters.task_order
+        order = self.rules.order
         if order == "random":
             return self.order_chance.permutation(len(sizes))
         if order in ("small", "great"):
@@ -267,7 +240,7 @@ class Server(Policy):
             try:
                 why = self.queue.run(until)
             except OverflowError as error:
-                raise self._too_long() from error
+                raise too_long(self.parameters, self.rules) from error
             if why == "blocks":
                 self._feed()
             elif why == "decide":
@@ -285,26 +258,26 @@ class Server(Policy):
         else:
             if self.notes is not None:
                 self.notes.feed(block)
-            self.queue.feed(block.time, block.machine, block.up, self._predict(block.time, block.until))
+            self.queue.feed(block.time, block.machine, block.up, self.predictions.of(block.time, block.until))
 
     # -- decisions one by one, for functions of the user or to record them --------------------------------
 
     def _decide(self) -> None:
-        queue, now = self.queue, self.queue.now / NS
-        if self.task_order is None:
+        queue, now, order, choice = self.queue, self.queue.now / NS, self.rules.order, self.rules.choice
+        if not callable(order):
             application, task = queue.pick_task()
         else:
             application, numbers, residual = queue.candidates()
             tasks = Tasks(numbers, residual, application, now, self.order_chance)
-            task = int(numbers[self._asked("task_order", self.task_order, tasks)])
-        if self.machine_choice is None:
+            task = int(numbers[asked("task_order", order, tasks)])
+        if not callable(choice):
             machine = queue.pick_machine(application, task)
         else:
             free, until = queue.idle_machines()
             lasts = queue.lasts(application, task, free) / NS
             up_time = np.where(until == NEVER, math.inf, (until - queue.now) / NS)
             machines = Machines(free, self.run.speeds[free], up_time, lasts, now)
-            machine = int(free[self._asked("machine_choice", self.machine_choice, machines)])
+            machine = int(free[asked("machine_choice", choice, machines)])
         if self.notes is not None:
             self.notes.decided(queue, application, task, machine)
         if machine < 0:
@@ -313,59 +286,11 @@ class Server(Policy):
         try:
             queue.assign(application, task, machine)
         except OverflowError as error:
-            raise self._too_long() from error
-
-    def _asked(self, what: str, function: Any, choices: Tasks | Machines) -> int:
-        """Return the position that a function of the user chooses, or raise SchedulerError."""
-        when, count = f"t = {self.queue.now / NS} s:", len(choices.number)
-        try:
-            which = function(choices)
-        except Exception as error:
-            raise SchedulerError(f"{when} {what}: {type(error).__name__}: {text_of(error)}") from error
-        if isinstance(which, (int, np.integer)) and 0 <= which < count:
-            return int(which)
-        raise SchedulerError(f"{when} {what} must return a position in 0..{count - 1}, got {which!r}")
-
-    def _too_long(self) -> ScenarioError:
-        name, interval = self.parameters.name, self.interval / NS
-        return ScenarioError(
-            f"{name}.checkpoint_cost must let tasks end within what the clock can hold, got "
-            f"{self.parameters.checkpoint_cost} s each {interval:g} s of computing"
-        )
+            raise too_long(self.parameters, self.rules) from error
 
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
         """Return the outcome; raise ScenarioError if with `as_printed` tasks wait for machine 0 for ever."""
-        if self.parameters.as_printed and self.queue.left and self.run.up.any():
-            raise ScenarioError(
-                f"{self.parameters.name}.as_printed: {self.queue.left} tasks wait for machine 0 and for "
-                "nobody else, and it is never free again"
-            )
-        totals = self.queue.totals()
-        names = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
-        rows = self.queue.instances()
-        order = np.lexsort((rows["start"], rows["machine"]))
-        rows = {name: column[order] for name, column in rows.items()}
-        return Outcome(
-            applications={n: totals[n] for n in (*names, "replicas", "killed", "undisturbed")},
-            machines={
-                **{n: totals[n] for n in ("busy", "tasks", "interrupted", "ended")},
-                "peak_queue": np.zeros_like(totals["busy"]),  # all tasks wait at the server
-            },
-            cycles={
-                "useful": self.run.applications.size,
-                **{n: totals[n] for n in ("redundant", "lost", "overhead", "slowed")},
-            },
-            facts={"checkpoint_interval": self.interval / NS if self.interval else math.inf},
-            schedule={
-                "machine": rows["machine"],
-                "application": rows["bag"],
-                "tasks": np.ones_like(rows["machine"]),
-                "start": rows["start"],
-                "end": rows["end"],
-                "completed": rows["completed"],
-                "task": rows["task"],
-                "begin": rows["begin"],
-            },
-        )
+        check_waiting(self.parameters.name, self.run, self.rules, self.queue.left)
+        return outcome(self.run, self.rules, self.queue.totals(), self.queue.instances())

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.support.arrays import Floats, Integers
+from gridsim.support.imports import imported
 
 ORDERS = ("random", "small", "great")
 CHOICES = ("none", "cpu", "avail", "all")
@@ -64,6 +67,31 @@ class Machines:
 
 TaskOrder = Callable[[Tasks], int]
 MachineChoice = Callable[[Machines], int]
+
+
+def function_named(path: str, name: str) -> Any:
+    """Import the function that is named ``module:function``; raise ScenarioError if there is none."""
+    try:
+        found = imported(name)
+    except (Exception, SystemExit) as error:  # the module may fail in any way
+        raise ScenarioError(
+            f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
+        ) from error
+    if not callable(found):
+        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(found).__name__}")
+    return found
+
+
+def asked(what: str, function: Callable[..., Any], choices: Tasks | Machines) -> int:
+    """Return the position that a function of the user chooses; raise SchedulerError if it chooses none."""
+    when, count = f"t = {choices.now} s:", len(choices.number)
+    try:
+        which = function(choices)
+    except Exception as error:
+        raise SchedulerError(f"{when} {what}: {type(error).__name__}: {text_of(error)}") from error
+    if isinstance(which, (int, np.integer)) and 0 <= which < count:
+        return int(which)
+    raise SchedulerError(f"{when} {what} must return a position in 0..{count - 1}, got {which!r}")
 
 
 # -- task orders ------------------------------------------------------------------------------------------

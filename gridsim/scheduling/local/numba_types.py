@@ -20,9 +20,9 @@ from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.core import cgutils, imputils
 from numba.core import ir as numba_ir
-from numba.cpython import listobj
 from numba.core.datamodel import models
 from numba.core.typing import signature, templates
+from numba.cpython import listobj
 from numba.extending import lower_builtin, overload, register_model
 from numba.np import arrayobj
 

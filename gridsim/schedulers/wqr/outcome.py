@@ -1,0 +1,52 @@
+"""The outcome of a run of WQR-FT, made of the totals of bags and machines and of the copies that ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.schedulers.wqr.rules import Rules
+from gridsim.scheduling.contract import Outcome, Run
+
+
+def outcome(
+    run: Run, rules: Rules, totals: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]]
+) -> Outcome:
+    """Return the outcome; `gridcore.work_queue.dispatch.WorkQueue` has `totals` and `rows`, the copies."""
+    names = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+    order = np.lexsort((rows["start"], rows["machine"]))
+    rows = {name: column[order] for name, column in rows.items()}
+    return Outcome(
+        applications={n: totals[n] for n in (*names, "replicas", "killed", "undisturbed")},
+        machines={
+            **{n: totals[n] for n in ("busy", "tasks", "interrupted", "ended")},
+            "peak_queue": np.zeros_like(totals["busy"]),  # all tasks wait at the server
+        },
+        cycles={
+            "useful": run.applications.size,
+            **{n: totals[n] for n in ("redundant", "lost", "overhead", "slowed")},
+        },
+        facts={"checkpoint_interval": rules.seconds},
+        schedule={
+            "machine": rows["machine"],
+            "application": rows["bag"],
+            "tasks": np.ones_like(rows["machine"]),
+            "start": rows["start"],
+            "end": rows["end"],
+            "completed": rows["completed"],
+            "task": rows["task"],
+            "begin": rows["begin"],
+        },
+    )
+
+
+def check_waiting(name: str, run: Run, rules: Rules, left: int) -> None:
+    """Raise ScenarioError if with ``as_printed`` the `left` tasks wait for machine 0 for ever."""
+    if rules.as_printed and left and run.up.any():
+        raise ScenarioError(
+            f"{name}.as_printed: {left} tasks wait for machine 0 and for nobody else, and it is never free "
+            "again"
+        )

@@ -1,0 +1,104 @@
+"""The rules of one run of WQR-FT: its parameters in the units of the clock, and what is predicted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, TaskOrder, function_named
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.state import Stateful
+
+#: How many of its last up times count for the prediction "past" of a machine.
+KEPT = 32
+#: The longest duration that is computed with, ns.
+LONGEST = 9_200_000_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The parameters of `WqrFt`, which explains them, with times in ns.
+
+    order, choice : the task order and the machine choice, by name or as functions.
+    interval : ns of computing between two checkpoints; 0 for no checkpoints.
+    checkpoint, restore : ns that it takes to write a checkpoint, and to resume from one.
+    local : whether checkpoints stay on their machines.
+    """
+
+    order: str | TaskOrder
+    choice: str | MachineChoice
+    max_replicas: int
+    interval: int
+    checkpoint: int
+    restore: int
+    local: bool
+    predictor: str
+    as_printed: bool
+
+    @classmethod
+    def of(cls, parameters: Any, mean_up_time: float) -> Rules:
+        """Return the rules of a `WqrFt` for machines that are up for about `mean_up_time` s."""
+        name, order, choice = parameters.name, parameters.task_order, parameters.machine_choice
+        return cls(
+            order=order if order in ORDERS else function_named(f"{name}.task_order", order),
+            choice=choice if choice in CHOICES else function_named(f"{name}.machine_choice", choice),
+            max_replicas=parameters.max_replicas,
+            interval=parameters.interval(mean_up_time),
+            checkpoint=nanoseconds(parameters.checkpoint_cost),
+            restore=nanoseconds(parameters.restore_cost),
+            local=parameters.checkpoint_store == "local",
+            predictor=parameters.predictor,
+            as_printed=parameters.as_printed,
+        )
+
+    def lasts(self, begin: float, size: float, speed: float) -> int:
+        """Return how long a task of which `begin` Mflop are done takes at full speed, with its checkpoints.
+
+        The result is in ns; NEVER if it is too long.
+        """
+        work = (size - begin) / speed * 1e9
+        if not work < LONGEST:
+            return NEVER
+        computing = max(1, round(work))
+        checkpoints = (computing - 1) // self.interval if self.interval else 0
+        total = computing + checkpoints * self.checkpoint
+        return total + (self.restore if begin > 0.0 else 0) if total + self.restore < LONGEST else NEVER
+
+    @property
+    def seconds(self) -> float:
+        """The interval in s; inf for no checkpoints."""
+        return self.interval / NS if self.interval else math.inf
+
+
+class Predictions(Stateful):
+    """When machines are predicted to fail: exactly, or with a random error.
+
+    error : see ``prediction_error`` of `WqrFt`.  chance : generator of the errors.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("chance",)
+
+    def __init__(self, error: float, chance: np.random.Generator) -> None:
+        self.error, self.chance = error, chance
+
+    def of(self, now: int | Integers, until: Integers) -> Integers:
+        """Return when machines that come up at `now` and fail at `until` are predicted to fail (all ns)."""
+        if not self.error:
+            return until
+        factor = np.exp(self.error * self.chance.standard_normal(len(until)))
+        predicted = now + (until - now) * factor
+        far = (until == NEVER) | (predicted >= LONGEST)
+        return np.where(far, NEVER, np.where(far, 0.0, predicted).astype(np.int64))
+
+
+def too_long(parameters: Any, rules: Rules) -> ScenarioError:
+    """Return the error to raise for tasks that would end after the last instant of the clock."""
+    return ScenarioError(
+        f"{parameters.name}.checkpoint_cost must let tasks end within what the clock can hold, got "
+        f"{parameters.checkpoint_cost} s each {rules.interval / NS:g} s of computing"
+    )

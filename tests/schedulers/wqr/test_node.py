@@ -1,0 +1,243 @@
+"""The node programs of WQR-FT: they do exactly what the compiled kernel does, and do it themselves."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.results.result import Result
+from gridsim.schedulers.wqr import selections
+from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
+from gridsim.schedulers.wqr.selections import Machines
+from gridsim.testing.cases import scenarios
+
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def schedulers(draw: st.DrawFn) -> gs.WqrFt:
+    orders, choices = ("random", "small", "great"), ("none", "cpu", "avail", "all")
+    functions = draw(st.integers(0, 3)) == 0
+    order, choice = draw(st.sampled_from(orders)), draw(st.sampled_from(choices))
+    predictor: Any = draw(st.sampled_from(("exact", "exact", "past", "age")))
+    cost = draw(st.sampled_from((0.0, 0.25, 1.0, 10.0)))
+    return gs.WqrFt(
+        task_order=getattr(selections, order) if functions and draw(st.booleans()) else order,
+        machine_choice=getattr(selections, choice) if functions else choice,
+        max_replicas=draw(st.sampled_from((1, 2, 2, 3, 5))),
+        checkpoint_interval=draw(st.sampled_from((math.inf, 0.5, 1.0, 7.0, "young" if cost else 30.0))),
+        checkpoint_cost=cost,
+        restore_cost=draw(st.sampled_from((0.0, 0.25, 10.0))),
+        checkpoint_store=draw(st.sampled_from(("server", "local"))),
+        predictor=predictor,
+        prediction_error=draw(st.sampled_from((0.0, 2.0))) if predictor == "exact" else 0.0,
+        as_printed=not functions and draw(st.booleans()),
+    )
+
+
+def result(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> Result | str:
+    """Return the result, or what is wrong."""
+    try:
+        return gs.simulate(scenario, scheduler, **options)
+    except gs.ScenarioError as error:
+        return str(error)
+
+
+def assert_same(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> None:
+    compiled = result(scenario, scheduler, nodes="compiled", record="all")
+    interpreted = result(scenario, scheduler, nodes="interpreted", record="all", **options)
+    if isinstance(compiled, str) or isinstance(interpreted, str):
+        assert compiled == interpreted
+        return
+    assert compiled.digest == interpreted.digest
+    for name in ("schedule", "decisions"):
+        for column, values in compiled.tables[name].items():
+            np.testing.assert_array_equal(values, interpreted.tables[name][column], f"{name}.{column}")
+
+
+@QUICK
+@given(
+    st.sampled_from((False, False, True)).flatmap(
+        lambda fails: scenarios(max_nodes=12, faults=fails, unequal=True, fluctuating=True)
+    ),
+    schedulers(),
+    st.sampled_from((None, 1)),
+)
+def test_the_nodes_do_what_the_kernel_does(
+    scenario: gs.Scenario, scheduler: gs.WqrFt, cohort_limit: int | None
+) -> None:
+    assert_same(scenario, scheduler, cohort_limit=cohort_limit)
+
+
+@st.composite
+def in_steps(draw: st.DrawFn) -> gs.Scenario:
+    """Draw scenarios in which machines fail often, and most events happen at multiples of 2.5 s."""
+    rows = []
+    nodes = draw(st.integers(1, 12))
+    for u in range(nodes):
+        at = draw(st.integers(0, 6)) * 5.0
+        for _ in range(draw(st.integers(0, 8))):
+            rows.append((u, at, up := at + draw(st.sampled_from((0.0, 5.0, 15.0)))))
+            at = up + draw(st.sampled_from((5.0, 10.0, 60.0)))
+    sizes = st.lists(st.sampled_from((5e3, 1e4, 2e4, 4e4)), min_size=1, max_size=20).map(np.array)
+    bags = draw(st.lists(sizes, min_size=1, max_size=4))
+    faults = gs.Faults.of(*(list(column) for column in zip(*rows, strict=True))) if rows else None
+    load = gs.Fluctuation.of([[1.0, 0.5, 0.25]], 7.5) if draw(st.integers(0, 2)) == 0 else None
+    speeds = draw(st.lists(st.sampled_from((1000.0, 2000.0)), min_size=nodes, max_size=nodes))
+    return gs.Scenario(
+        gs.Platform.of(speeds),
+        gs.Workload.of_tasks([draw(st.sampled_from((0.0, 5.0, 20.0))) for _ in bags], bags),
+        seed=draw(st.integers(0, 3)),
+        faults=faults,
+        fluctuation=load,
+    )
+
+
+@QUICK
+@given(in_steps(), schedulers(), st.sampled_from((2.5, 5.0, 10.0)), st.sampled_from((0.0, 2.5, 5.0)))
+def test_much_at_one_instant(
+    scenario: gs.Scenario, scheduler: gs.WqrFt, interval: float, cost: float
+) -> None:
+    costs = {"checkpoint_interval": interval, "checkpoint_cost": cost, "restore_cost": cost}
+    assert_same(scenario, msgspec.structs.replace(scheduler, **costs))
+
+
+# -- what goes through the nodes ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each handler is called; ``on_timer`` of workers by the name of the timer."""
+    count: Counter[str] = Counter()
+
+    def counted(owner: type, name: str) -> None:
+        handler = getattr(owner, name)
+
+        def call(self: Any, view: Any, *what: Any) -> None:
+            timer = owner is Worker and name == "on_timer"
+            count[what[0] if timer else f"{owner.__name__}.{name}"] += 1
+            handler(self, view, *what)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner in (Server, Worker):
+        for name in vars(owner):
+            if name.startswith("on_"):
+                counted(owner, name)
+    return count
+
+
+@pytest.mark.parametrize("store", ["server", "local"])
+def test_all_that_happens_goes_through_the_nodes(calls: Counter[str], store: Any) -> None:
+    """The engine and the programs are called for each start, end, checkpoint, failure and recovery."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(12, seed=1),
+        gs.Workload.bags(2, 300.0, 3.0, 0.2, 1e6, seed=1, spread=gs.LogUniform(5.0)),
+        faults=gs.Faults.exponential(1500.0, 100.0, 1),
+        seed=1,
+    )
+    scheduler = gs.WqrFt(checkpoint_interval=50.0, checkpoint_cost=3.0, checkpoint_store=store)
+    found = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
+    rows, machines = found.tables["schedule"], found.machines
+    failures, tasks = int(machines["failures"].sum()), int(found.applications["tasks"].sum())
+    recoveries = calls["Worker.on_start"] - len(machines)
+    written = sum(map(checkpoints, *(rows[c] for c in ("start", "end", "begin")), speeds_and_sizes(found)))
+    assert calls == Counter(
+        {
+            "Server.on_release": 2,
+            "Worker.on_assign": len(rows),
+            "restored": calls["restored"],
+            "written": written,
+            "Server.on_checkpoint": written if store == "server" else 0,
+            "completed": calls["Server.on_completed"],
+            "Server.on_completed": calls["Server.on_completed"],
+            "Worker.on_accept": tasks,
+            "Worker.on_kill": int(machines["ended"].sum()),
+            "Worker.on_failure": failures,
+            "Server.on_failed": failures,
+            "Worker.on_start": len(machines) + recoveries,
+            "Server.on_up": len(machines) + recoveries,
+            "Server.on_timer": calls["Server.on_timer"],
+        }
+    )
+    assert tasks <= calls["Server.on_completed"] <= tasks + machines["ended"].sum()
+    assert failures - len(machines) <= recoveries <= failures
+    assert min(written, failures, recoveries, calls["restored"], machines["interrupted"].sum()) > 0
+    begun_later = int((rows["begin"] > 0).sum())
+    assert begun_later - machines["interrupted"].sum() <= calls["restored"] <= begun_later
+    # each of these calls is an event of the engine of its own
+    signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
+    timers = calls["restored"] + calls["written"] + calls["completed"] + calls["Server.on_timer"]
+    assert found.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
+    compiled = gs.simulate(scenario, scheduler, nodes="compiled")
+    assert compiled.digest == found.digest
+    assert compiled.provenance["events"] < 10
+
+
+def speeds_and_sizes(found: Result) -> list[tuple[float, float]]:
+    """Return (Mflop/s of the machine, Mflop of the task) of each task copy."""
+    applications = found.scenario.workload.realize(found.scenario.platform)
+    sizes, offsets, rows = applications.sizes(), applications.offsets, found.tables["schedule"]
+    task = sizes[offsets[rows["application"]] + rows["task"]]
+    return list(zip(found.machines["speed"][rows["machine"]], task, strict=True))
+
+
+def checkpoints(start: float, end: float, begin: float, of: tuple[float, float]) -> int:
+    """Return how many checkpoints a task copy wrote, one after 50 s each, which takes 3 s."""
+    speed, size = of
+    planned = math.ceil((size - begin) / speed / 50.0 - 1e-9) - 1
+    return min(planned, max(0, math.floor((end - start - (10.0 if begin else 0.0)) / 53.0 + 1e-9)))
+
+
+def test_the_network_carries_nothing() -> None:
+    scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e4))
+    found = gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
+    assert len(found.tables["messages"]) == 0 and not found.machines["bytes_out"].any()
+
+
+# -- errors -------------------------------------------------------------------------------------------------
+
+
+def breaks(machines: Machines) -> int:
+    raise KeyError("no such host")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "error", "said"),
+    [
+        (gs.WqrFt(machine_choice=breaks), gs.SchedulerError, "t = 0.0 s: machine_choice: KeyError"),
+        (
+            gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9),
+            gs.ScenarioError,
+            "WQR-FT.checkpoint_cost must let tasks end within",
+        ),
+    ],
+)
+def test_errors(scheduler: gs.WqrFt, error: type[Exception], said: str) -> None:
+    scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e6))
+    for nodes in ("compiled", "interpreted"):
+        with pytest.raises(error, match=said):
+            gs.simulate(scenario, scheduler, nodes=nodes)
+
+
+def test_a_run_that_cannot_end_says_so() -> None:
+    gone = gs.Faults.of([0, 1], [5.0, 10.0], [math.inf, math.inf])
+    scenario = gs.Scenario(gs.Platform.of([10.0, 10.0]), gs.Workload.of([0.0], 4, 1000.0), faults=gone)
+    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 10 s"):
+        gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
+    waits = gs.Scenario(
+        gs.Platform.of([3000.0, 1000.0]),
+        gs.Workload.of([0.0], 3, 1000.0),
+        faults=gs.Faults.of([0], [0.1], [math.inf]),
+    )
+    printed = gs.WqrFt(task_order="small", machine_choice="cpu", as_printed=True)
+    with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed: \d tasks wait for machine 0"):
+        gs.simulate(waits, printed, nodes="interpreted")
