@@ -112,7 +112,7 @@ class LocalPolicy:
         """
 
     def on_idle(self, view: View) -> None:
-        """Handle that this machine has no work: its last task has ended, or `View.take` took what waited."""
+        """Handle that this machine has no work: its last task has ended, or `View.take` took it away."""
 
     def on_done(self, view: View, application: Application) -> None:
         """Handle that a task of `application` has ended on this machine."""
