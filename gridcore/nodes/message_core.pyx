@@ -641,7 +641,8 @@ cdef class NodeCore:
     cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1:
         self._place(node, application, tasks)
         if not 1 <= tasks < 2**31:
-            raise ValueError(f"tasks[0] must be in 1..{2**31 - 1}, got {tasks}")
+            raise self.error(f"t = {self.now / 1e9} s: node {node} enqueues {tasks} tasks of application "
+                             f"{application}; it must be in 1..{2**31 - 1}")
         try:
             self.queues._enqueue(node, <int> application, tasks, self.now)
         except BaseException:
