@@ -8,7 +8,8 @@ Order of what is due at one instant, as the engine has it:
 
     queues that run idle -> deliveries, wave by wave -> acts (reorder, start, idle) -> releases -> timers
 
-Within a wave: by kind of message, then receiver, then order of sending.  Whenever something earlier in this list
+Within a wave: by kind of message, then receiver, then order of sending; then the messages that nodes have sent
+themselves by `View.later`, by receiver and order of sending.  Whenever something earlier in this list
 becomes due, it goes first.  What nodes send leaves when the deliveries of a wave, all acts, or all releases and
 timers have been handled, in the order of kind, sender, and the sender's own order.
 
@@ -25,7 +26,8 @@ cimport cython
 
 from gridcore.common.arguments cimport _Held, check_instant, check_lengths, hold, indices, integers
 from gridcore.common.memory cimport grown
-from gridcore.common.pending cimport Event, pending_first, pending_pop
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                                      pending_read)
 from gridcore.network.links cimport Links
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
@@ -91,7 +93,7 @@ cdef struct Fire:                       # a timer that is due
 @cython.final
 @cython.auto_pickle(False)
 cdef class _Kind:
-    """A kind of message: its number in the links, and what a message object of it looks like."""
+    """A kind of message: its number in the links (-1 for a local kind), and what a message object looks like."""
 
     cdef readonly str name
     cdef readonly tuple fields
@@ -106,7 +108,7 @@ cdef class _Kind:
 
     def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler):
         self.name, self.number, self.moves = name, number, moves
-        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes, None)
+        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.handler = sys.intern(handler)
         self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
         self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
@@ -141,6 +143,7 @@ cdef class View:
 
     cdef NodeCore core
     cdef readonly int node              #: The number of this machine.
+    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
     cdef RandomStream _random
     cdef set known                      # applications that the node has heard of; None for none
@@ -162,6 +165,11 @@ cdef class View:
     def now(self):
         """The simulated time, s."""
         return self.core.now / 1e9
+
+    @property
+    def clock(self):
+        """The simulated time as a whole number, ns."""
+        return self.core.now
 
     @property
     def speed(self):
@@ -212,7 +220,8 @@ cdef class View:
         """Give the node tasks that it must place."""
         if self.held is None:
             self.held = {}
-        self.held[application] = self.held.get(application, 0) + tasks
+        if tasks:
+            self.held[application] = self.held.get(application, 0) + tasks
         return 0
 
     cdef int _take(self, long long application, long long tasks) except -1:
@@ -249,7 +258,7 @@ cdef class View:
         cdef int i, stored = 0
         if type(to) is not int:
             to = core.checked(int, to, self.node, "the machine it sends to")
-        if k is None or len(fields) != k.n or not 0 <= to < core.nodes:
+        if k is None or k.number < 0 or len(fields) != k.n or not 0 <= to < core.nodes:
             raise core._wrong_send(self.node, to, kind, fields)
         target = to
         box = &core.out[k.number]
@@ -285,6 +294,38 @@ cdef class View:
             outbox_drop(box)
             raise
         core.dirty = True
+
+    def later(self, seconds, kind, **fields):
+        """Let a message of a local kind arrive here after `seconds`, unless the machine fails before that.
+
+        It is for what takes time on this machine, such as a search.  It is handled with the other messages of
+        its instant, after them, and is not counted.
+
+        Raises SchedulerError for a kind that is not local, and for fields as `send` does.
+        """
+        cdef NodeCore core = self.core
+        cdef _Kind k = core.by_name.get(kind)
+        cdef int i
+        if k is None or k.number >= 0 or len(fields) != k.n:
+            raise core._wrong_send(self.node, self.node, kind, fields)
+        if type(seconds) is not float:
+            seconds = core.checked(float, seconds, self.node, f"the time until {kind!r}")
+        if not 0 <= seconds < INFINITY:
+            raise core.error(f"t = {self.now} s: node {self.node} lets {kind!r} arrive in {seconds!r} s; "
+                             f"it must be 0 s or more")
+        come = new_object(k.type)
+        come.sender = self.node
+        for i in range(k.n):
+            name = <object> k.fields[i]
+            value = (<dict> fields).get(name, core)
+            if value is core:
+                raise core._wrong_send(self.node, self.node, kind, fields)
+            setattr(come, name, core.checked(k.types[i], value, self.node, name))
+        if k.application_at >= 0:
+            self._heard(come.application)
+        core._put_local(core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST), core.local_number,
+                        self.node, k, come)
+        core.local_number += 1
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -348,7 +389,8 @@ cdef class NodeCore:
     programs : list, the object of each node; `restart` replaces those of machines that fail.
     kinds : (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler) of each kind.
         The bytes may be a callable that gets the fields and returns them.  A field is ``int``, ``float``, or
-        another type for an array; the links must keep dropped messages of a kind with arrays.
+        another type for an array; the links must keep dropped messages of a kind with arrays.  The number is -1
+        for a local kind, see `View.later`.
     timers : the names of timers.
     handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``;
         ``value`` if ``on_timer`` takes the value of the timer.
@@ -362,6 +404,7 @@ cdef class NodeCore:
     checked : callable, (type, value, node, name) -> the value as that type, or an error.
     error : the type of the errors that nodes cause.
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
+    slots : callable, node -> its `View.slots`; or None.
 
     Raises ValueError for arguments that do not fit.
     """
@@ -373,6 +416,12 @@ cdef class NodeCore:
     cdef list views
     cdef dict by_name, applications
     cdef list kinds                     # by their numbers
+    cdef list local_kinds               # those that are not of the links
+    cdef Pending local                  # local messages by the time and order in which they arrive
+    cdef list local_messages            # by slot: (node, kind, message), or None for one whose machine has failed
+    cdef list local_unused              # unused slots
+    cdef long long local_number
+    cdef object slots
     cdef list payloads, unused_payloads # arrays of messages that have been sent and not arrived; None for none
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
@@ -398,7 +447,8 @@ cdef class NodeCore:
     cdef readonly bint finished         #: whether all tasks are done
 
     def __cinit__(self, Links links, TaskQueues queues, *, list programs, kinds, timers, handlers, neighbours, up,
-                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, observe=None):
+                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, observe=None,
+                  slots=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -410,6 +460,7 @@ cdef class NodeCore:
         self.n_kinds = links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
         self.payloads, self.unused_payloads = [], []
+        self.local_kinds, self.local_messages, self.local_unused, self.slots = [], [], [], slots
         self.out = <Outbox*> grown(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
@@ -452,6 +503,10 @@ cdef class NodeCore:
 
     cdef int _add_kind(self, _Kind kind) except -1:
         cdef int number = kind.number
+        if number == -1:
+            self.by_name[kind.name] = kind
+            self.local_kinds.append(kind)
+            return 0
         if not 0 <= number < self.n_kinds or self.links.deferred[number] or self.kinds[number] is not None:
             raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
@@ -469,6 +524,7 @@ cdef class NodeCore:
             outbox_free(&self.out[k])
         free(self.out)
         timers_free(&self.timers)
+        pending_free(&self.local)
         free(self.firing)
         free(self.acting)
         touched_free(&self.reorder)
@@ -482,6 +538,8 @@ cdef class NodeCore:
         if view is None:
             view = View.__new__(View)
             view.core, view.node = self, <int> node
+            if self.slots is not None:
+                view.slots = self.slots(node)
             self.views[node] = view
         return view
 
@@ -525,6 +583,101 @@ cdef class NodeCore:
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
                           f"machine {to}; there are {known} and machines 0..{self.nodes - 1}")
 
+    # -- local messages -------------------------------------------------------------------------------------
+
+    cdef int _put_local(self, long long time, long long number, int node, _Kind kind, message) except -1:
+        cdef int slot
+        if self.local_unused:
+            slot = self.local_unused.pop()
+        else:
+            slot = <int> len(self.local_messages)
+            self.local_messages.append(None)
+        self.local_messages[slot] = node, kind, message
+        return pending_push(&self.local, time, number, slot)
+
+    cdef long long _first_local(self) except -1:
+        """When the next local message arrives, ns; `NEVER` if there is none."""
+        cdef const Event* e
+        while True:
+            e = pending_first(&self.local)
+            if e == NULL:
+                return _NEVER
+            if self.local_messages[e.slot] is not None:
+                return e.time
+            self.local_unused.append(pending_pop(&self.local).slot)
+
+    cdef int _deliver_local(self) except -1:
+        """Handle the local messages that have arrived, by receiver."""
+        cdef Event e
+        due = []
+        while self._first_local() <= self.now:
+            e = pending_pop(&self.local)
+            due.append((self.local_messages[e.slot][0], e.sequence, self.local_messages[e.slot]))
+            self.local_messages[e.slot] = None
+            self.local_unused.append(e.slot)
+        if len(due) > 1:
+            due.sort(key=by_node_and_number)
+        self.events += len(due)
+        for node, _, (_, kind, message) in due:
+            call((<_Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+        return 0
+
+    cdef tuple _told_local(self):
+        """Local messages as entries of a state, and all arrays in messages, those of the links first.
+
+        The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
+        of all of them: a number, the bits of a float, or the number of an array.
+        """
+        cdef _Kind kind
+        cdef Py_ssize_t k
+        payloads, rows, words = list(self.payloads), [], []
+        events = np.empty((self.local.n + self.local.n_run, 3), np.int64)
+        pending_read(&self.local, events)
+        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
+            if self.local_messages[slot] is None:
+                continue
+            node, kind, message = self.local_messages[slot]
+            rows.append((time, number, node, self.local_kinds.index(kind)))
+            for k in range(kind.n):
+                value = getattr(message, kind.fields[k])
+                if kind.real[k] == 2:
+                    payloads.append(value)
+                    value = len(payloads) - 1
+                words.append(int(np.float64(value).view(np.int64)) if kind.real[k] == 1 else value)
+        return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
+                "local_number": self.local_number}, payloads
+
+    cdef int _read_local(self, state) except -1:
+        """Read the local messages of a state; the arrays in messages must have been read before."""
+        cdef _Kind kind
+        cdef Py_ssize_t k, at = 0
+        read = State(state)
+        rows = read.array("local", np.int64, (None, 4), 0)
+        fields = read.array("local_fields", np.int64, (None,))
+        self.local_number = read.whole("local_number", 0, LATEST)
+        self.local_messages, self.local_unused = [], []
+        pending_clear(&self.local)
+        if (rows > (2 * LATEST, LATEST, self.nodes - 1, len(self.local_kinds) - 1)).any():
+            raise ValueError(f"state['local'] must be of {self.nodes} nodes and {len(self.local_kinds)} kinds")
+        for time, number, node, index in rows.tolist():
+            kind = self.local_kinds[index]
+            if at + kind.n > len(fields):
+                raise ValueError(f"state['local_fields'] must have the fields of all messages, got {len(fields)}")
+            message = new_object(kind.type)
+            message.sender = node
+            for k in range(kind.n):
+                value = fields[at + k]
+                if kind.real[k] == 2:
+                    if not 0 <= value < len(self.payloads) or self.payloads[value] is None:
+                        raise ValueError(f"state['local_fields'] must name arrays of the state, got {value}")
+                    value = self._fetch(value)
+                else:
+                    value = float(value.view(np.float64)) if kind.real[k] else int(value)
+                setattr(message, kind.fields[k], value)
+            at += kind.n
+            self._put_local(time, number, node, kind, message)
+        return 0
+
     # -- arrays in messages ---------------------------------------------------------------------------------
 
     cdef long long _store(self, array) except -1:
@@ -561,7 +714,7 @@ cdef class NodeCore:
         if self.reorder.n or self.start.n or self.idle.n:
             self.links._advance(self.now)
             return self.now
-        first = timers_first(&self.timers)
+        first = min(timers_first(&self.timers), self._first_local())
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
@@ -571,7 +724,7 @@ cdef class NodeCore:
 
     cdef int _phase_due(self) except -1:
         """The phase of what is to be handled first at this instant."""
-        if self.links._first_end() <= self.now:
+        if self.links._first_end() <= self.now or self._first_local() <= self.now:
             return DELIVERIES
         if self.reorder.n or self.start.n or self.idle.n:
             return ACTS
@@ -582,7 +735,7 @@ cdef class NodeCore:
     def advance(self, long long limit):
         """Run all that is due up to `limit` ns; the instant at which the engine is needed, else `NEVER`.
 
-        It is needed where all tasks are done (`finished`), and now and then for what the engine does meanwhile.
+        It is needed where all tasks are done or `stop` was called (`finished`), and now and then for what the engine does meanwhile.
         What was sent by the last releases or timers of the instant `limit` has not left yet: an event of the
         engine at that instant may still fall into the same wave, after which `flush` must be called.
         """
@@ -595,6 +748,8 @@ cdef class NodeCore:
                 # unless more of the same wave is due, which only releases and timers can be
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
+            if self.finished:
+                return self.now
             at = self._due()
             if at > self.limit:
                 return _NEVER
@@ -623,6 +778,25 @@ cdef class NodeCore:
         """Let the engine have control at `time` ns: it has an event then that the present `advance` does not know."""
         if time < self.limit:
             self.limit = time
+
+    def stop(self):
+        """Let `advance` return, `finished`, once the present wave has been handled."""
+        self.finished = True
+
+    def enter(self, long long now):
+        """Let an event of the engine at `now` ns call handlers itself: what they send leaves after its wave (`flush`)."""
+        cdef _Held alone = hold(&self.occupied)
+        self._reach(now)
+        self.phase, self.limit = TIMERS, now
+
+    def view_of(self, Py_ssize_t node, Py_ssize_t application):
+        """Return the view of `node`, to which this makes an application known."""
+        self._check(node)
+        if not 0 <= application < self.release.shape[0]:
+            raise ValueError(f"application must be in 0..{self.release.shape[0] - 1}, got {application}")
+        cdef View view = self._view(node)
+        view._hear(application)
+        return view
 
     def flush(self):
         """Let what has been sent leave, at the end of a wave of the engine."""
@@ -664,6 +838,8 @@ cdef class NodeCore:
             for k in range(n):
                 self._deliver(<_Kind> self.kinds[number], links.due[k].slot)
             self.events += n
+        if self._first_local() <= self.now:
+            self._deliver_local()
         for k in range(links.n_missing):
             self._lose(links.missing[k])
         links.n_missing = 0
@@ -893,6 +1069,7 @@ cdef class NodeCore:
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
+            self._drop_local(u[k])
             view = self.views[u[k]]
             if view is not None:
                 view.known = None
@@ -900,6 +1077,13 @@ cdef class NodeCore:
                     held += view.held.items()
                 view.held = None
         return held
+
+    cdef int _drop_local(self, long long machine) except -1:
+        cdef Py_ssize_t k
+        for k in range(len(self.local_messages)):
+            if self.local_messages[k] is not None and self.local_messages[k][0] == machine:
+                self.local_messages[k] = None
+        return 0
 
     def begin(self, machines):
         """Let `machines` start at this instant."""
@@ -924,6 +1108,7 @@ cdef class NodeCore:
         if self.dirty:
             raise RuntimeError("the state of nodes is told at the end of a wave only")
         timers, values, known, held, random = [], [], [], [], []
+        local, payloads = self._told_local()
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -944,7 +1129,7 @@ cdef class NodeCore:
             "known": np.array(known, np.int64).reshape(-1, 2), "held": np.array(held, np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "idle": touched_read(&self.idle), "random": np.array(random, np.int64).reshape(-1, 2),
-            **told_payloads(self.payloads),
+            **local, **told_payloads(payloads),
         })
 
     def setstate(self, state):
@@ -982,6 +1167,7 @@ cdef class NodeCore:
             outbox_clear(&self.out[k])
         self.dirty = False
         self.payloads, self.unused_payloads = read_payloads(state)
+        self._read_local(state)
 
     # -- what others may read -----------------------------------------------------------------------------------
 
@@ -1000,6 +1186,10 @@ cdef class NodeCore:
         if not 0 <= machine < self.nodes:
             raise ValueError(f"machine must be in 0..{self.nodes - 1}, got {machine}")
         return 0
+
+
+def by_node_and_number(each):
+    return each[:2]
 
 
 cdef object touched_read(const Touched* t):

@@ -124,7 +124,7 @@ class Adapter(Policy):
             kinds=[
                 (
                     name,
-                    network.number(name)[0],
+                    kind.number(network, name),
                     kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,

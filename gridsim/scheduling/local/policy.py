@@ -46,7 +46,8 @@ def array(kind: type) -> Array:
 class Message:
     """A kind of message: its size on the wire and its fields.
 
-    nbytes : bytes of one message; or a function that gets the fields by name and returns the bytes.
+    nbytes : bytes of one message; or a function that gets the fields by name and returns the bytes; or None
+        for a local kind, which a node can only send itself by `View.later`.
     fields : name -> ``int``, ``float`` or `array`.  A field ``application``, which must be ``int``, makes
         that application known to the receiver; the sender must know it.
     moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
@@ -57,7 +58,7 @@ class Message:
     """
 
     def __init__(
-        self, nbytes: int | Callable[..., int], *, moves_tasks: bool = False, **fields: type | Array
+        self, nbytes: int | Callable[..., int] | None, *, moves_tasks: bool = False, **fields: type | Array
     ) -> None:
         for name, kind in fields.items():
             allowed = kind in (int, float) or isinstance(kind, Array)
@@ -68,6 +69,8 @@ class Message:
                 )
         if fields.get("application", int) is not int:
             raise ScenarioError("a message field 'application' must be int")
+        if moves_tasks and nbytes is None:
+            raise ScenarioError("a local message moves no tasks")
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
@@ -76,7 +79,9 @@ class Message:
         self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
 
     def declare(self, network: Transport, name: str, *, priority: int) -> None:
-        """Declare this kind to the network of a run, under `name`."""
+        """Declare this kind to the network of a run, under `name`, unless it is local."""
+        if self.nbytes is None:
+            return
         network.kind(
             name,
             self.dtype,
@@ -86,6 +91,10 @@ class Message:
             keep=self.moves_tasks or bool(self.arrays),
             opaque=self.arrays,
         )
+
+    def number(self, network: Transport, name: str) -> int:
+        """Return the number of this kind in the links, -1 if it is local; the network must be open."""
+        return -1 if self.nbytes is None else network.number(name)[0]
 
 
 class LocalPolicy:
