@@ -15,13 +15,14 @@ from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.engine.transport import LONGEST
 from gridsim.errors import SchedulerError
 from gridsim.model.applications import Application, reserved
-from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.scheduling.local.policy import View, as_number
-from gridsim.scheduling.local.slots import OwnSlots
+from gridsim.schedulers.dgs.decisions import DecisionLog
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import ANSWER, MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.local.policy import View, as_number
+from gridsim.scheduling.local.slots import OwnSlots
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import check_names
@@ -65,7 +66,7 @@ class Interpreted(Policy):
         self.records = [Job(number, *each) for number, each in enumerate(zip(*columns, strict=True))]
         self.reached = np.zeros(len(jobs), np.int64)
         self.too_large = self.given_up = self.next_forget = 0
-        self.log: Any = Silent()
+        self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
         for number, (name, kind) in enumerate(MESSAGES.items()):
             kind.declare(network, name, priority=number)
         network.open(carried=True)
@@ -129,7 +130,7 @@ class Interpreted(Policy):
         node: DgsNode = self.core.programs[0]
         return node
 
-    # -- as a source of the engine --------------------------------------------------------------------------
+    # -- as a source of the engine ----------------------------------------------------------------------
 
     def advance(self, limit: int) -> int:
         """See `gridsim.engine.Source`."""
@@ -151,7 +152,7 @@ class Interpreted(Policy):
         """See `gridsim.engine.Source`."""
         return self.core.exhausted
 
-    # -- what nodes are given, see `gridsim.schedulers.dgs.node.Jobs` -----------------------------------------
+    # -- what nodes are given, see `gridsim.schedulers.dgs.node.Jobs` -----------------------------------
 
     @property
     def now(self) -> int:
@@ -206,7 +207,7 @@ class Interpreted(Policy):
         if self.runs.wrecks:
             self.runs.stop(job, node, start * self.slot, self.now)
 
-    # -- events of the engine -------------------------------------------------------------------------------
+    # -- events of the engine ---------------------------------------------------------------------------
 
     def _finish(self, jobs: list[int]) -> None:
         """End jobs on all their machines."""
@@ -236,7 +237,7 @@ class Interpreted(Policy):
         for job in jobs:
             self._anybody.on_overdue(self.records[job])
 
-    # -- failures ---------------------------------------------------------------------------------------------
+    # -- failures ---------------------------------------------------------------------------------------
 
     @property
     def phase(self) -> Any:
@@ -256,7 +257,7 @@ class Interpreted(Policy):
         self.failures.on_faults(failed, back)
         self.core.restart(failed, [self._node() for _ in failed], self.run.engine.now)
 
-    # -- checkpoints, and the end -----------------------------------------------------------------------------
+    # -- checkpoints, and the end -----------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.support.state.Stateful`."""
@@ -281,9 +282,7 @@ class Interpreted(Policy):
         columns = ("resubmitted", "searches", "conflicts", "late")
         outcome = self.runs.outcome(
             failed=np.array([job.phase == FAILED for job in self.records], np.int64),
-            **{
-                name: np.array([getattr(job, name) for job in self.records], np.int64) for name in columns
-            },
+            **{name: np.array([getattr(job, name) for job in self.records], np.int64) for name in columns},
             reached=self.reached,
         )
         outcome.machines["schedules_received"] = self.overlay.received

@@ -82,9 +82,7 @@ class Neighbourhood(Stateful):
 
     # -- neighbours of a node ---------------------------------------------------------------------------
 
-    def pick(
-        self, nodes: Any, first: Any, second: Any, count: int
-    ) -> tuple[Integers, Integers]:
+    def pick(self, nodes: Any, first: Any, second: Any, count: int) -> tuple[Integers, Integers]:
         """Draw up to `count` neighbours of each of `nodes`; see `gridcore.dgs.overlay.Views.pick`."""
         away = self.away if self.run.faults else None
         return self.views.pick(nodes, first, second, count, seed=self.seed, away=away)

@@ -1,25 +1,26 @@
 """DGS_ASAP as a node program: what one node does.
 
-After Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling".  A node has three roles.
-As the *scheduling node* of the jobs that are submitted to it, it runs Figure 2 of the paper.  As a neighbour that
-*searches*, it runs the Search Algorithm, Figure 3.  As a *host*, it keeps its own slot schedule, and commits to
-jobs or refuses them.  What the paper does not specify (conflicts, waiting, failures) is described in
-docs/background/dgs_asap.md.
+After Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling".  A node has three
+roles.  As the *scheduling node* of the jobs that are submitted to it, it runs Figure 2 of the paper.  As a
+neighbour that *searches*, it runs the Search Algorithm, Figure 3.  As a *host*, it keeps its own slot
+schedule, and commits to jobs or refuses them.  What the paper does not specify (conflicts, waiting, failures)
+is described in docs/background/dgs_asap.md.
 
 Times are whole nanoseconds, or slots where the name says so.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gridcore.dgs.protocol import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
-from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
+from gridsim.schedulers.dgs.jobs import Jobs
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
 from gridsim.support.clock import NS, nanoseconds
 
 #: Bytes of a message.
@@ -33,6 +34,8 @@ MESSAGES = {
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
     "found": Message(None, client=int, application=int, search=int, start=int, nodes=array(int)),
 }
+#: The instant of which a cache has schedules before it has got any: it takes them to be empty.
+NOT_YET = -(2**62)
 # Steps that spread waiting times evenly, whatever the order of jobs and searches.
 _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
 
@@ -40,13 +43,15 @@ _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
 class Job:
     """What the scheduling node of a job knows of it; no failure erases that.
 
-    number, submitter : the job, and the node to which it was submitted.  tasks, length : nodes and slots it wants.
+    number, submitter : the job, and the node to which it was submitted.
+    tasks, length : nodes and slots that it wants.
     searches, attempt : numbers of its newest search and of its newest attempt to allocate nodes.
     in_vain : searches since it was last placed.
-    missing : answers or replies that have not come.  answers : (start, order, searcher, nodes) of each that is left.
-    hope : whether another search may do better.  start, nodes : the allocation that is tried or was confirmed.
-    taken : nodes that have committed to it.  due : when the wait for what is missing ends; -1 for never.
-    hit : whether one of the nodes has failed since; the scheduling node does not know it before that is detected.
+    missing : how many answers or replies have not come.  due : when the wait for them ends; -1 for never.
+    answers : (start, order, searcher, nodes) of each answer that is left.
+    hope : whether another search may do better.
+    start, nodes : the allocation that is tried or was confirmed.  taken : nodes that have committed to it.
+    hit : whether one of the nodes has failed, which the scheduling node learns later.
     looked : what answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
@@ -64,42 +69,6 @@ class Job:
     def expect(self, phase: int, missing: int) -> None:
         """Wait for so many answers or replies."""
         self.phase, self.missing, self.taken, self.hit = int(phase), missing, [], False
-
-
-class Jobs(Protocol):
-    """What a node program of rigid jobs is given beside its view.
-
-    records : the jobs by number.  faults : whether machines may fail.
-    """
-
-    records: list[Job]
-    schedules: SlotSchedules
-    faults: bool
-    slot: int
-    one_way: int
-    latency: int
-
-    @property
-    def now(self) -> int:
-        """The time, also when no machine is up."""
-
-    def home(self, job: Job) -> View | None:
-        """Return the view of the node that acts for the scheduling node, the next one that is up; None if none is."""
-
-    def wake(self, time: int, name: str, job: Job) -> None:
-        """Call ``on_<name>(job)`` of the node that acts for the scheduling node at `time`."""
-
-    def place(self, job: Job) -> None:
-        """Let the job run on its nodes from its start on, which they do without a further message."""
-
-    def withdraw(self, job: Job) -> None:
-        """Undo `place`: the job must start again."""
-
-    def reject(self, job: Job, *, too_large: bool = False) -> None:
-        """Give the job up for good."""
-
-    def reach(self, job: int, nodes: int) -> None:
-        """Record how many nodes a search for a job has reached."""
 
 
 class DgsNode(LocalPolicy):
@@ -164,7 +133,7 @@ class DgsNode(LocalPolicy):
             self.choose(job)
 
     def choose(self, job: Job) -> None:
-        """Step 3: confirm the allocation with the lowest waiting time; if none is left, search again or wait."""
+        """Step 3: confirm the allocation with the lowest waiting time; without one search again, or wait."""
         home = self.jobs.home(job)
         if home is None:
             return self.wait(job, "waited-for-machines")
@@ -228,8 +197,9 @@ class DgsNode(LocalPolicy):
     def release(self, job: Job, nodes: list[int]) -> None:
         """Cancel the job at `nodes`.  If no node is up, nobody does: nodes that are down have lost it."""
         home = self.jobs.home(job)
-        for node in nodes if home is not None else ():
-            home.send(node, "cancel", application=job.number, start=job.start)
+        if home is not None:
+            for node in nodes:
+                home.send(node, "cancel", application=job.number, start=job.start)
 
     def wait(self, job: Job, why: str = "waited") -> None:
         """Search again after a while, which differs between jobs that compete for nodes."""
@@ -298,7 +268,7 @@ class DgsNode(LocalPolicy):
             self.answer(view, message.sender, message.application, **found)
 
     def look(self, view: View, job: Any, t: int) -> tuple[int, Any, Candidates]:
-        """Run the Search Algorithm from slot `t` on: return <t', N> (t' is -1 for none), and what was reached."""
+        """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, job.home} if self.parameters.candidates == "others" else set[int]()
         candidates = Candidates(self.jobs.schedules, job.length, t, excluded)
@@ -318,15 +288,17 @@ class DgsNode(LocalPolicy):
         return *candidates.earliest(job.tasks), candidates  # steps 5 to 8
 
     def extend(self, candidates: Candidates, view: View, m: int) -> None:
-        """Add the neighbours of `m`, as the cache of `m` has their schedules; the own schedule is as it is now."""
+        """Add the neighbours of `m` with their schedules in its cache; the own schedule is as it is now."""
         as_of = self.cached(m, view.clock)
-        candidates.add([(node, view.clock if node == view.node else as_of) for node in self.overlay.known_to(m)])
+        candidates.add(
+            [(node, view.clock if node == view.node else as_of) for node in self.overlay.known_to(m)]
+        )
 
     def cached(self, m: int, now: int) -> int:
         """Return the instant of which the cache of `m` has the schedules of its neighbours (section III-C).
 
         Push: they send each change.  Pull: each search asks for them when it begins.  Poll: `m` asks for them
-        periodically; before the first time it takes them to be empty.
+        periodically.
         """
         if self.parameters.policy == "pull":
             return now
@@ -334,7 +306,7 @@ class DgsNode(LocalPolicy):
         if self.parameters.policy == "push":
             return arrived
         first, period = int(self.overlay.first[m]), self.overlay.period
-        return first + (arrived - first) // period * period if first <= arrived else -1
+        return first + (arrived - first) // period * period if first <= arrived else NOT_YET
 
     def on_found(self, view: View, message: Any) -> None:
         """Answer, now that the search has taken its time."""
@@ -365,7 +337,7 @@ class DgsNode(LocalPolicy):
         self.on_end(view, message.application, message.start)
 
     def on_end(self, view: View, job: int, start: int) -> None:
-        """Release what is left of the slots of a job that has ended here; with push, neighbours get the change."""
+        """Release what is left of the slots of a job that has ended here."""
         if view.slots.release(job, start, max(start, self.slot_at(view.clock))):
             self.overlay.push(view.node)
 
@@ -374,7 +346,8 @@ class Candidates:
     """The set C of a search: nodes in the order in which they were reached, with what is known of them.
 
     nodes, as_of : the nodes, and as of when the schedule of each is known.
-    free : how many are free in the first slot `t`, for `length` slots.  opened : nodes asked for their neighbours.
+    free : how many are free from the first slot `t` on for `length` slots.
+    opened : how many nodes were asked for their neighbours.
     own : how many there were before any node was opened.
     """
 
@@ -382,7 +355,7 @@ class Candidates:
         self.schedules, self.length, self.t = schedules, length, t
         self.met = excluded
         self.nodes, self.as_of = list[int](), list[int]()
-        self.free = self.opened = 0
+        self.free = self.opened = self.own = 0
 
     def add(self, known: list[tuple[int, int]]) -> None:
         """Add nodes, each known as of an instant; those that are excluded, or there already, are left out."""
@@ -392,6 +365,7 @@ class Candidates:
             self.met.update(nodes)
             self.nodes += nodes
             self.as_of += as_of
+            self.own += 0 if self.opened else len(nodes)
             seen = as_of if self.schedules.stale else None
             self.free += int(self.schedules.is_free(nodes, self.t, self.length, seen).sum())
 
