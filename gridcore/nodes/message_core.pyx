@@ -9,7 +9,8 @@ Order of what is due at one instant, as the engine has it:
     tasks that end -> deliveries, wave by wave -> acts (reorder, start, idle) -> messages with a delay of their own,
     then releases -> timers
 
-Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending.
+Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending; then
+the messages that nodes have sent themselves by `View.later`, by receiver and order of sending.
 Messages with a delay of their own: in the order of sending, also those that are sent meanwhile.  Whenever something
 earlier in this list becomes due, it goes first; but releases follow the messages before them at once.
 What nodes send leaves when the deliveries of a wave, all acts, or all releases and timers have been handled, in the
@@ -30,7 +31,8 @@ cimport cython
 
 from gridcore.common.arguments cimport _Held, check_instant, check_lengths, hold, indices, integers
 from gridcore.common.memory cimport grown
-from gridcore.common.pending cimport Event, pending_first, pending_pop
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                                      pending_read)
 from gridcore.network.links cimport Links
 from gridcore.nodes.holdings cimport (Holding, Holdings, holdings_add, holdings_find, holdings_forget, holdings_free,
                                       holdings_make)
@@ -47,7 +49,7 @@ import sys
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
-from gridcore.nodes.state import read_nodes
+from gridcore.nodes.state import read_nodes, read_payloads, told_payloads
 
 __all__ = ["CONTEXT", "NEVER", "NodeCore", "View"]
 
@@ -139,28 +141,31 @@ ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
 @cython.final
 @cython.auto_pickle(False)
 cdef class _Kind:
-    """A kind of message: its number in the links, and what a message object of it looks like."""
+    """A kind of message: its number in the links (-1 for a local kind), and what a message object looks like."""
 
     cdef readonly str name
     cdef readonly tuple fields
     cdef readonly object type           # of the message objects
     cdef object handler                 # the name of the method
-    cdef bytes real                     # per field, 1 for a float
-    cdef int number, n, application_at, tasks_at, nbytes_at
-    cdef bint moves, counted
-    cdef long long nbytes, length       # at most, if a field has the bytes of each
+    cdef tuple types                    # per field: int, float, or the type of an array
+    cdef bytes real                     # per field: 0 for an int, 1 for a float, 2 for an array
+    cdef int number, n, application_at, tasks_at
+    cdef bint moves, counted, arrays    # arrays: whether it has any
+    cdef long long nbytes, length
+    cdef object size                    # callable, the fields -> bytes; or None, if all messages have `nbytes`
     cdef long long delay                # ns; -1: it takes its way through the links
 
-    def __init__(self, str name, int number, long long nbytes, dict fields, bint moves, str handler,
-                 long long delay=-1, bint counted=True, str sized_by=None):
-        self.name, self.number, self.nbytes, self.moves = name, number, nbytes, moves
+    def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler, long long delay=-1,
+                 bint counted=True):
+        self.name, self.number, self.moves = name, number, moves
+        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.counted = delay, counted
         self.handler = sys.intern(handler)
-        self.fields, self.n = tuple(fields), len(fields)
-        self.real = bytes(kind is float for kind in fields.values())
+        self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
+        self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
+        self.arrays = 2 in self.real
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves else -1
-        self.nbytes_at = -1 if sized_by is None else self.fields.index(sized_by)
         self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
 
 
@@ -189,6 +194,7 @@ cdef class View:
 
     cdef NodeCore core
     cdef readonly int node              #: The number of this machine.
+    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
     cdef RandomStream _random
 
@@ -297,10 +303,10 @@ cdef class View:
         cdef long long target = -1
         cdef long long* row
         cdef Outbox* box
-        cdef int i
+        cdef int i, stored = 0
         if type(to) is not int:
             to = core.checked(int, to, self.node, "the machine it sends to")
-        if k is None or len(fields) != k.n or not 0 <= to < core.nodes:
+        if k is None or k.number < 0 or len(fields) != k.n or not 0 <= to < core.nodes:
             raise core._wrong_send(self.node, to, kind, fields)
         target = to
         box = &core.out[k.number]
@@ -311,7 +317,10 @@ cdef class View:
                 value = (<dict> fields).get(name, core)
                 if value is core:
                     raise core._wrong_send(self.node, to, kind, fields)
-                if k.real[i]:
+                if k.real[i] == 2:
+                    row[i] = core._store(core.checked(k.types[i], value, self.node, name))
+                    stored = i + 1
+                elif k.real[i]:
                     if type(value) is not float:
                         value = core.checked(float, value, self.node, name)
                     (<double*> row)[i] = value
@@ -319,9 +328,14 @@ cdef class View:
                     if type(value) is not int or not -_NEVER - 1 <= value <= _NEVER:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
+            if k.size is not None:
+                row[k.n] = core._bytes_of(self, k, fields)
             if k.application_at >= 0:
                 core._check_sent(self.node, k, row)
         except BaseException:
+            for i in range(stored):
+                if k.real[i] == 2:
+                    core._fetch(row[i])
             outbox_drop(box)
             raise
         if k.delay < 0 and not core.at_once:
@@ -329,6 +343,38 @@ cdef class View:
             return
         outbox_drop(box)                # the record stays where it is until another one is added
         core._leave(k, row - 2)
+
+    def later(self, seconds, kind, **fields):
+        """Let a message of a local kind arrive here after `seconds`, unless the machine fails before that.
+
+        It is for what takes time on this machine, such as a search.  It is handled with the other messages of
+        its instant, after them, and is not counted.
+
+        Raises SchedulerError for a kind that is not local, and for fields as `send` does.
+        """
+        cdef NodeCore core = self.core
+        cdef _Kind k = core.by_name.get(kind)
+        cdef int i
+        if k is None or k.number >= 0 or len(fields) != k.n:
+            raise core._wrong_send(self.node, self.node, kind, fields)
+        if type(seconds) is not float:
+            seconds = core.checked(float, seconds, self.node, f"the time until {kind!r}")
+        if not 0 <= seconds < INFINITY:
+            raise core.error(f"t = {self.now} s: node {self.node} lets {kind!r} arrive in {seconds!r} s; "
+                             f"it must be 0 s or more")
+        come = new_object(k.type)
+        come.sender = self.node
+        for i in range(k.n):
+            name = <object> k.fields[i]
+            value = (<dict> fields).get(name, core)
+            if value is core:
+                raise core._wrong_send(self.node, self.node, kind, fields)
+            setattr(come, name, core.checked(k.types[i], value, self.node, name))
+        if k.application_at >= 0:
+            self._heard(come.application)
+        core._put_local(core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST), core.local_number,
+                        self.node, k, come)
+        core.local_number += 1
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -388,7 +434,9 @@ cdef class NodeCore:
     links, queues : the messages in flight and the task queues of the machines, which only the core uses while it runs.
     programs : list, the object of each node; `restart` replaces those of machines that fail.
     kinds : of each kind (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler), and
-        optionally its own delay in ns, -1 for none; whether it is counted; the field with its bytes, or None.
+        optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a callable that gets
+        the fields and returns them.  A field is ``int``, ``float``, or another type for an array; the links must keep
+        dropped messages of a kind with arrays.  The number is -1 for a local kind, see `View.later`.
     timers : the names of timers.
     handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``,
         ``on_done``, for which the queues must watch and log completions; ``value`` if ``on_timer`` takes the value of
@@ -408,6 +456,7 @@ cdef class NodeCore:
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
     at_once : messages leave at once, in the order in which handlers send them.
     to_the_end : it goes on when all tasks are done, until nothing is left to do.
+    slots : callable, node -> its `View.slots`; or None.
 
     Raises ValueError for arguments that do not fit.
     """
@@ -419,6 +468,13 @@ cdef class NodeCore:
     cdef list views
     cdef dict by_name, applications
     cdef list kinds                     # by their numbers
+    cdef list local_kinds               # those that are not of the links
+    cdef Pending local                  # local messages by the time and order in which they arrive
+    cdef list local_messages            # by slot: (node, kind, message), or None for one whose machine has failed
+    cdef list local_unused              # unused slots
+    cdef long long local_number
+    cdef object slots
+    cdef list payloads, unused_payloads # arrays of messages that have been sent and not arrived; None for none
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
     cdef bint starts, idles, fires, values, ends, at_once, to_the_end
@@ -455,7 +511,7 @@ cdef class NodeCore:
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
                   release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
-                  observe=None, bint at_once=False, bint to_the_end=False):
+                  observe=None, bint at_once=False, bint to_the_end=False, slots=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -466,6 +522,8 @@ cdef class NodeCore:
         self.views = [None] * self.nodes
         self.n_kinds = links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
+        self.payloads, self.unused_payloads = [], []
+        self.local_kinds, self.local_messages, self.local_unused, self.slots = [], [], [], slots
         self.out = <Outbox*> grown(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
@@ -515,14 +573,20 @@ cdef class NodeCore:
 
     cdef int _add_kind(self, _Kind kind) except -1:
         cdef int number = kind.number
+        if number == -1:
+            self.by_name[kind.name] = kind
+            self.local_kinds.append(kind)
+            return 0
         if not 0 <= number < self.n_kinds or self.links.deferred[number] or self.kinds[number] is not None:
             raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
             raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes")
+        if kind.arrays and not self.links.keep[number]:
+            raise ValueError(f"kinds: the links must keep dropped messages of {kind.name!r}, which has arrays")
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
-        self.out[number].words = 2 + kind.n
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # bytes that differ come last
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
@@ -571,6 +635,7 @@ cdef class NodeCore:
         free(self.out)
         timers_free(&self.timers)
         holdings_free(&self.holdings)
+        pending_free(&self.local)
         free(self.firing)
         free(self.acting)
         touched_free(&self.reorder)
@@ -584,6 +649,8 @@ cdef class NodeCore:
         if view is None:
             view = View.__new__(View)
             view.core, view.node = self, <int> node
+            if self.slots is not None:
+                view.slots = self.slots(node)
             self.views[node] = view
         return view
 
@@ -688,6 +755,129 @@ cdef class NodeCore:
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
                           f"machine {to}; there are {known} and machines 0..{self.nodes - 1}")
 
+    # -- local messages -------------------------------------------------------------------------------------
+
+    cdef int _put_local(self, long long time, long long number, int node, _Kind kind, message) except -1:
+        cdef int slot
+        if self.local_unused:
+            slot = self.local_unused.pop()
+        else:
+            slot = <int> len(self.local_messages)
+            self.local_messages.append(None)
+        self.local_messages[slot] = node, kind, message
+        return pending_push(&self.local, time, number, slot)
+
+    cdef long long _first_local(self) except -1:
+        """When the next local message arrives, ns; `NEVER` if there is none."""
+        cdef const Event* e
+        while True:
+            e = pending_first(&self.local)
+            if e == NULL:
+                return _NEVER
+            if self.local_messages[e.slot] is not None:
+                return e.time
+            self.local_unused.append(pending_pop(&self.local).slot)
+
+    cdef int _deliver_local(self) except -1:
+        """Handle the local messages that have arrived, by receiver."""
+        cdef Event e
+        due = []
+        while self._first_local() <= self.now:
+            e = pending_pop(&self.local)
+            due.append((self.local_messages[e.slot][0], e.sequence, self.local_messages[e.slot]))
+            self.local_messages[e.slot] = None
+            self.local_unused.append(e.slot)
+        if len(due) > 1:
+            due.sort(key=by_node_and_number)
+        self.events += len(due)
+        for node, _, (_, kind, message) in due:
+            call((<_Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+        return 0
+
+    cdef tuple _told_local(self):
+        """Local messages as entries of a state, and all arrays in messages, those of the links first.
+
+        The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
+        of all of them: a number, the bits of a float, or the number of an array.
+        """
+        cdef _Kind kind
+        cdef Py_ssize_t k
+        payloads, rows, words = list(self.payloads), [], []
+        events = np.empty((self.local.n + self.local.n_run, 3), np.int64)
+        pending_read(&self.local, events)
+        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
+            if self.local_messages[slot] is None:
+                continue
+            node, kind, message = self.local_messages[slot]
+            rows.append((time, number, node, self.local_kinds.index(kind)))
+            for k in range(kind.n):
+                value = getattr(message, kind.fields[k])
+                if kind.real[k] == 2:
+                    payloads.append(value)
+                    value = len(payloads) - 1
+                words.append(int(np.float64(value).view(np.int64)) if kind.real[k] == 1 else value)
+        return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
+                "local_number": self.local_number}, payloads
+
+    cdef int _read_local(self, state) except -1:
+        """Read the local messages of a state; the arrays in messages must have been read before."""
+        cdef _Kind kind
+        cdef Py_ssize_t k, at = 0
+        read = State(state)
+        rows = read.array("local", np.int64, (None, 4), 0)
+        fields = read.array("local_fields", np.int64, (None,))
+        self.local_number = read.whole("local_number", 0, LATEST)
+        self.local_messages, self.local_unused = [], []
+        pending_clear(&self.local)
+        if (rows > (2 * LATEST, LATEST, self.nodes - 1, len(self.local_kinds) - 1)).any():
+            raise ValueError(f"state['local'] must be of {self.nodes} nodes and {len(self.local_kinds)} kinds")
+        for time, number, node, index in rows.tolist():
+            kind = self.local_kinds[index]
+            if at + kind.n > len(fields):
+                raise ValueError(f"state['local_fields'] must have the fields of all messages, got {len(fields)}")
+            message = new_object(kind.type)
+            message.sender = node
+            for k in range(kind.n):
+                value = fields[at + k]
+                if kind.real[k] == 2:
+                    if not 0 <= value < len(self.payloads) or self.payloads[value] is None:
+                        raise ValueError(f"state['local_fields'] must name arrays of the state, got {value}")
+                    value = self._fetch(value)
+                else:
+                    value = float(value.view(np.float64)) if kind.real[k] else int(value)
+                setattr(message, kind.fields[k], value)
+            at += kind.n
+            self._put_local(time, number, node, kind, message)
+        return 0
+
+    # -- arrays in messages ---------------------------------------------------------------------------------
+
+    cdef long long _store(self, array) except -1:
+        """Keep an array until its message arrives or is dropped, and return its number."""
+        cdef long long number
+        if self.unused_payloads:
+            number = self.unused_payloads.pop()
+            self.payloads[number] = array
+            return number
+        self.payloads.append(array)
+        return len(self.payloads) - 1
+
+    cdef object _fetch(self, long long number):
+        """Return an array that has been kept, and keep it no longer."""
+        array = self.payloads[number]
+        self.payloads[number] = None
+        self.unused_payloads.append(number)
+        return array
+
+    cdef long long _bytes_of(self, View view, _Kind kind, dict fields) except -1:
+        """Return the bytes of a message whose size depends on its fields."""
+        nbytes = self.checked(int, kind.size(**fields), view.node, f"the bytes of {kind.name!r}")
+        if not 0 <= nbytes < 2**31:
+            raise self.error(f"node {view.node} gives {nbytes} for the bytes of {kind.name!r}; "
+                             f"it must be in 0..{2**31 - 1}")
+        self.links._length(nbytes)
+        return nbytes
+
     # -- what is due ----------------------------------------------------------------------------------------
 
     cdef long long _due(self) except -1:
@@ -696,7 +886,7 @@ cdef class NodeCore:
         if self.reorder.n or self.start.n or self.idle.n:
             self.links._advance(self.now)
             return self.now
-        first = timers_first(&self.timers)
+        first = min(timers_first(&self.timers), self._first_local())
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
@@ -706,7 +896,7 @@ cdef class NodeCore:
 
     cdef int _phase_due(self) except -1:
         """The phase of what is to be handled first at this instant."""
-        if self.links._first_outer() <= self.now:
+        if self.links._first_outer() <= self.now or self._first_local() <= self.now:
             return DELIVERIES
         if self.reorder.n or self.start.n or self.idle.n:
             return ACTS
@@ -719,7 +909,8 @@ cdef class NodeCore:
     def advance(self, long long limit):
         """Run all that is due up to `limit` ns; the instant at which the engine is needed, else `NEVER`.
 
-        It is needed where all tasks are done (`finished`), and now and then for what the engine does meanwhile.
+        It is needed where all tasks are done or `stop` was called (`finished`), and now and then for what the engine
+        does meanwhile.
         What was sent by the last releases or timers of the instant `limit` has not left yet: an event of the
         engine at that instant may still fall into the same wave, after which `flush` must be called.
         """
@@ -732,6 +923,8 @@ cdef class NodeCore:
                 # unless more of the same wave is due, which only releases and timers can be
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
+            if self.finished:
+                return self.now
             at = self._due()
             if at > self.limit or at == _NEVER:
                 return _NEVER
@@ -760,6 +953,24 @@ cdef class NodeCore:
         """Let the engine have control at `time` ns: it has an event then that the present `advance` does not know."""
         if time < self.limit:
             self.limit = time
+
+    def stop(self):
+        """Let `advance` return, `finished`, once the present wave has been handled."""
+        self.finished = True
+
+    def enter(self, long long now):
+        """Let an event of the engine at `now` ns call handlers itself: what they send leaves after its wave (`flush`)."""
+        cdef _Held alone = hold(&self.occupied)
+        self._reach(now)
+        self.phase, self.limit = TIMERS, now
+
+    def view_of(self, Py_ssize_t node, Py_ssize_t application):
+        """Return the view of `node`, to which this makes an application known."""
+        self._check(node)
+        if not 0 <= application < self.release.shape[0]:
+            raise ValueError(f"application must be in 0..{self.release.shape[0] - 1}, got {application}")
+        self._hear(node, application)
+        return self._view(node)
 
     def flush(self):
         """Let what has been sent leave, at the end of a wave of the engine."""
@@ -820,6 +1031,8 @@ cdef class NodeCore:
             for k in range(n):
                 self._deliver(<_Kind> self.kinds[number], links.due[k].slot)
             self.events += n
+        if self._first_local() <= self.now:
+            self._deliver_local()
         for k in range(links.n_missing):
             self._lose(links.missing[k])
         links.n_missing = 0
@@ -841,7 +1054,9 @@ cdef class NodeCore:
         view, come = self._view(row[0]), new_object(kind.type)
         come.sender = row[1]
         for i in range(kind.n):
-            if kind.real[i]:
+            if kind.real[i] == 2:
+                setattr(come, <str> kind.fields[i], self._fetch(row[2 + i]))
+            elif kind.real[i]:
                 setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
                 setattr(come, <str> kind.fields[i], row[2 + i])
@@ -852,12 +1067,19 @@ cdef class NodeCore:
         return 0
 
     cdef int _lose(self, int slot) except -1:
-        """A message that moves tasks has been dropped."""
+        """A message that moves tasks or has arrays has been dropped."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef _Kind kind = <_Kind> self.kinds[self.links.message[slot].kind]
-        cdef long long application = row[2 + kind.application_at], tasks = row[2 + kind.tasks_at]
+        cdef long long application = 0, tasks = 0
+        cdef int i
+        if kind.moves:
+            application, tasks = row[2 + kind.application_at], row[2 + kind.tasks_at]
+        for i in range(kind.n if kind.arrays else 0):
+            if kind.real[i] == 2:
+                self._fetch(row[2 + i])
         self.links._give_back(slot)
-        self.lost(application, tasks)
+        if kind.moves:
+            self.lost(application, tasks)
         return 0
 
     cdef int _flush(self) except -1:
@@ -865,6 +1087,7 @@ cdef class NodeCore:
         cdef Outbox* box
         cdef _Kind kind
         cdef const long long* row
+        cdef long long nbytes
         self.dirty = False
         for number in range(self.n_kinds):
             box = &self.out[number]
@@ -878,12 +1101,16 @@ cdef class NodeCore:
                 self._tell(box, <int> number)
             for k in range(box.n):
                 row = box.data + (box.place[k].at if box.unsorted else k) * box.words
-                self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                if kind.size is None:
+                    self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                else:
+                    nbytes = row[2 + kind.n]
+                    self.links._send(self.now, <int> number, row, nbytes, self.links._length(nbytes))
             outbox_clear(box)
         return 0
 
     cdef int _tell(self, Outbox* box, int number) except -1:
-        cdef Py_ssize_t k, nbytes = 8 * box.words
+        cdef Py_ssize_t k, nbytes = self.links.width[number]
         records = np.empty((box.n, nbytes), np.uint8)
         cdef unsigned char[:, ::1] to = records
         for k in range(box.n):
@@ -896,11 +1123,7 @@ cdef class NodeCore:
     cdef int _leave(self, _Kind kind, const long long* row) except -1:
         """Send one message, whose record is at `row`."""
         cdef Links links = self.links
-        cdef long long nbytes = kind.nbytes
-        if kind.nbytes_at >= 0:
-            nbytes = row[2 + kind.nbytes_at]
-            if not 0 <= nbytes <= kind.nbytes:
-                raise self.error(f"node {row[1]} sends {kind.name!r} of {nbytes} bytes; it must be 0..{kind.nbytes}")
+        cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
         check_instant(self.now, "now", max(kind.delay, 2 * links.latency + _LONGEST_MESSAGE))
         if self.observe is not None:
             records = np.empty((1, 8 * (2 + kind.n)), np.uint8)
@@ -908,7 +1131,7 @@ cdef class NodeCore:
             self.observe(self.now, kind.number, records)
         if kind.delay < 0:
             return links._send(self.now, kind.number, row, nbytes,
-                               kind.length if kind.nbytes_at < 0 else links._length(nbytes))
+                               kind.length if kind.size is None else links._length(nbytes))
         links._send_past(self.now, kind.number, row, nbytes, kind.delay, self.directs, kind.counted)
         self.directs += 1
         if kind.delay == 0:
@@ -1140,6 +1363,7 @@ cdef class NodeCore:
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
+            self._drop_local(u[k])
             at = self.holdings.first[u[k]]
             while at >= 0:
                 if self.holdings.entry[at].tasks:
@@ -1147,6 +1371,13 @@ cdef class NodeCore:
                 at = self.holdings.entry[at].following
             holdings_forget(&self.holdings, u[k])
         return held
+
+    cdef int _drop_local(self, long long machine) except -1:
+        cdef Py_ssize_t k
+        for k in range(len(self.local_messages)):
+            if self.local_messages[k] is not None and self.local_messages[k][0] == machine:
+                self.local_messages[k] = None
+        return 0
 
     def begin(self, machines):
         """Let `machines` start at this instant."""
@@ -1171,6 +1402,7 @@ cdef class NodeCore:
         if self.dirty:
             raise RuntimeError("the state of nodes is told at the end of a wave only")
         timers, values, held, random = [], [], [], []
+        local, payloads = self._told_local()
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -1192,6 +1424,7 @@ cdef class NodeCore:
             "held": np.array(sorted(held), np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "idle": touched_read(&self.idle), "random": np.array(random, np.int64).reshape(-1, 2),
+            **local, **told_payloads(payloads),
         })
 
     def setstate(self, state):
@@ -1229,6 +1462,8 @@ cdef class NodeCore:
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
         self.dirty = False
+        self.payloads, self.unused_payloads = read_payloads(state)
+        self._read_local(state)
 
     # -- what others may read -----------------------------------------------------------------------------------
 
@@ -1247,6 +1482,10 @@ cdef class NodeCore:
         if not 0 <= machine < self.nodes:
             raise ValueError(f"machine must be in 0..{self.nodes - 1}, got {machine}")
         return 0
+
+
+def by_node_and_number(each):
+    return each[:2]
 
 
 cdef object touched_read(const Touched* t):

@@ -72,7 +72,7 @@ class Programs(Adapter):
         self.jobs, run, network = jobs, jobs.run, jobs.run.network.network
         self.looks = Looks(self, jobs.log)
         parameters = WalkNodes(
-            kinds=messages(jobs.packet, int(jobs.data.max()), jobs.probe_time),
+            kinds=messages(jobs.packet, jobs.probe_time),
             probes=jobs.steps,
             probe_time=jobs.probe_time,
             queued=jobs.queued and jobs.probe_time > 0,

@@ -22,14 +22,14 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.oracle import Decider, TruthOf
-from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, as_number
+from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]
+__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View", "array"]
 
 
 class LocalScheduler(Scheduler, frozen=True, kw_only=True):
@@ -132,17 +132,7 @@ class Adapter(Policy):
         self.decider = Decider(self)
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         for number, (name, kind) in enumerate(parameters.messages.items()):
-            if kind.sized_by is not None and not parameters.at_once:
-                raise ScenarioError(f"{parameters.name}.at_once must be True: {name!r} has bytes of its own")
-            network.kind(
-                name,
-                kind.dtype,
-                kind.nbytes,
-                None,
-                priority=10 + number,
-                keep=kind.moves_tasks,
-                counted=kind.counted,
-            )
+            kind.declare(network, name, priority=10 + number)
         network.open(carried=True, application_of=self._application_of())
         self.core = NodeCore(
             network.links,
@@ -151,13 +141,13 @@ class Adapter(Policy):
             kinds=[
                 (
                     name,
-                    *network.number(name),
+                    kind.number(network, name),
+                    kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,
                     _handler_of(policy, name),
                     -1 if kind.delay is None else kind.delay,
                     kind.counted,
-                    kind.sized_by,
                 )
                 for name, kind in parameters.messages.items()
             ],
