@@ -1,5 +1,8 @@
 """Runs node programs: one Python object a node, which handles what happens there and acts through its view.
 
+Nodes sit on machines.  By default each machine has one node of the same number; a layout may put several nodes on
+a machine, one of which is its *home* node: it gets what is submitted there, and hears of the machine's queue.
+
 `NodeCore` owns what is due: the messages in `links`, the ends of queues, releases and timers.  It calls the
 handlers of the nodes one after another and passes on what they send, without an array or a closure for a single
 message.  It is a source of the engine: between two events of the engine it runs by itself.
@@ -130,26 +133,31 @@ class _Received:
 @cython.final
 @cython.auto_pickle(False)
 cdef class View:
-    """What a node can see and do: its machine, the clock, its queue, its neighbours' numbers, and messages.
+    """What a node can see and do: its machine and its queue, the clock, its neighbours' numbers, and messages.
 
     Its attributes are read-only.
     """
 
     cdef NodeCore core
-    cdef readonly int node              #: The number of this machine.
+    cdef readonly int node              #: The number of this node.
     cdef object _neighbours
     cdef RandomStream _random
     cdef set known                      # applications that the node has heard of; None for none
     cdef dict held                      # application -> tasks that it must place; None for none
 
     @property
+    def machine(self):
+        """The number of the machine on which this node sits: `node` itself unless there is a layout."""
+        return self.core.links.machine_of[self.node]
+
+    @property
     def machines(self):
         """How many machines there are; they have the numbers 0..machines - 1."""
-        return self.core.nodes
+        return self.core.queues.machines
 
     @property
     def neighbours(self):
-        """The numbers of the neighbours of this machine."""
+        """The numbers of the neighbours of this node."""
         if self._neighbours is None:
             self._neighbours = tuple(self.core.neighbours[self.node].tolist())
         return self._neighbours
@@ -162,7 +170,7 @@ cdef class View:
     @property
     def speed(self):
         """The speed of this machine, Mflop/s."""
-        return self.core.queues.speed[self.node]
+        return self.core.queues.speed[self._machine()]
 
     @property
     def random(self):
@@ -174,13 +182,14 @@ cdef class View:
     @property
     def waiting(self):
         """The number of tasks that wait here; a running task does not count."""
-        self.core._catch_up(self.node)
-        return self.core.queues.waiting[self.node]
+        cdef Py_ssize_t machine = self._machine()
+        self.core._catch_up(machine)
+        return self.core.queues.waiting[machine]
 
     @property
     def work(self):
         """How long this machine needs for its running task and all that wait here, s."""
-        return self.core._work(self.node)
+        return self.core._work(self._machine())
 
     def application(self, index):
         """Return an application that this node knows.
@@ -189,6 +198,9 @@ cdef class View:
         Raises SchedulerError for any other.
         """
         return self.core._application(self._heard(index))
+
+    cdef Py_ssize_t _machine(self) noexcept:
+        return self.core.links.machine_of[self.node]
 
     cdef long long _heard(self, index) except -1:
         """`index` as an integer; raises the core's error if this node does not know the application."""
@@ -224,16 +236,16 @@ cdef class View:
         return 0
 
     def enqueue(self, application, tasks):
-        """Queue `tasks` tasks of `application` here.  Raises SchedulerError if the node holds fewer."""
+        """Queue `tasks` tasks of `application` on this machine.  Raises SchedulerError if the node holds fewer."""
         cdef long long index = self._heard(application)
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         self.core._enqueue(self, index, tasks)
 
     def send(self, to, kind, **fields):
-        """Send a message to machine `to`; it leaves once all events of the current wave have been handled.
+        """Send a message to node `to`; it leaves once all events of the current wave have been handled.
 
-        Raises SchedulerError for an unknown kind or machine, for fields other than the declared ones, for
+        Raises SchedulerError for an unknown kind or node, for fields other than the declared ones, for
         values of the wrong type, for an application that this node does not know, and for tasks that it does
         not hold.
         """
@@ -244,7 +256,7 @@ cdef class View:
         cdef Outbox* box
         cdef int i
         if type(to) is not int:
-            to = core.checked(int, to, self.node, "the machine it sends to")
+            to = core.checked(int, to, self.node, "the node it sends to")
         if k is None or len(fields) != k.n or not 0 <= to < core.nodes:
             raise core._wrong_send(self.node, to, kind, fields)
         target = to
@@ -328,19 +340,22 @@ cdef class View:
 @cython.final
 @cython.auto_pickle(False)
 cdef class NodeCore:
-    """Runs the nodes of a grid, one on each machine.
+    """Runs the nodes of a grid.
 
     Parameters
     ----------
     links, queues : the messages in flight and the task queues of the machines, which only the core uses while it runs.
-    programs : list, the object of each node; `restart` replaces those of machines that fail.
+        The links say on which machine each node sits (`Links.machine_of`).
+    programs : list, the object of each node; `restart` replaces those of nodes that fail.
     kinds : (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler) of each kind.
     timers : the names of timers.
     handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``;
         ``value`` if ``on_timer`` takes the value of the timer.
     neighbours : int64[nodes, degree].
-    up : bool[nodes], which machines are up; it changes as they fail and recover.
+    up : bool[nodes], which nodes are up; it changes as they fail and recover.
     release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
+    home : int64[machines], the node of each machine that gets what is submitted there, and that handles what its
+        queue does; by default the node of the same number.
     application : callable, index -> the application as nodes see it.
     seed : 0..2**64 - 1, of the random streams of the nodes.
     lost : callable, (application, tasks), for tasks that a failure has caught on their way.
@@ -366,6 +381,7 @@ cdef class NodeCore:
     cdef object neighbours, make_application, lost, noted, decided, checked, error, observe
     cdef unsigned char[::1] up
     cdef const long long[::1] release, submitter, tasks
+    cdef const long long[::1] home
     cdef Py_ssize_t released, n_kinds
     cdef long long total
     cdef Outbox* out
@@ -383,14 +399,20 @@ cdef class NodeCore:
     cdef readonly bint finished         #: whether all tasks are done
 
     def __cinit__(self, Links links, TaskQueues queues, *, list programs, kinds, timers, handlers, neighbours, up,
-                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, observe=None):
+                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, observe=None,
+                  home=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
         self.links, self.queues, self.programs = links, queues, programs
         self.nodes = len(programs)
-        if queues.machines != self.nodes or links.machine_of.shape[0] != self.nodes:
-            raise ValueError(f"programs must be one for each node and machine, got {self.nodes}")
+        if queues.machines != links.machines or links.machine_of.shape[0] != self.nodes:
+            raise ValueError(f"programs must be one for each of the {links.machine_of.shape[0]} nodes of the links, and "
+                             f"queues one for each of their {links.machines} machines, got {self.nodes} and "
+                             f"{queues.machines}")
+        self.home = indices(np.arange(queues.machines) if home is None else home, "home", 0, self.nodes)
+        if self.home.shape[0] != queues.machines:
+            raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
         self.views = [None] * self.nodes
         self.n_kinds = links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
@@ -417,7 +439,7 @@ cdef class NodeCore:
             raise ValueError(f"up must have {self.nodes} entries, got {self.up.shape[0]}")
         self.release = indices(release, "release", 0, LATEST)
         self.tasks = indices(tasks, "tasks", 0, 2**31)
-        self.submitter = indices(submitter, "submitter", 0, self.nodes)
+        self.submitter = indices(submitter, "submitter", 0, queues.machines)
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
             raise ValueError("release, submitter and tasks must be equally long")
         if (np.diff(self.release) < 0).any():
@@ -427,9 +449,9 @@ cdef class NodeCore:
         self.lost, self.noted, self.decided, self.checked = lost, noted, decided, checked
         self.error, self.observe = error, observe
         timers_make(&self.timers, self.nodes)
-        touched_make(&self.reorder, self.nodes)
+        touched_make(&self.reorder, queues.machines)
         touched_make(&self.start, self.nodes)
-        touched_make(&self.idle, self.nodes)
+        touched_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at = 0, NOTHING, _STRIDE
         for k in range(self.nodes if self.starts else 0):
             touched_add(&self.start, <int> k)
@@ -494,18 +516,19 @@ cdef class NodeCore:
         view._take(application, tasks)
         if not 1 <= tasks < 2**31:
             raise ValueError(f"tasks[0] must be in 1..{2**31 - 1}, got {tasks}")
+        cdef Py_ssize_t machine = view._machine()
         try:
-            self.queues._enqueue(view.node, <int> application, tasks, self.now)
+            self.queues._enqueue(machine, <int> application, tasks, self.now)
         except BaseException:
-            self.queues._update(view.node)
+            self.queues._update(machine)
             raise
-        touched_add(&self.reorder, view.node)
+        touched_add(&self.reorder, <int> machine)
         return 0
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
         known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
-                          f"machine {to}; there are {known} and machines 0..{self.nodes - 1}")
+                          f"node {to}; there are {known} and nodes 0..{self.nodes - 1}")
 
     # -- what is due ----------------------------------------------------------------------------------------
 
@@ -690,7 +713,7 @@ cdef class NodeCore:
         """Let the machines act that must be reordered, else those that start, else those that are idle."""
         cdef Touched* t = &self.reorder if self.reorder.n else &self.start if self.start.n else &self.idle
         cdef Py_ssize_t k, n = t.n
-        cdef int machine
+        cdef int machine, node
         if n > self.acting_room:
             self.acting = <int*> grown(self.acting, n * sizeof(int))
             self.acting_room = n
@@ -702,13 +725,15 @@ cdef class NodeCore:
         if t == &self.reorder:
             return self._reorder(n)
         for k in range(n):
-            machine = self.acting[k]
-            if not self.up[machine]:
-                continue
             if t == &self.start:
-                call("on_start", self.programs[machine], self._view(machine), NULL, NULL)
-            elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
-                call("on_idle", self.programs[machine], self._view(machine), NULL, NULL)
+                node = self.acting[k]
+                if self.up[node]:
+                    call("on_start", self.programs[node], self._view(node), NULL, NULL)
+                continue
+            machine = self.acting[k]
+            node = <int> self.home[machine]
+            if self.up[node] and self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
+                call("on_idle", self.programs[node], self._view(node), NULL, NULL)
         return 0
 
     cdef int _reorder(self, Py_ssize_t n) except -1:
@@ -774,13 +799,14 @@ cdef class NodeCore:
 
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
         """Give tasks to the submitter of an application, or to the next machine that is up in its place."""
-        cdef Py_ssize_t k, node = self.submitter[index]
+        cdef Py_ssize_t k, node, machine = self.submitter[index]
         cdef View view
         cdef object application, given = tasks
-        for k in range(self.nodes):
+        for k in range(self.queues.machines):
+            node = self.home[machine]
             if self.up[node]:
                 break
-            node = (node + 1) % self.nodes
+            machine = (machine + 1) % self.queues.machines
         else:
             self.lost(index, tasks)
             return 0
@@ -817,19 +843,19 @@ cdef class NodeCore:
         self.now = now
         return 0
 
-    def restart(self, machines, programs, long long now):
-        """Let `machines` lose their nodes at `now` ns, for which `programs` are the new objects.
+    def restart(self, nodes, programs, long long now):
+        """Let `nodes` fail at `now` ns; `programs` are the new objects in their place.
 
         Returns (application, tasks) pairs: what the nodes held and had placed nowhere.
         """
         cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(machines, "machines", 0, self.nodes)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef View view
         self._reach(now)
         held = []
         if len(programs) != u.shape[0]:
-            raise ValueError(f"programs must be one for each machine, got {len(programs)} for {u.shape[0]}")
+            raise ValueError(f"programs must be one for each node, got {len(programs)} for {u.shape[0]}")
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
@@ -841,10 +867,10 @@ cdef class NodeCore:
                 view.held = None
         return held
 
-    def begin(self, machines):
-        """Let `machines` start at this instant."""
+    def begin(self, nodes):
+        """Let `nodes` start at this instant."""
         cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(machines, "machines", 0, self.nodes)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.starts else 0):
             touched_add(&self.start, <int> u[k])
@@ -895,7 +921,7 @@ cdef class NodeCore:
         cdef Py_ssize_t k
         cdef View view
         read, applications = State(state), self.release.shape[0]
-        found = read_nodes(state, self.nodes, applications, len(self.timer_names))
+        found = read_nodes(state, self.nodes, self.queues.machines, applications, len(self.timer_names))
         timers, values = found["timers"], found["values"]
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
@@ -923,6 +949,12 @@ cdef class NodeCore:
 
     # -- what others may read -----------------------------------------------------------------------------------
 
+    def machine_of(self, Py_ssize_t node):
+        """The machine on which `node` sits now."""
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        return self.links.machine_of[node]
+
     def work_of(self, Py_ssize_t machine):
         """How long `machine` needs for its running task and all that wait there, s."""
         self._check(machine)
@@ -935,8 +967,8 @@ cdef class NodeCore:
         return self.queues.waiting[machine]
 
     cdef int _check(self, Py_ssize_t machine) except -1:
-        if not 0 <= machine < self.nodes:
-            raise ValueError(f"machine must be in 0..{self.nodes - 1}, got {machine}")
+        if not 0 <= machine < self.queues.machines:
+            raise ValueError(f"machine must be in 0..{self.queues.machines - 1}, got {machine}")
         return 0
 
 

@@ -20,6 +20,7 @@ from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider, TruthOf
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, as_number
 from gridsim.scheduling.overlays import random_neighbours
@@ -61,6 +62,14 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
         self._check_policy()
         super().__post_init__()
 
+    def layout(self, machines: int) -> Layout:
+        """Return on which machine each node sits; by default there is one node a machine."""
+        return Layout.one_each(machines)
+
+    def program(self, node: int) -> LocalPolicy:
+        """Make the object of a node; by default a ``policy``."""
+        return self.policy(self)
+
     @property
     def order(self) -> Literal["edf", "fifo"]:
         """See `gridsim.scheduling.contract.Scheduler`."""
@@ -99,14 +108,16 @@ def _handler_of(policy: type[LocalPolicy], kind: str) -> str:
 
 
 class Adapter(Policy):
-    """A `Policy` that runs one `LocalPolicy` on each machine."""
+    """A `Policy` that runs a `LocalPolicy` for each node of the layout."""
 
     takes_releases = True
 
     def __init__(self, parameters: LocalScheduler, run: Run) -> None:
         self.parameters, self.run = parameters, run
-        machines, bags, engine, network = len(run.speeds), run.applications, run.engine, run.network
+        bags, engine, network = run.applications, run.engine, run.network
         policy = parameters.policy
+        self.layout = layout = parameters.layout(len(run.speeds))
+        self.up = layout.of_nodes(run.up)
         self.queues = TaskQueues(run.speeds, order=parameters.local_order, record=run.record)
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
@@ -115,11 +126,11 @@ class Adapter(Policy):
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         for number, (name, kind) in enumerate(parameters.messages.items()):
             network.kind(name, kind.dtype, kind.nbytes, None, priority=10 + number, keep=kind.moves_tasks)
-        network.open(carried=True)
+        network.open(layout.machine_of, layout.level_of, carried=True)
         self.core = NodeCore(
             network.links,
             self.queues,
-            programs=[policy(parameters) for _ in range(machines)],
+            programs=[parameters.program(node) for node in range(layout.nodes)],
             kinds=[
                 (name, *network.number(name), kind.fields, kind.moves_tasks, _handler_of(policy, name))
                 for name, kind in parameters.messages.items()
@@ -127,9 +138,9 @@ class Adapter(Policy):
             timers=parameters.timers,
             handlers=_handlers(policy),
             neighbours=random_neighbours(
-                machines, parameters.degree, run.streams(f"{parameters.name} overlay")
+                layout.nodes, parameters.degree, run.streams(f"{parameters.name} overlay")
             ),
-            up=run.up,
+            up=self.up,
             release=bags.release_ns,
             submitter=bags.submitter,
             tasks=bags.tasks,
@@ -141,6 +152,7 @@ class Adapter(Policy):
             checked=as_number,
             error=SchedulerError,
             observe=network.tell if network.observed else None,
+            home=layout.home,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
         engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
@@ -149,7 +161,7 @@ class Adapter(Policy):
 
     @property
     def nodes(self) -> list[LocalPolicy]:
-        """The nodes, by machine."""
+        """The programs of the nodes."""
         return self.core.programs
 
     @property
@@ -218,14 +230,17 @@ class Adapter(Policy):
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `gridsim.scheduling.contract.Policy`."""
-        now, up = self.run.engine.now, self.run.up
+        now = self.run.engine.now
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self._lose(i, count)
-        afresh = [self.parameters.policy(self.parameters) for _ in failed]
-        for i, count in self.core.restart(failed, afresh, now):
+        self.up[:] = self.layout.of_nodes(self.run.up)
+        nodes = self.layout.on(failed)
+        afresh = [self.parameters.program(node) for node in nodes.tolist()]
+        for i, count in self.core.restart(nodes, afresh, now):
             self._lose(i, count)
-        self.core.begin([u for u in np.union1d(failed, back).tolist() if up[u]])
+        begin = self.layout.on(np.union1d(failed, back))
+        self.core.begin(begin[self.up[begin]])
         if len(back) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
 
@@ -244,11 +259,12 @@ class Adapter(Policy):
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
         check_names(self, state, (*(self.STATE or ()), "nodes"))
-        self.nodes[:] = [self.parameters.policy(self.parameters) for _ in self.nodes]
+        self.nodes[:] = [self.parameters.program(node) for node in range(self.layout.nodes)]
         for node, attributes in zip(self.nodes, state.pop("nodes"), strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)
         super().setstate(state)
+        self.up[:] = self.layout.of_nodes(self.run.up)
 
     # -- the end --------------------------------------------------------------------------------------------
 
