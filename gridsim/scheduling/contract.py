@@ -38,6 +38,9 @@ FAULT_PRIORITY = 4000
 #: The orders of execution that a scheduler may promise; see `Scheduler.order`.
 Order = Literal["fifo", "fcfs", "edf", "list", None]
 
+#: How the nodes of a decentralized scheduler are run, see `Scheduler.node_forms`.
+NodeForm = Literal["interpreted", "compiled"]
+
 #: Columns of `Outcome.schedule`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
 #: Further columns of `Outcome.schedule`, where tasks may have several instances.
@@ -89,6 +92,8 @@ class Run:
     decisions : the log in which the policy is to note its decisions; None if they are not recorded.  The
         result of the run must not depend on it.
     threads : the number of threads that a kernel may use; the result does not depend on it.
+    nodes : how to run the nodes, one of the scheduler's `Scheduler.node_forms`, or None for its default; the
+        result does not depend on it.
     """
 
     engine: Engine
@@ -101,6 +106,7 @@ class Run:
     record: bool = False
     decisions: Decisions | None = None
     threads: int = 1
+    nodes: NodeForm | None = None
     feed: Feed | None = None
     pace: Pace | None = None
     zones: Zones | None = None
@@ -228,6 +234,10 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = False
     #: Whether it supports failures of machines.
     failures: ClassVar[bool] = True
+    #: The ways in which `start` can run its nodes (`Run.nodes`), all with the same result:
+    #: ``"interpreted"``, as a node program, which has a Python method for each event of a node;
+    #: ``"compiled"``, as any other policy, such as a compiled protocol.
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled",)
     #: The decisions that it notes in `Run.decisions`: action -> (sentence, quantity, unit).  The sentence
     #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.
     #: The quantity is what ``saw``, ``limit`` and ``true`` measure.  Empty if it notes nothing.

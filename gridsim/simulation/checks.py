@@ -15,7 +15,15 @@ from gridsim.results.metrics.formulas import total
 from gridsim.results.result import RECORDS
 from gridsim.results.schema import CORE_TABLES
 from gridsim.results.table import Table
-from gridsim.scheduling.contract import ARRIVALS, CYCLES, INSTANCES, SCHEDULE, Outcome, Scheduler
+from gridsim.scheduling.contract import (
+    ARRIVALS,
+    CYCLES,
+    INSTANCES,
+    SCHEDULE,
+    NodeForm,
+    Outcome,
+    Scheduler,
+)
 from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
@@ -65,6 +73,15 @@ def check_kind(
             f"fluctuation must be absent for {scheduler.name}, which needs machines that always have their "
             "whole speed"
         )
+
+
+def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:
+    """Raise ScenarioError if `scheduler` cannot run its nodes as `nodes` says; see `Scheduler.node_forms`."""
+    if nodes is None or nodes in scheduler.node_forms:
+        return
+    known = ", ".join(map(repr, scheduler.node_forms))
+    why = "which has no node program" if nodes == "interpreted" else "whose nodes have no compiled form"
+    raise ScenarioError(f"nodes must be {known} or None for {scheduler.name}, {why}; got {nodes!r}")
 
 
 def check_size(

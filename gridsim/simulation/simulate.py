@@ -23,13 +23,14 @@ from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
 from gridsim.results.table import Table
-from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.simulation.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.simulation.checks import (
     check_contract,
     check_kind,
     check_laws,
+    check_nodes,
     check_size,
     record_tables,
     unfinished,
@@ -61,6 +62,7 @@ def simulate(
     progress: Progress = False,
     cohort_limit: int | None = None,
     threads: int = 1,
+    nodes: NodeForm | None = None,
     time_limit: float | None = None,
     events_limit: int | None = None,
     record: Record = False,
@@ -76,6 +78,9 @@ def simulate(
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
     threads : how many threads the kernels may use where many machines act at one instant, as with equal
         delays; the result does not depend on it.
+    nodes : how the nodes of a decentralized scheduler are run: ``"interpreted"``, as its node program, whose
+        handlers are Python methods; ``"compiled"``, as its compiled protocol; None, the scheduler's default,
+        which is the fastest.  The result does not depend on it.
     time_limit : s of the run's clock after which the run is stopped.  Only failures can make a run endless,
         when machines do not stay up for as long as a task takes.  Without failures the clock may end when the
         last task has been placed, long before it is completed.
@@ -93,14 +98,16 @@ def simulate(
     checkpoint_every : s of work after which the file is written again, at the first moment when that is
         possible.
 
-    Raises ScenarioError for a workload that does not fit the platform, a run that meets the time limit, or
-    a checkpoint file that holds another run; SchedulerError when the scheduler breaks its contract, meets the
-    limit of events, or cannot be saved in a checkpoint; InvariantViolation when an invariant of the
-    simulation does not hold afterwards; OSError for a checkpoint that cannot be written.
+    Raises ScenarioError for a workload that does not fit the platform, a scheduler that cannot run its nodes
+    in the way asked for, a run that meets the time limit, or a checkpoint file that holds another run;
+    SchedulerError when the scheduler breaks its contract, meets the limit of events, or cannot be saved in a
+    checkpoint; InvariantViolation when an invariant of the simulation does not hold afterwards; OSError for a
+    checkpoint that cannot be written.
     """
     options = Options(
         cohort_limit=cohort_limit,
         threads=threads,
+        nodes=nodes,
         time_limit=time_limit,
         events_limit=events_limit,
         record=record,
@@ -119,6 +126,7 @@ class Options:
 
     cohort_limit: int | None = None
     threads: int = 1
+    nodes: NodeForm | None = None
     time_limit: float | None = None
     events_limit: int | None = None
     record: Record = False
@@ -144,6 +152,9 @@ class Options:
         if self.events_limit is not None:
             whole("events_limit", self.events_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
+        if self.nodes not in (None, *get_args(NodeForm)):
+            known = ", ".join(map(repr, get_args(NodeForm)))
+            raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
         checked_limit(self.time_limit)
 
 
@@ -234,6 +245,7 @@ class Simulation(Stateful):
         self.applications = applications = scenario.workload.realize(platform) if known is None else known
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         check_kind(applications, scheduler, pace, faults=scenario.faults is not None)
+        check_nodes(scheduler, options.nodes)
         check_size(applications, platform, scenario.network.latency, pace)
 
         self.engine = engine = Engine(cohort_limit=options.cohort_limit)
@@ -260,6 +272,7 @@ class Simulation(Stateful):
                 record="schedule" in options.recorded,
                 decisions=self.decisions,
                 threads=options.threads,
+                nodes=options.nodes,
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,

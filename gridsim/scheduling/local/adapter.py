@@ -19,7 +19,7 @@ from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
-from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider, TruthOf
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, as_number
@@ -48,6 +48,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     """
 
     decentralized: ClassVar[bool] = True
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     policy: ClassVar[type[LocalPolicy]]
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()

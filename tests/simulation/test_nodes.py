@@ -1,0 +1,43 @@
+"""`simulate(nodes=...)`: which schedulers can run their nodes in which way, and what others say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+from gridsim.scheduling.registry import make_scheduler
+
+SCENARIO = gs.Scenario(
+    gs.Platform.of([100.0, 200.0, 150.0]), gs.Workload.of([0.0, 5.0], 2, 1000.0, [0, 1]), seed=1
+)
+
+
+def test_a_node_program_runs_interpreted_by_default() -> None:
+    scheduler = make_scheduler("expanding-ring")
+    assert scheduler.node_forms == ("interpreted",)
+    digests = {gs.simulate(SCENARIO, scheduler, nodes=nodes).digest for nodes in (None, "interpreted")}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", ["mincent", "fcfs"])
+def test_a_scheduler_without_a_node_program_says_so(name: str) -> None:
+    scheduler = make_scheduler(name)
+    said = f"nodes must be 'compiled' or None for {name}, which has no node program; got 'interpreted'"
+    with pytest.raises(gs.ScenarioError, match=said):
+        gs.simulate(SCENARIO, scheduler, nodes="interpreted")
+    usual = gs.simulate(SCENARIO, scheduler)
+    assert gs.simulate(SCENARIO, scheduler, nodes="compiled").digest == usual.digest
+
+
+def test_a_node_program_without_a_compiled_form_says_so() -> None:
+    said = "nodes must be 'interpreted' or None for expanding-ring, whose nodes have no compiled form"
+    with pytest.raises(gs.ScenarioError, match=said):
+        gs.simulate(SCENARIO, make_scheduler("expanding-ring"), nodes="compiled")
+
+
+@pytest.mark.parametrize("nodes", ["fast", 3, True, ["interpreted"]])
+def test_other_values_are_rejected(nodes: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match="nodes must be one of 'interpreted', 'compiled', or None"):
+        gs.simulate(SCENARIO, make_scheduler("fcfs"), nodes=nodes)
