@@ -42,7 +42,7 @@ import sys
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
-from gridcore.nodes.state import read_nodes
+from gridcore.nodes.state import read_nodes, read_payloads, told_payloads
 
 __all__ = ["NEVER", "NodeCore", "View"]
 
@@ -100,16 +100,20 @@ cdef class _Kind:
     cdef readonly tuple fields
     cdef readonly object type           # of the message objects
     cdef object handler                 # the name of the method
-    cdef bytes real                     # per field, 1 for a float
+    cdef tuple types                    # per field: int, float, or the type of an array
+    cdef bytes real                     # per field: 0 for an int, 1 for a float, 2 for an array
     cdef int number, n, application_at, tasks_at
-    cdef bint moves
+    cdef bint moves, arrays             # arrays: whether it has any
     cdef long long nbytes, length
+    cdef object size                    # callable, the fields -> bytes; or None, if all messages have `nbytes`
 
-    def __init__(self, str name, int number, long long nbytes, dict fields, bint moves, str handler):
-        self.name, self.number, self.nbytes, self.moves = name, number, nbytes, moves
+    def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler):
+        self.name, self.number, self.moves = name, number, moves
+        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes, None)
         self.handler = sys.intern(handler)
-        self.fields, self.n = tuple(fields), len(fields)
-        self.real = bytes(kind is float for kind in fields.values())
+        self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
+        self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
+        self.arrays = 2 in self.real
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves else -1
         self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
@@ -254,7 +258,7 @@ cdef class View:
         cdef long long target = -1
         cdef long long* row
         cdef Outbox* box
-        cdef int i
+        cdef int i, stored = 0
         if type(to) is not int:
             to = core.checked(int, to, self.node, "the node it sends to")
         if k is None or len(fields) != k.n or not 0 <= to < core.nodes:
@@ -268,7 +272,10 @@ cdef class View:
                 value = (<dict> fields).get(name, core)
                 if value is core:
                     raise core._wrong_send(self.node, to, kind, fields)
-                if k.real[i]:
+                if k.real[i] == 2:
+                    row[i] = core._store(core.checked(k.types[i], value, self.node, name))
+                    stored = i + 1
+                elif k.real[i]:
                     if type(value) is not float:
                         value = core.checked(float, value, self.node, name)
                     (<double*> row)[i] = value
@@ -276,12 +283,17 @@ cdef class View:
                     if type(value) is not int or not -_NEVER - 1 <= value <= _NEVER:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
+            if k.size is not None:
+                row[k.n] = core._bytes_of(self, k, fields)
             if k.application_at >= 0 and (self.known is None or row[k.application_at] not in self.known):
                 raise core.error(f"t = {self.now} s: node {self.node} sends {kind!r} with application "
                                  f"{row[k.application_at]}, of which it has not heard")
             if k.moves:
                 self._take(row[k.application_at], row[k.tasks_at])
         except BaseException:
+            for i in range(stored):
+                if k.real[i] == 2:
+                    core._fetch(row[i])
             outbox_drop(box)
             raise
         core.dirty = True
@@ -348,6 +360,8 @@ cdef class NodeCore:
         The links say on which machine each node sits (`Links.machine_of`).
     programs : list, the object of each node; `restart` replaces those of nodes that fail.
     kinds : (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler) of each kind.
+        The bytes may be a callable that gets the fields and returns them.  A field is ``int``, ``float``, or
+        another type for an array; the links must keep dropped messages of a kind with arrays.
     timers : the names of timers.
     handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``;
         ``value`` if ``on_timer`` takes the value of the timer.
@@ -374,6 +388,7 @@ cdef class NodeCore:
     cdef list views
     cdef dict by_name, applications
     cdef list kinds                     # by their numbers
+    cdef list payloads, unused_payloads # arrays of messages that have been sent and not arrived; None for none
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
     cdef bint starts, idles, fires, values
@@ -416,6 +431,7 @@ cdef class NodeCore:
         self.views = [None] * self.nodes
         self.n_kinds = links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
+        self.payloads, self.unused_payloads = [], []
         self.out = <Outbox*> grown(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
@@ -462,8 +478,10 @@ cdef class NodeCore:
             raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
             raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes")
+        if kind.arrays and not self.links.keep[number]:
+            raise ValueError(f"kinds: the links must keep dropped messages of {kind.name!r}, which has arrays")
         kind.length = self.links._length(kind.nbytes)
-        self.out[number].words = 2 + kind.n
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # bytes that differ come last
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
@@ -529,6 +547,34 @@ cdef class NodeCore:
         known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
                           f"node {to}; there are {known} and nodes 0..{self.nodes - 1}")
+
+    # -- arrays in messages ---------------------------------------------------------------------------------
+
+    cdef long long _store(self, array) except -1:
+        """Keep an array until its message arrives or is dropped, and return its number."""
+        cdef long long number
+        if self.unused_payloads:
+            number = self.unused_payloads.pop()
+            self.payloads[number] = array
+            return number
+        self.payloads.append(array)
+        return len(self.payloads) - 1
+
+    cdef object _fetch(self, long long number):
+        """Return an array that has been kept, and keep it no longer."""
+        array = self.payloads[number]
+        self.payloads[number] = None
+        self.unused_payloads.append(number)
+        return array
+
+    cdef long long _bytes_of(self, View view, _Kind kind, dict fields) except -1:
+        """Return the bytes of a message whose size depends on its fields."""
+        nbytes = self.checked(int, kind.size(**fields), view.node, f"the bytes of {kind.name!r}")
+        if not 0 <= nbytes < 2**31:
+            raise self.error(f"node {view.node} gives {nbytes} for the bytes of {kind.name!r}; "
+                             f"it must be in 0..{2**31 - 1}")
+        self.links._length(nbytes)
+        return nbytes
 
     # -- what is due ----------------------------------------------------------------------------------------
 
@@ -655,7 +701,9 @@ cdef class NodeCore:
         cdef int i
         come.sender = row[1]
         for i in range(kind.n):
-            if kind.real[i]:
+            if kind.real[i] == 2:
+                setattr(come, <str> kind.fields[i], self._fetch(row[2 + i]))
+            elif kind.real[i]:
                 setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
                 setattr(come, <str> kind.fields[i], row[2 + i])
@@ -668,12 +716,19 @@ cdef class NodeCore:
         return 0
 
     cdef int _lose(self, int slot) except -1:
-        """A message that moves tasks has been dropped."""
+        """A message that moves tasks or has arrays has been dropped."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef _Kind kind = <_Kind> self.kinds[self.links.message[slot].kind]
-        cdef long long application = row[2 + kind.application_at], tasks = row[2 + kind.tasks_at]
+        cdef long long application = 0, tasks = 0
+        cdef int i
+        if kind.moves:
+            application, tasks = row[2 + kind.application_at], row[2 + kind.tasks_at]
+        for i in range(kind.n if kind.arrays else 0):
+            if kind.real[i] == 2:
+                self._fetch(row[2 + i])
         self.links._give_back(slot)
-        self.lost(application, tasks)
+        if kind.moves:
+            self.lost(application, tasks)
         return 0
 
     cdef int _flush(self) except -1:
@@ -681,6 +736,7 @@ cdef class NodeCore:
         cdef Outbox* box
         cdef _Kind kind
         cdef const long long* row
+        cdef long long nbytes
         self.dirty = False
         for number in range(self.n_kinds):
             box = &self.out[number]
@@ -694,12 +750,16 @@ cdef class NodeCore:
                 self._tell(box, <int> number)
             for k in range(box.n):
                 row = box.data + (box.place[k].at if box.unsorted else k) * box.words
-                self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                if kind.size is None:
+                    self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                else:
+                    nbytes = row[2 + kind.n]
+                    self.links._send(self.now, <int> number, row, nbytes, self.links._length(nbytes))
             outbox_clear(box)
         return 0
 
     cdef int _tell(self, Outbox* box, int number) except -1:
-        cdef Py_ssize_t k, nbytes = 8 * box.words
+        cdef Py_ssize_t k, nbytes = self.links.width[number]
         records = np.empty((box.n, nbytes), np.uint8)
         cdef unsigned char[:, ::1] to = records
         for k in range(box.n):
@@ -910,6 +970,7 @@ cdef class NodeCore:
             "known": np.array(known, np.int64).reshape(-1, 2), "held": np.array(held, np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "idle": touched_read(&self.idle), "random": np.array(random, np.int64).reshape(-1, 2),
+            **told_payloads(self.payloads),
         })
 
     def setstate(self, state):
@@ -946,6 +1007,7 @@ cdef class NodeCore:
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
         self.dirty = False
+        self.payloads, self.unused_payloads = read_payloads(state)
 
     # -- what others may read -----------------------------------------------------------------------------------
 

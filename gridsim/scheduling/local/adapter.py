@@ -22,14 +22,14 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider, TruthOf
-from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, as_number
+from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]
+__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View", "array"]
 
 
 class LocalScheduler(Scheduler, frozen=True, kw_only=True):
@@ -126,14 +126,21 @@ class Adapter(Policy):
         self.decider = Decider(self)
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         for number, (name, kind) in enumerate(parameters.messages.items()):
-            network.kind(name, kind.dtype, kind.nbytes, None, priority=10 + number, keep=kind.moves_tasks)
+            kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True)
         self.core = NodeCore(
             network.links,
             self.queues,
             programs=[parameters.program(node) for node in range(layout.nodes)],
             kinds=[
-                (name, *network.number(name), kind.fields, kind.moves_tasks, _handler_of(policy, name))
+                (
+                    name,
+                    network.number(name)[0],
+                    kind.nbytes,
+                    kind.fields,
+                    kind.moves_tasks,
+                    _handler_of(policy, name),
+                )
                 for name, kind in parameters.messages.items()
             ],
             timers=parameters.timers,
