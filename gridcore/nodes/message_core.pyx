@@ -9,7 +9,7 @@ message.  It is a source of the engine: between two events of the engine it runs
 
 Order of what is due at one instant, as the engine has it:
 
-    queues that run idle -> deliveries, wave by wave -> acts (reorder, start, idle) -> releases -> timers
+    ends of tasks -> deliveries, wave by wave -> acts (reorder, start, end and idle, act) -> releases -> timers
 
 Within a wave: by kind of message, then receiver, then order of sending.  Whenever something earlier in this list
 becomes due, it goes first.  What nodes send leaves when the deliveries of a wave, all acts, or all releases and
@@ -35,6 +35,9 @@ from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, 
                                     timers_set, timers_unlink)
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.touched cimport Touched, touched_add, touched_clear, touched_free, touched_make
+from gridcore.queues.availability cimport Grid
+from gridcore.queues.edf cimport Queue
+from gridcore.queues.journal cimport journal_copy
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 
 import sys
@@ -42,6 +45,8 @@ import sys
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
+from gridcore.queues import journal_tables
+from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.nodes.state import read_nodes, read_payloads, told_payloads
 
 __all__ = ["NEVER", "NodeCore", "View"]
@@ -172,6 +177,11 @@ cdef class View:
         return self.core.now / 1e9
 
     @property
+    def clock(self):
+        """The simulated time, ns: an exact integer, for nodes that add times up and compare them."""
+        return self.core.now
+
+    @property
     def speed(self):
         """The speed of this machine, Mflop/s."""
         return self.core.queues.speed[self._machine()]
@@ -194,6 +204,28 @@ cdef class View:
     def work(self):
         """How long this machine needs for its running task and all that wait here, s."""
         return self.core._work(self._machine())
+
+    @property
+    def minimum_stretch(self):
+        """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf if there are none."""
+        return self.core._minimum_stretch(self._machine())
+
+    def sample(self, grid, release=None):
+        """Return how many tasks this machine could take besides those it has: uint32[nS, nW, nA] on `grid`.
+
+        release : ns, when the application with these tasks would be released; by default now.
+        """
+        return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
+
+    def completed(self):
+        """Return the tasks that this machine has completed since the last call: a list of (application, tasks).
+
+        The scheduler must ask for them (`LocalScheduler.reports`).
+        """
+        done = self.core._completed(self._machine())
+        for application, _ in done:
+            self._hear(application)
+        return done
 
     def application(self, index):
         """Return an application that this node knows.
@@ -317,6 +349,17 @@ cdef class View:
         at = core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST)
         timers_set(&core.timers, at, self.node, core.timer_names.index(name), value)
 
+    def act(self, double seconds=0.0):
+        """Call `LocalPolicy.on_act` once, in so many `seconds`, before anything is released at that instant.
+
+        What arrives at that instant arrives first.  If the node fails before that, its successor is called.
+        """
+        cdef NodeCore core = self.core
+        if not (core.acts and 0 <= seconds < INFINITY):
+            raise core.error(f"t = {self.now} s: node {self.node} asks to act in {seconds!r} s; it must be in 0 s or "
+                             "more, and its class must define on_act")
+        timers_set(&core.turns, core.now + (llrint(seconds * 1e9) if seconds < 2e9 else _LONGEST), self.node, 0, 0.0)
+
     def cancel(self, name):
         """Cancel all timers `name` of this node that have not fired."""
         cdef NodeCore core = self.core
@@ -363,16 +406,19 @@ cdef class NodeCore:
         The bytes may be a callable that gets the fields and returns them.  A field is ``int``, ``float``, or
         another type for an array; the links must keep dropped messages of a kind with arrays.
     timers : the names of timers.
-    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``;
-        ``value`` if ``on_timer`` takes the value of the timer.
+    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_end``, ``on_idle``,
+        ``on_act``, ``on_timer``; ``value`` if ``on_timer`` takes the value of the timer.
     neighbours : int64[nodes, degree].
     up : bool[nodes], which nodes are up; it changes as they fail and recover.
     release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
     home : int64[machines], the node of each machine that gets what is submitted there, and that handles what its
         queue does; by default the node of the same number.
+    until : when the run is over: ``"done"``, all tasks are; ``"placed"``, all tasks are in queues; or ``""``, for
+        others to decide.
     application : callable, index -> the application as nodes see it.
     seed : 0..2**64 - 1, of the random streams of the nodes.
-    lost : callable, (application, tasks), for tasks that a failure has caught on their way.
+    lost : callable, (application, tasks, node), for tasks that a failure has caught on their way to a node; the node
+        is -1 for tasks that are submitted while all nodes at home are down.
     noted, decided : callables for `View.note` and `View.decide`, with the node first.
     checked : callable, (type, value, node, name) -> the value as that type, or an error.
     error : the type of the errors that nodes cause.
@@ -391,7 +437,7 @@ cdef class NodeCore:
     cdef list payloads, unused_payloads # arrays of messages that have been sent and not arrived; None for none
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
-    cdef bint starts, idles, fires, values
+    cdef bint starts, ends, idles, acts, fires, values, ends_done, ends_placed
     cdef unsigned long long seed
     cdef object neighbours, make_application, lost, noted, decided, checked, error, observe
     cdef unsigned char[::1] up
@@ -400,7 +446,8 @@ cdef class NodeCore:
     cdef Py_ssize_t released, n_kinds
     cdef long long total
     cdef Outbox* out
-    cdef Timers timers
+    cdef Timers timers, turns           # turns: the nodes that want to act, and when
+    cdef dict unreported                # machine -> application -> completed tasks that no node has asked for
     cdef Fire* firing
     cdef Py_ssize_t firing_room
     cdef Touched reorder, start, idle
@@ -411,11 +458,12 @@ cdef class NodeCore:
     cdef long long limit, pause_at
     cdef int phase                      # of what has been handled last
     cdef bint dirty                     # something has been sent that has not left
-    cdef readonly bint finished         #: whether all tasks are done
+    cdef readonly bint finished         #: whether the run is over
+    cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
 
     def __cinit__(self, Links links, TaskQueues queues, *, list programs, kinds, timers, handlers, neighbours, up,
                   release, submitter, tasks, application, seed, lost, noted, decided, checked, error, observe=None,
-                  home=None):
+                  home=None, str until="done"):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -444,6 +492,10 @@ cdef class NodeCore:
             raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
+        self.ends, self.acts = "on_end" in handlers and queues.each_task, "on_act" in handlers
+        if until not in ("done", "placed", ""):
+            raise ValueError(f"until must be 'done', 'placed' or '', got {until!r}")
+        self.ends_done, self.ends_placed, self.placed_at, self.unreported = until == "done", until == "placed", -1, {}
         self.values = "value" in handlers
         self.neighbours = np.array(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
@@ -465,6 +517,7 @@ cdef class NodeCore:
         self.lost, self.noted, self.decided, self.checked = lost, noted, decided, checked
         self.error, self.observe = error, observe
         timers_make(&self.timers, self.nodes)
+        timers_make(&self.turns, self.nodes)
         touched_make(&self.reorder, queues.machines)
         touched_make(&self.start, self.nodes)
         touched_make(&self.idle, queues.machines)
@@ -491,6 +544,7 @@ cdef class NodeCore:
             outbox_free(&self.out[k])
         free(self.out)
         timers_free(&self.timers)
+        timers_free(&self.turns)
         free(self.firing)
         free(self.acting)
         touched_free(&self.reorder)
@@ -529,6 +583,57 @@ cdef class NodeCore:
         if queues.running[machine] >= 0 and queues.free_at[machine] > self.now:
             left = (queues.free_at[machine] - self.now) / 1e9
         return left + size / queues.speed[machine]
+
+    cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0:
+        cdef TaskQueues queues = self.queues
+        cdef Queue q
+        cdef Scratch s
+        cdef double found
+        self._catch_up(machine)
+        if queues.running[machine] < 0 and queues.count[machine] == 0:
+            return INFINITY
+        if not scratch_make(&s, queues.capacity, 0):
+            raise MemoryError
+        queues._gather(machine, self.now, False, &q, &s)
+        found = queues._minimum(&q, &s)
+        scratch_free(&s)
+        return found
+
+    cdef object _sample(self, Py_ssize_t machine, grid, long long release):
+        cdef Grid g
+        cdef Scratch s
+        if type(grid) is not SummaryGrid:
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        if not self.now <= release <= LATEST:
+            raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
+        cdef const double[::1] stretch = grid.stretch, size = grid.size, task_size = grid.task_size
+        result = np.empty(grid.cells, np.uint32)
+        cdef unsigned int[::1] out = result
+        g.n_stretch, g.n_size, g.n_task_size = stretch.shape[0], size.shape[0], task_size.shape[0]
+        g.stretch, g.size, g.task_size = &stretch[0], &size[0], &task_size[0]
+        self._catch_up(machine)
+        if not scratch_make(&s, self.queues.capacity, g.n_size):
+            raise MemoryError
+        self.queues._sample(machine, self.now, release, &g, &out[0], &s)
+        scratch_free(&s)
+        return result.reshape(grid.shape)
+
+    cdef list _completed(self, Py_ssize_t machine):
+        self._catch_up(machine)
+        self._read_completions()
+        return sorted(self.unreported.pop(machine, {}).items())
+
+    cdef int _read_completions(self) except -1:
+        """Sort what the queues have completed by machine."""
+        if self.queues.ended.n == 0:
+            return 0
+        rows = np.empty((self.queues.ended.n, 6), np.int64)
+        journal_copy(&self.queues.ended, rows)
+        self.queues.ended.n = 0
+        for machine, application, tasks, _ in zip(*(each.tolist() for each in journal_tables.completions(rows))):
+            done = self.unreported.setdefault(machine, {})
+            done[application] = done.get(application, 0) + tasks
+        return 0
 
     cdef int _enqueue(self, View view, long long application, long long tasks) except -1:
         view._take(application, tasks)
@@ -584,7 +689,7 @@ cdef class NodeCore:
         if self.reorder.n or self.start.n or self.idle.n:
             self.links._advance(self.now)
             return self.now
-        first = timers_first(&self.timers)
+        first = min(timers_first(&self.timers), timers_first(&self.turns))
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
@@ -596,7 +701,7 @@ cdef class NodeCore:
         """The phase of what is to be handled first at this instant."""
         if self.links._first_end() <= self.now:
             return DELIVERIES
-        if self.reorder.n or self.start.n or self.idle.n:
+        if self.reorder.n or self.start.n or self.idle.n or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
@@ -639,6 +744,8 @@ cdef class NodeCore:
                 self._wave()
             elif phase == ACTS:
                 self._act()
+                if self.finished:
+                    return self.now
             elif phase == TIMERS:
                 self._release_or_fire()
 
@@ -661,16 +768,16 @@ cdef class NodeCore:
         return not self.dirty and self._due() == _NEVER
 
     cdef int _collect_idle(self) except -1:
-        """Take the machines whose queues have run idle."""
+        """Take the machines whose queues have run idle, or that have ended a task."""
         cdef TaskQueues queues = self.queues
         cdef int machine
         while queues.change[queues.heap[0]] <= self.now:
             machine = queues.heap[0]
             queues._advance(machine, self.now)
             queues._update(machine)
-            if self.idles:
+            if self.idles or self.ends:
                 touched_add(&self.idle, machine)
-        self.finished = queues.tasks_done == self.total
+        self.finished = self.ends_done and queues.tasks_done == self.total
         return 0
 
     # -- deliveries -------------------------------------------------------------------------------------------
@@ -726,9 +833,10 @@ cdef class NodeCore:
         for i in range(kind.n if kind.arrays else 0):
             if kind.real[i] == 2:
                 self._fetch(row[2 + i])
+        cdef long long node = row[0]
         self.links._give_back(slot)
         if kind.moves:
-            self.lost(application, tasks)
+            self.lost(application, tasks, node)
         return 0
 
     cdef int _flush(self) except -1:
@@ -770,7 +878,11 @@ cdef class NodeCore:
     # -- acts -------------------------------------------------------------------------------------------------
 
     cdef int _act(self) except -1:
-        """Let the machines act that must be reordered, else those that start, else those that are idle."""
+        """Let the machines act that must be reordered, else nodes that start, else those at home on machines that have
+        ended a task or are idle, else those that want to act.
+        """
+        if not (self.reorder.n or self.start.n or self.idle.n):
+            return self._take_turns()
         cdef Touched* t = &self.reorder if self.reorder.n else &self.start if self.start.n else &self.idle
         cdef Py_ssize_t k, n = t.n
         cdef int machine, node
@@ -783,7 +895,11 @@ cdef class NodeCore:
             qsort(self.acting, n, sizeof(int), ascending)
         self.events += n
         if t == &self.reorder:
-            return self._reorder(n)
+            self._reorder(n)
+            if self.placed_at < 0 and self.queues.enqueued >= self.total:
+                self.placed_at = self.now
+                self.finished = self.ends_placed
+            return 0
         for k in range(n):
             if t == &self.start:
                 node = self.acting[k]
@@ -792,8 +908,32 @@ cdef class NodeCore:
                 continue
             machine = self.acting[k]
             node = <int> self.home[machine]
-            if self.up[node] and self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
+            if not self.up[node]:
+                continue
+            if self.ends:
+                call("on_end", self.programs[node], self._view(node), NULL, NULL)
+            if self.idles and self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
                 call("on_idle", self.programs[node], self._view(node), NULL, NULL)
+        return 0
+
+    cdef int _take_turns(self) except -1:
+        """Let the nodes act that want to act at this instant."""
+        cdef Py_ssize_t k, n = 0
+        cdef int slot
+        while timers_first(&self.turns) <= self.now:
+            slot = pending_pop(&self.turns.heap).slot
+            if n == self.acting_room:
+                self.acting = <int*> grown(self.acting, (2 * n + 16) * sizeof(int))
+                self.acting_room = 2 * n + 16
+            self.acting[n] = self.turns.timer[slot].node
+            n += 1
+            timers_unlink(&self.turns, slot)
+            timers_release(&self.turns, slot)
+        qsort(self.acting, n, sizeof(int), ascending)
+        self.events += n
+        for k in range(n):
+            if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
+                call("on_act", self.programs[self.acting[k]], self._view(self.acting[k]), NULL, NULL)
         return 0
 
     cdef int _reorder(self, Py_ssize_t n) except -1:
@@ -860,17 +1000,19 @@ cdef class NodeCore:
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
         """Give tasks to the submitter of an application, or to the next machine that is up in its place."""
         cdef Py_ssize_t k, node, machine = self.submitter[index]
-        cdef View view
-        cdef object application, given = tasks
         for k in range(self.queues.machines):
             node = self.home[machine]
             if self.up[node]:
                 break
             machine = (machine + 1) % self.queues.machines
         else:
-            self.lost(index, tasks)
+            self.lost(index, tasks, -1)
             return 0
-        view = self._view(node)
+        return self._give_to(node, index, tasks, handler)
+
+    cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1:
+        cdef View view = self._view(node)
+        cdef object application, given = tasks
         view._hear(index)
         view._put(index, tasks)
         application = self._application(index)
@@ -885,7 +1027,7 @@ cdef class NodeCore:
         Timers that are set for this very instant fall into the same wave.
         """
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
-        cdef const long long[::1] i = indices(applications, "applications", 0, self.release.shape[0])
+        cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k
         check_lengths(i.shape[0], n.shape[0], "applications", "tasks")
@@ -895,6 +1037,47 @@ cdef class NodeCore:
             self._give(i[k], n[k], "on_lost")
         while self._phase_due() == TIMERS:
             self._release_or_fire()
+
+    def give(self, node, application, tasks):
+        """Give `tasks` tasks that are submitted now to `node` even if it is down: what it sends is then lost."""
+        self._give_to(node, application, tasks, "on_release")
+
+    def tick(self, nodes, str name, long long now):
+        """Let the timer `name` fire on each of `nodes`, at an event of the engine at `now` ns."""
+        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        value = 0.0 if self.values else None
+        self._reach(now)
+        self.phase, self.limit = TIMERS, now
+        self.events += u.shape[0]
+        for k in range(u.shape[0]):
+            call("on_timer", self.programs[u[k]], self._view(u[k]), <PyObject*> name,
+                 <PyObject*> value if self.values else NULL)
+        while self._phase_due() == TIMERS:
+            self._release_or_fire()
+
+    def act(self, nodes, long long now):
+        """Let `nodes` act at `now` ns, an instant of the engine; see `View.act`."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        self._reach(now)
+        for k in range(u.shape[0]):
+            timers_set(&self.turns, now, <int> u[k], 0, 0.0)
+
+    def add_applications(self, submitter):
+        """Append further applications, submitted by the machines `submitter`: only `resubmit` gives them to nodes."""
+        cdef _Held alone = hold(&self.occupied)
+        self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
+
+    def with_completions(self, long long now):
+        """Return the machines, ascending, that have completed tasks by `now` ns for which no node has asked."""
+        cdef _Held alone = hold(&self.occupied, hold(&self.queues.occupied))
+        self._reach(now)
+        self.queues._catch_up(now)
+        self._read_completions()
+        return sorted(self.unreported)
 
     cdef int _reach(self, long long now) except -1:
         """An event of the engine happens at `now` ns."""
@@ -949,7 +1132,7 @@ cdef class NodeCore:
         cdef View view
         if self.dirty:
             raise RuntimeError("the state of nodes is told at the end of a wave only")
-        timers, values, known, held, random = [], [], [], [], []
+        timers, values, known, held, random, turns = [], [], [], [], [], []
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -957,6 +1140,10 @@ cdef class NodeCore:
                 timers.append((timer.time, timer.number, k, timer.name))
                 values.append(timer.value)
                 slot = timer.next
+            slot = self.turns.first[k]
+            while slot >= 0:
+                turns.append((self.turns.timer[slot].time, self.turns.timer[slot].number, k))
+                slot = self.turns.timer[slot].next
             view = self.views[k]
             if view is not None:
                 known += [(k, application) for application in sorted(view.known or ())]
@@ -965,7 +1152,10 @@ cdef class NodeCore:
                     random.append((k, view._random.drawn))
         return shown({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
-            "released": self.released, "number": self.timers.number,
+            "released": self.released, "number": self.timers.number, "placed_at": self.placed_at,
+            "turns": np.array(turns, np.int64).reshape(-1, 3), "turn_number": self.turns.number,
+            "completed": np.array([(u, i, n) for u, of in sorted(self.unreported.items()) for i, n in sorted(of.items())],
+                                  np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
             "known": np.array(known, np.int64).reshape(-1, 2), "held": np.array(held, np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
@@ -981,18 +1171,29 @@ cdef class NodeCore:
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         cdef View view
-        read, applications = State(state), self.release.shape[0]
+        read, applications = State(state), self.submitter.shape[0]
         found = read_nodes(state, self.nodes, self.queues.machines, applications, len(self.timer_names))
         timers, values = found["timers"], found["values"]
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
-        self.released, self.finished = read.whole("released", 0, applications), False
+        self.released, self.finished = read.whole("released", 0, self.release.shape[0]), False
+        self.placed_at = read.whole("placed_at", -1, LATEST)
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):
             self.timers.number = timers[k, 1]
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
         self.timers.number = read.whole("number", 0, LATEST)
+        timers_free(&self.turns)
+        timers_make(&self.turns, self.nodes)
+        turns = found["turns"]
+        for k in np.argsort(turns[:, 1], kind="stable"):
+            self.turns.number = turns[k, 1]
+            timers_set(&self.turns, turns[k, 0], turns[k, 2], 0, 0.0)
+        self.turns.number = read.whole("turn_number", 0, LATEST)
+        self.unreported = {}
+        for machine, application, tasks in found["completed"].tolist():
+            self.unreported.setdefault(machine, {})[application] = tasks
         self.views = [None] * self.nodes
         for node, application in found["known"].tolist():
             self._view(node)._hear(application)

@@ -23,6 +23,8 @@ def read_nodes(
         "known": (nodes - 1, applications - 1),
         "held": (nodes - 1, applications - 1, LATEST),
         "random": (nodes - 1, LATEST),
+        "turns": (LATEST * 2, LATEST, nodes - 1),
+        "completed": (machines - 1, applications - 1, LATEST),
     }
     found = {name: read.array(name, np.int64, (None, len(most)), 0) for name, most in limits.items()}
     for name, most in limits.items():

@@ -9,7 +9,8 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -39,10 +40,13 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     detection : s from the loss of tasks in a failure until their submitter learns of it.
 
     Class variables: ``policy``, a subclass of `LocalPolicy`; ``messages``, name -> `Message`, in the order in
-    which kinds are handled at one instant; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``,
-    the order in which a machine runs its tasks; ``tables``, name -> columns, ``int`` or ``float``, of the
-    rows that nodes write for the result (`View.note`); ``truths``, action -> function that returns the true
-    value when a node takes that decision (`View.decide`), which no node can see.
+    which kinds are handled at one instant; ``timers``, their names; ``ticks``, name -> s, timers that fire on
+    all nodes at each multiple of a period; ``local_order``, ``"edf"`` or ``"fifo"``, the order in which a
+    machine runs its tasks; ``watch``, ``"completion"`` if nodes handle the end of each task
+    (`LocalPolicy.on_end`); ``reports``, whether they ask what has been completed (`View.completed`);
+    ``tables``, name -> columns, ``int`` or ``float``, of the rows that nodes write for the result
+    (`View.note`); ``truths``, action -> function that returns the true value when a node takes that decision
+    (`View.decide`), which no node can see.
 
     Raises ScenarioError for parameters that are out of range, and for a class without a ``policy``.
     """
@@ -53,6 +57,9 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
+    watch: ClassVar[Literal["idle", "completion"]] = "idle"
+    reports: ClassVar[bool] = False
+    ticks: ClassVar[Mapping[str, float]] = {}
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
 
@@ -90,22 +97,29 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
 
 #: Handlers that a node need not have: those of `LocalPolicy` do nothing.
-_OPTIONAL = ("on_start", "on_idle", "on_timer")
+_OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer")
 #: What follows ``on_`` in the names of the other handlers: kinds of these names have no handler of their own.
-_OTHERS = ("start", "release", "message", "timer", "idle", "lost")
+_OTHERS = ("start", "release", "message", "timer", "idle", "end", "act", "lost")
 
 
-def _handlers(policy: type[LocalPolicy]) -> list[str]:
-    """Return the names of the optional handlers that `policy` defines, see `NodeCore`."""
-    found = [name for name in _OPTIONAL if getattr(policy, name) is not getattr(LocalPolicy, name)]
-    takes_value = len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name"))
-    return [*found, "value"] if takes_value else found
+def _handlers(policies: Iterable[type[LocalPolicy]]) -> list[str]:
+    """Return the names of the optional handlers that some of `policies` define, see `NodeCore`."""
+    found = {
+        name
+        for policy in policies
+        for name in _OPTIONAL
+        if getattr(policy, name) is not getattr(LocalPolicy, name)
+    }
+    for policy in policies:
+        if len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name")):
+            found.add("value")
+    return sorted(found)
 
 
-def _handler_of(policy: type[LocalPolicy], kind: str) -> str:
+def _handler_of(policies: Iterable[type[LocalPolicy]], kind: str) -> str:
     """Return the name of the method that handles messages of this kind."""
     own = f"on_{kind.replace('-', '_')}"
-    return own if kind not in _OTHERS and hasattr(policy, own) else "on_message"
+    return own if kind not in _OTHERS and any(hasattr(each, own) for each in policies) else "on_message"
 
 
 class Adapter(Policy):
@@ -113,13 +127,16 @@ class Adapter(Policy):
 
     takes_releases = True
 
-    def __init__(self, parameters: LocalScheduler, run: Run) -> None:
+    #: When the run is over, see `NodeCore`.
+    until = "done"
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        """`parameters` : a `LocalScheduler`, or what has the same attributes."""
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
-        policy = parameters.policy
         self.layout = layout = parameters.layout(len(run.speeds))
         self.up = layout.of_nodes(run.up)
-        self.queues = TaskQueues(run.speeds, order=parameters.local_order, record=run.record)
+        self.queues = self.make_queues()
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
@@ -128,10 +145,12 @@ class Adapter(Policy):
         for number, (name, kind) in enumerate(parameters.messages.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True)
+        programs = [self.program(node) for node in range(layout.nodes)]
+        policies = list(dict.fromkeys(type(each) for each in programs))
         self.core = NodeCore(
             network.links,
             self.queues,
-            programs=[parameters.program(node) for node in range(layout.nodes)],
+            programs=programs,
             kinds=[
                 (
                     name,
@@ -139,20 +158,18 @@ class Adapter(Policy):
                     kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,
-                    _handler_of(policy, name),
+                    _handler_of(policies, name),
                 )
                 for name, kind in parameters.messages.items()
             ],
             timers=parameters.timers,
-            handlers=_handlers(policy),
-            neighbours=random_neighbours(
-                layout.nodes, parameters.degree, run.streams(f"{parameters.name} overlay")
-            ),
+            handlers=_handlers(policies),
+            neighbours=self.neighbours(),
             up=self.up,
             release=bags.release_ns,
             submitter=bags.submitter,
             tasks=bags.tasks,
-            application=self._application,
+            application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
             noted=self.notes.add,
@@ -161,9 +178,13 @@ class Adapter(Policy):
             error=SchedulerError,
             observe=network.tell if network.observed else None,
             home=layout.home,
+            until=self.until,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
-        engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        self.watch_failures()
+        for number, (name, period) in enumerate(parameters.ticks.items()):
+            engine.on(name, partial(self.tick, name), priority=20 + number, phase=TIMER)
+            engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
 
@@ -177,7 +198,33 @@ class Adapter(Policy):
         """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
         return max(self.core.now, self.run.engine.now)
 
-    def _application(self, index: int) -> Application:
+    def make_queues(self) -> TaskQueues:
+        """Make the task queues of the machines."""
+        parameters, run = self.parameters, self.run
+        return TaskQueues(
+            run.speeds,
+            order=parameters.local_order,
+            watch=parameters.watch,
+            log=parameters.reports,
+            record=run.record,
+        )
+
+    def neighbours(self) -> Integers:
+        """Return the neighbours of each node: int64[nodes, degree]."""
+        parameters, overlay = self.parameters, self.run.streams(f"{self.parameters.name} overlay")
+        return random_neighbours(self.layout.nodes, parameters.degree, overlay)
+
+    def program(self, node: int) -> LocalPolicy:
+        """Make the program of `node`, at the beginning and after it has failed."""
+        program: LocalPolicy = self.parameters.program(node)
+        return program
+
+    def tick(self, name: str, _: list[int]) -> None:
+        """Let the timer `name` fire on all nodes that are up."""
+        self.core.tick(np.flatnonzero(self.up), name, self.run.engine.now)
+
+    def application(self, index: int) -> Application:
+        """Return an application as nodes see it."""
         bags = self.run.applications
         return Application(
             index,
@@ -218,7 +265,12 @@ class Adapter(Policy):
 
     # -- failures -------------------------------------------------------------------------------------------
 
-    def _lose(self, application: int, tasks: int) -> None:
+    def watch_failures(self) -> None:
+        """Register the timers that failures need."""
+        self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+
+    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+        """Have tasks submitted again that are lost, on their way to `node` if that is not -1."""
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
             self.lost[due] = {}
@@ -244,7 +296,7 @@ class Adapter(Policy):
             self._lose(i, count)
         self.up[:] = self.layout.of_nodes(self.run.up)
         nodes = self.layout.on(failed)
-        afresh = [self.parameters.program(node) for node in nodes.tolist()]
+        afresh = [self.program(node) for node in nodes.tolist()]
         for i, count in self.core.restart(nodes, afresh, now):
             self._lose(i, count)
         begin = self.layout.on(np.union1d(failed, back))
@@ -254,7 +306,7 @@ class Adapter(Policy):
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    STATE = ("queues", "resubmitted", "lost", "core", "notes")
+    STATE: ClassVar[tuple[str, ...] | None] = ("queues", "resubmitted", "lost", "core", "notes")
 
     def getstate(self) -> dict[str, Any]:
         """Return the state of the adapter and its nodes; attributes of nodes must be plain values."""
@@ -267,7 +319,7 @@ class Adapter(Policy):
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
         check_names(self, state, (*(self.STATE or ()), "nodes"))
-        self.nodes[:] = [self.parameters.program(node) for node in range(self.layout.nodes)]
+        self.nodes[:] = [self.program(node) for node in range(self.layout.nodes)]
         for node, attributes in zip(self.nodes, state.pop("nodes"), strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)

@@ -124,6 +124,12 @@ class LocalPolicy:
     def on_idle(self, view: View) -> None:
         """Handle that the last task on this machine has ended."""
 
+    def on_end(self, view: View) -> None:
+        """Handle that a task on this machine has ended, if the scheduler watches that (``watch``)."""
+
+    def on_act(self, view: View) -> None:
+        """Act, as asked for by `View.act`: once at an instant, after all that has arrived then."""
+
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Handle the loss of `tasks` tasks of `application`, submitted here; default: release them again."""
         self.on_release(view, application, tasks)
