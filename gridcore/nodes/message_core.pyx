@@ -30,6 +30,7 @@ from gridcore.common.arguments cimport _Held, check_instant, check_lengths, hold
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
+from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
@@ -527,7 +528,7 @@ cdef class NodeCore:
 
     cdef int _add_kind(self, _Kind kind) except -1:
         cdef int number = kind.number
-        if not 0 <= number < self.n_kinds or self.links.deferred[number] or self.kinds[number] is not None:
+        if not 0 <= number < self.n_kinds or self.kinds[number] is not None:
             raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
             raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes")
@@ -787,12 +788,12 @@ cdef class NodeCore:
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
         for number in range(self.n_kinds):
-            if pending_first(&links.queue[number]) == NULL:
+            if links.deferred[number] or pending_first(&links.queue[number]) == NULL:
                 continue
             n = links._take(<int> number, self.now)
             links._by_node(n)
             for k in range(n):
-                self._deliver(<_Kind> self.kinds[number], links.due[k].slot)
+                self._deliver(<_Kind> self.kinds[number], links.due[k].slot, NULL)
             self.events += n
         for k in range(links.n_missing):
             self._lose(links.missing[k])
@@ -801,8 +802,27 @@ cdef class NodeCore:
             self._flush()
         return 0
 
-    cdef int _deliver(self, _Kind kind, int slot) except -1:
-        cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
+    cdef int _drain(self) except -1:
+        """Handle the messages of deferred kinds that have arrived, by machine and time."""
+        cdef Py_ssize_t number, k
+        cdef const unsigned char[:, ::1] rows
+        cdef const long long[::1] order
+        for number in range(self.n_kinds):
+            if not self.links.deferred[number]:
+                continue
+            machine, times, records = (np.concatenate(column) for column in zip(
+                self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
+            rows, order = records, np.lexsort((times, machine))
+            for k in range(order.shape[0]):
+                self._deliver(<_Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+            self.events += order.shape[0]
+        mailboxes_tidy(&self.links.boxes)
+        return 0
+
+    cdef int _deliver(self, _Kind kind, int slot, const long long* row) except -1:
+        """Hand a message over to its receiver: that in `slot`, which is freed, or that in `row` if that is given."""
+        if row == NULL:
+            row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef View view = self._view(row[0])
         cdef object come = new_object(kind.type)
         cdef int i
@@ -818,7 +838,8 @@ cdef class NodeCore:
             view._hear(row[2 + kind.application_at])
         if kind.moves:
             view._put(row[2 + kind.application_at], row[2 + kind.tasks_at])
-        self.links._give_back(slot)
+        if slot >= 0:
+            self.links._give_back(slot)
         call(kind.handler, self.programs[view.node], view, <PyObject*> come, NULL)
         return 0
 
@@ -965,6 +986,7 @@ cdef class NodeCore:
             self.events += self.released - first
             for k in range(first, self.released):
                 self._give(k, self.tasks[k], "on_release")
+            self._drain()
             return 0
         n = 0
         while timers_first(&self.timers) <= self.now:
@@ -1056,6 +1078,12 @@ cdef class NodeCore:
                  <PyObject*> value if self.values else NULL)
         while self._phase_due() == TIMERS:
             self._release_or_fire()
+
+    def drain(self, long long now):
+        """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
+        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        self._reach(now)
+        self._drain()
 
     def act(self, nodes, long long now):
         """Let `nodes` act at `now` ns, an instant of the engine; see `View.act`."""

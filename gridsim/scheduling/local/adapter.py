@@ -330,6 +330,7 @@ class Adapter(Policy):
 
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
+        self.core.drain(self.now)
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
         outcome.tables = self.notes.tables()

@@ -52,12 +52,19 @@ class Message:
     moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
         application in its field ``application``.  If such a message is lost because a machine fails, the
         tasks are lost too, and they are submitted again.
+    deferred : whether its handlers only take notes.  It may then be handled after it has arrived: when
+        something is released, or at the end of the run.
 
     Raises ScenarioError for fields that are not allowed.
     """
 
     def __init__(
-        self, nbytes: int | Callable[..., int], *, moves_tasks: bool = False, **fields: type | Array
+        self,
+        nbytes: int | Callable[..., int],
+        *,
+        moves_tasks: bool = False,
+        deferred: bool = False,
+        **fields: type | Array,
     ) -> None:
         for name, kind in fields.items():
             allowed = kind in (int, float) or isinstance(kind, Array)
@@ -71,6 +78,9 @@ class Message:
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
+        self.deferred = deferred
+        if deferred and (moves_tasks or callable(nbytes) or set(fields.values()) - {int, float}):
+            raise ScenarioError("a deferred message must move no tasks, and have a fixed size and no arrays")
         # of an array, the record has the number under which the message core keeps it
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, Array))
         self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
@@ -83,6 +93,7 @@ class Message:
             0 if callable(self.nbytes) else self.nbytes,
             None,
             priority=priority,
+            deferred=self.deferred,
             keep=self.moves_tasks or bool(self.arrays),
             opaque=self.arrays,
         )
