@@ -10,7 +10,7 @@ import numpy as np
 from gridsim.model.scenario import Scenario
 from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Policy, Scheduler
+from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
 from gridsim.support.state import Array, packed, unpacked
 
@@ -39,16 +39,17 @@ def differing_end(
     result: Result,
     time_limit: float | None = None,
     record: Record = True,
+    nodes: NodeForm | None = None,
 ) -> str | None:
     """Return how a run with checkpoints, or one that continues from a checkpoint, ends unlike `result`.
 
     Returns None if all ends are the same.  The run takes a checkpoint after waves 1, 2, 4, ...; the check
     continues from the last one and from the middle one.
 
-    time_limit, record : the options of the run that gave `result`; see `gridsim.simulate`.
+    time_limit, record, nodes : the options of the run that gave `result`; see `gridsim.simulate`.
     """
     kept: list[tuple[float, Snapshot]] = []
-    options = Options(record=record, time_limit=time_limit)
+    options = Options(record=record, time_limit=time_limit, nodes=nodes)
     run = Simulation(scenario, scheduler, options)
     waves = 0
 

@@ -179,6 +179,8 @@ class TreeNodes(Adapter):
             nodes = np.union1d(nodes, np.array(done, np.int64) + first_leaf)
         root = name == "heartbeat" and first_leaf > 0
         self.core.tick(nodes[(nodes >= first_leaf) | (root & (nodes == 0))], name, now)
+        if name == "heartbeat":
+            self.core.drain(now)
 
     # -- lost tasks ------------------------------------------------------------------------------------------
 
@@ -247,6 +249,7 @@ class TreeNodes(Adapter):
 
     def leave(self, nodes: Integers) -> None:
         """Let the parents of `nodes` know that these have left the tree."""
+        self.up[nodes] = False
         for node in nodes.tolist():
             self.tree.move(node, gone=True)
             if node:
@@ -274,6 +277,7 @@ class TreeNodes(Adapter):
 
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
+        self.core.drain(self.now)
         tables = self.notes.tables()
         routed, updates, told = (tables[name] for name in ("routed", "updates", "told"))
         climbed = routed["hops"] >= 0

@@ -64,8 +64,8 @@ def messages(parameters: FairTree) -> dict[str, Message]:
         "request": Message(
             parameters.request_bytes, moves_tasks=True, **share, number=int, minimum=float, hops=int
         ),
-        "accept": Message(parameters.accept_bytes, **share),
-        "completion": Message(parameters.completion_bytes, **share),
+        "accept": Message(parameters.accept_bytes, deferred=True, **share),
+        "completion": Message(parameters.completion_bytes, deferred=True, **share),
     }
 
 
@@ -427,6 +427,8 @@ class Router(TreeNode):
 
     def spread(self, view: View, always: bool = False) -> None:
         """Tell each child that is a router the minimum stretch of its rest of the tree, if that is new."""
+        if self.tree.gone[view.node]:
+            return
         for which, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
             least = min(self.rest, self.minimum[1 - which])
             if child < self.tree.first_leaf and (always or least != self.told[which]):
