@@ -284,7 +284,7 @@ class FairTreePolicy(Policy):
             )
         # The handlers below do all the work if cohorts are cut in pieces, which tests the compiled protocol,
         # and if decisions are recorded.
-        alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
+        alone = engine.whole_cohorts and self.notes is None
         if not alone:
             engine.add_source(self)  # before the network, which runs ahead only as far as this source allows
         nodes = np.arange(self.tree.nodes)
@@ -295,10 +295,11 @@ class FairTreePolicy(Policy):
                 self.tree,
                 self.queues,
                 network.links,
-                **{kind: network.number(kind) for kind in ("summary", "request", "accept")},
+                **{kind: network.number(kind) for kind in ("summary", "spread", "request", "accept")},
                 idle_minimum=self.idle_minimum,
                 submitter=applications.submitter + self.first_leaf,
                 goal=NEVER if run.faults else self.to_place,
+                spread_on_change=parameters.spread == "change",
                 cell=self.cell,
                 threads=run.threads,
             )
