@@ -1180,7 +1180,7 @@ cdef class NodeCore:
                     random.append((k, view._random.drawn))
         return shown({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
-            "released": self.released, "number": self.timers.number, "placed_at": self.placed_at,
+            "released": self.released, "number": self.timers.number, "placed": self.placed_at + 1,
             "turns": np.array(turns, np.int64).reshape(-1, 3), "turn_number": self.turns.number,
             "completed": np.array([(u, i, n) for u, of in sorted(self.unreported.items()) for i, n in sorted(of.items())],
                                   np.int64).reshape(-1, 3),
@@ -1205,7 +1205,7 @@ cdef class NodeCore:
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
         self.released, self.finished = read.whole("released", 0, self.release.shape[0]), False
-        self.placed_at = read.whole("placed_at", -1, LATEST)
+        self.placed_at = read.whole("placed", 0, LATEST) - 1
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):
