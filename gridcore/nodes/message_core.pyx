@@ -1251,6 +1251,15 @@ cdef class NodeCore:
         self._check(machine)
         return self._work(machine)
 
+    def available(self, double stretch, double release, double size, double task_size, long long now, machines):
+        """`TaskQueues.available`, which may be called while nodes run, since it changes nothing that they see."""
+        cdef bint held = self.queues.occupied
+        self.queues.occupied = False
+        try:
+            return self.queues.available(stretch, release, size, task_size, now, machines)
+        finally:
+            self.queues.occupied = held
+
     def waiting_at(self, Py_ssize_t machine):
         """How many tasks wait at `machine`; a running task does not count."""
         self._check(machine)

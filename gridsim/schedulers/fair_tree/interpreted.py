@@ -15,6 +15,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.schedulers.fair_tree.decisions import TreeDecider
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.outcome import Found, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
@@ -22,6 +23,7 @@ from gridsim.schedulers.fair_tree.scheduler import FairTree, idle_minimum
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import nanoseconds
@@ -150,6 +152,10 @@ class TreeNodes(Adapter):
                 detection=self.of.detection,
                 repair=self.of.repair,
             )
+
+    def make_decider(self) -> Decider:
+        """Make what records the decisions of nodes."""
+        return TreeDecider(self, self.bags)
 
     def neighbours(self) -> Integers:
         """Return no neighbours: nodes know their parents and children by their numbers."""

@@ -44,6 +44,7 @@ def messages(parameters: FairTree) -> dict[str, Message]:
     summary : `cells` for an application released at `release` (s; inf if the leaf is idle), the `number` of
         the summary, the number of the last request that the sender had received (`echo`), its `minimum`
         stretch, and `since`, when the oldest change of a leaf happened that it is the first to report, ns.
+        `sampled`, when the oldest sample in it was taken (ns), is only for the record of decisions.
     spread : the `minimum` stretch of the rest of the tree, on its way down.
     request : `tasks` tasks of `application` to place.  It climbs, or it comes from the parent, which numbers
         its requests (`number`) and adds the `minimum` stretch of the rest of the tree.  `hops`: steps up.
@@ -59,6 +60,7 @@ def messages(parameters: FairTree) -> dict[str, Message]:
             echo=int,
             minimum=float,
             since=int,
+            sampled=int,
         ),
         "spread": Message(parameters.spread_bytes, minimum=float),
         "request": Message(
@@ -99,6 +101,7 @@ class TreeNode(LocalPolicy):
         self.number = 0  # of the next report
         self.free_at, self.due = 0, NEVER  # ns, when the next report may be, and is to be, sent
         self.since = NEVER  # ns, the oldest change of a leaf that has not been reported
+        self.samples: list[int] = []  # ns, when the oldest sample in the summary of each child was taken
 
     @property
     def tree(self) -> Tree:
@@ -148,6 +151,7 @@ class TreeNode(LocalPolicy):
             echo=self.got,
             minimum=minimum,
             since=self.since,
+            sampled=min(self.samples, default=view.clock),
         )
         self.asked, self.since = False, NEVER
         self.number += 1
@@ -168,11 +172,21 @@ class Leaf(TreeNode):
         view.act()
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """Send a request for `tasks` tasks that are submitted here, or were and have been lost."""
+        """Send a request for `tasks` tasks that are submitted here."""
+        self.submit(view, application, tasks, "requested")
+
+    def on_lost(self, view: View, application: Application, tasks: int) -> None:
+        """Send a request for `tasks` tasks that have been lost."""
+        self.submit(view, application, tasks, "requested-again")
+
+    def submit(self, view: View, application: Application, tasks: int, action: str) -> None:
+        """Send a request to the router on this machine, or to the parent."""
         router, parent = view.machine, (view.node - 1) // 2
         to = router if self.of.entry == "own-router" and router < self.tree.first_leaf else parent
+        to = view.node if self.tree.first_leaf == 0 else to
+        view.decide(action, application.number, machine=to, tasks=tasks)
         view.send(
-            view.node if self.tree.first_leaf == 0 else to,
+            to,
             "request",
             application=application.number,
             tasks=tasks,
@@ -185,6 +199,7 @@ class Leaf(TreeNode):
         """Queue a share, and tell its submitter."""
         self.receive(message)
         view.enqueue(message.application, message.tasks)
+        view.decide("queued", message.application, tasks=message.tasks, saw=view.minimum_stretch)
         self.tell(view, "accept", message.application, message.tasks)
         view.act()
 
@@ -246,6 +261,7 @@ class Router(TreeNode):
         self.cells: list[Cells | None] = [None, None]  # the last summary of each child
         self.release, self.minimum = [0.0, 0.0], [math.inf, math.inf]  # and what came with it
         self.debts: list[list[tuple[int, int, float, float, float, float]]] = [[], []]
+        self.samples = [NEVER, NEVER]
         self.heard, self.issued = [-1, -1], [0, 0]  # numbers of the last summary from, and request to, each
         self.told = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
 
@@ -257,6 +273,7 @@ class Router(TreeNode):
 
     def forget(self, which: int) -> None:
         """Forget all about a child that has left the tree."""
+        self.samples[which] = NEVER
         self.cells[which], self.minimum[which], self.told[which] = None, math.inf, math.inf
         self.debts[which] = []
 
@@ -271,6 +288,7 @@ class Router(TreeNode):
             self.heard[which] = message.number
             self.cells[which] = message.cells.astype(np.uint32).reshape(self.tree.grid.shape)
             self.release[which], self.minimum[which] = message.release, message.minimum
+            self.samples[which] = message.sampled
             self.debts[which] = [debt for debt in self.debts[which] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
         view.act()
@@ -325,9 +343,22 @@ class Router(TreeNode):
             if not math.isnan(message.minimum):
                 self.rest = message.minimum
         application, tasks = view.application(message.application), message.tasks
+        stretches = self.tree.stretch
         rooms = np.stack([self.room(view, which, application) for which in range(2)], axis=1)
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
-        if climbing and view.node > 0 and not (len(hosts) and self.fair(self.tree.stretch[hosts[0]])):
+        least = min(self.rest, *self.minimum)
+        fair = len(hosts) > 0 and math.isfinite(least) and stretches[hosts[0]] <= self.of.bound * least
+        if climbing:
+            view.decide(
+                _action(view.node, len(hosts) > 0, fair, least),
+                message.application,
+                machine=-1 if fair or view.node == 0 else (view.node - 1) // 2,
+                tasks=tasks,
+                saw=stretches[hosts[0]] if len(hosts) else math.inf,
+                limit=self.of.bound * least if view.node > 0 and math.isfinite(least) else math.nan,
+                age=min(self.samples),
+            )
+        if climbing and view.node > 0 and not fair:
             view.send(
                 (view.node - 1) // 2,
                 "request",
@@ -352,11 +383,15 @@ class Router(TreeNode):
         for which, share in enumerate(shares.tolist()):
             if share:
                 self.dispatch(view, which, application, share, sample, message.hops)
-
-    def fair(self, stretch: float) -> bool:
-        """Return whether `stretch` is not much above the minimum stretch that is known of the platform."""
-        least = min(self.rest, *self.minimum)
-        return math.isfinite(least) and stretch <= self.of.bound * least
+                view.decide(
+                    "gave",
+                    message.application,
+                    machine=2 * view.node + 1 + which,
+                    tasks=share,
+                    saw=int(rooms[sample, which]),
+                    limit=stretches[sample],
+                    age=self.samples[which],
+                )
 
     def room(self, view: View, which: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
@@ -434,6 +469,17 @@ class Router(TreeNode):
             if child < self.tree.first_leaf and (always or least != self.told[which]):
                 self.told[which] = least
                 view.send(child, "spread", minimum=least)
+
+
+def _action(node: int, hosted: bool, fair: bool, least: float) -> str:
+    """Return how a decision on a request that climbs is called."""
+    if fair and node > 0:
+        return "accepted"
+    if node == 0:
+        return "accepted-at-root" if hosted else "accepted-full"
+    if not hosted:
+        return "passed-on-full"
+    return "passed-on" if math.isfinite(least) else "passed-on-idle"
 
 
 def _same(one: tuple[float, float, Cells], other: tuple[float, float, Cells]) -> bool:

@@ -140,7 +140,7 @@ class Adapter(Policy):
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
-        self.decider = Decider(self)
+        self.decider = self.make_decider()
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         for number, (name, kind) in enumerate(parameters.messages.items()):
             kind.declare(network, name, priority=10 + number)
@@ -208,6 +208,10 @@ class Adapter(Policy):
             log=parameters.reports,
             record=run.record,
         )
+
+    def make_decider(self) -> Decider:
+        """Make what records the decisions of nodes."""
+        return Decider(self)
 
     def neighbours(self) -> Integers:
         """Return the neighbours of each node: int64[nodes, degree]."""

@@ -20,7 +20,7 @@ LONG, LONG_FAILING = settings(QUICK, max_examples=200), settings(QUICK, max_exam
 
 def check_forms(scenario: gs.Scenario, scheduler: gs.FairTree, **options: Any) -> None:
     compiled, interpreted = (
-        gs.simulate(scenario, scheduler, nodes=nodes, record=True, **options)
+        gs.simulate(scenario, scheduler, nodes=nodes, **{"record": True, **options})
         for nodes in ("compiled", "interpreted")
     )
     assert interpreted.tables == compiled.tables  # of what was recorded, too
@@ -86,6 +86,16 @@ def test_forms_with_all_that_can_be_under_way(faults: Any, resubmit: Any, update
     )
     for network in ({}, {"interfaces": "equal"}, {"jitter": 0.04}):
         check_forms(grid(faults, **network), tree)
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
+@pytest.mark.parametrize("minimum_of", ["all", "busy"])
+def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
+    for resubmit in ("as-is", "new"):
+        tree = gs.FairTree(
+            samples=(4, 3, 2), resubmit=resubmit, minimum_of=minimum_of, bound=2.0, heartbeat=10.0, repair=3.0
+        )
+        check_forms(grid(faults), tree, record=("schedule", "decisions"))
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS], ids=["none", "some"])
