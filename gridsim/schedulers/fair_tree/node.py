@@ -109,11 +109,6 @@ class TreeNode(LocalPolicy):
         tree: Tree = self.parameters
         return tree
 
-    @property
-    def of(self) -> FairTree:
-        """The parameters of the scheduler."""
-        return self.tree.parameters
-
     def recall(self, former: TreeNode, issued: int) -> None:
         """Take over what survives a failure of this node; requests up to number `issued` are void."""
         self.number, self.free_at, self.got = former.number, former.free_at, issued
@@ -142,17 +137,14 @@ class TreeNode(LocalPolicy):
             self.since = NEVER
             return
         release, minimum, cells = self.said = found
-        view.send(
-            (view.node - 1) // 2,
-            "summary",
-            cells=cells.reshape(-1),
-            release=release,
-            number=self.number,
-            echo=self.got,
-            minimum=minimum,
-            since=self.since,
-            sampled=min(self.samples, default=view.clock),
-        )
+        what: dict[str, Any] = {
+            "cells": cells.reshape(-1),
+            "release": release,
+            "minimum": minimum,
+            "since": self.since,
+        }
+        sampled = min(self.samples, default=view.clock)
+        view.send(parent(view), "summary", number=self.number, echo=self.got, sampled=sampled, **what)
         self.asked, self.since = False, NEVER
         self.number += 1
         self.free_at = view.clock + self.tree.gap
@@ -181,19 +173,12 @@ class Leaf(TreeNode):
 
     def submit(self, view: View, application: Application, tasks: int, action: str) -> None:
         """Send a request to the router on this machine, or to the parent."""
-        router, parent = view.machine, (view.node - 1) // 2
-        to = router if self.of.entry == "own-router" and router < self.tree.first_leaf else parent
-        to = view.node if self.tree.first_leaf == 0 else to
+        router, first_leaf = view.machine, self.tree.first_leaf
+        own = self.tree.parameters.entry == "own-router" and router < first_leaf
+        to = router if own else parent(view) if first_leaf else view.node
         view.decide(action, application.number, machine=to, tasks=tasks)
-        view.send(
-            to,
-            "request",
-            application=application.number,
-            tasks=tasks,
-            number=CLIMBING,
-            minimum=math.nan,
-            hops=0,
-        )
+        share = {"application": application.number, "tasks": tasks}
+        view.send(to, "request", number=CLIMBING, minimum=math.nan, hops=0, **share)
 
     def on_request(self, view: View, message: Any) -> None:
         """Queue a share, and tell its submitter."""
@@ -295,7 +280,7 @@ class Router(TreeNode):
 
     def on_act(self, view: View) -> None:
         """See `TreeNode`."""
-        if self.of.spread == "change":
+        if self.tree.parameters.spread == "change":
             self.spread(view)
         if view.node > 0:
             super().on_act(view)
@@ -321,17 +306,16 @@ class Router(TreeNode):
         if not debts:
             return cells
         _, tasks, task_size, size, release, stretch = zip(*debts, strict=True)
-        at = self.sampled(which, view.now)
-        return debit(
-            cells,
-            self.tree.grid,
-            tasks=tasks,
-            task_size=task_size,
-            size=size,
-            stretch=stretch,
-            age=[max(0.0, at - each) for each in release],
-            leaves=max(1, self.tree.leaves[2 * view.node + 1 + which]),
-        )
+        age = [max(0.0, self.sampled(which, view.now) - each) for each in release]
+        leaves, grid = max(1, self.tree.leaves[2 * view.node + 1 + which]), self.tree.grid
+        dispatched: dict[str, Any] = {
+            "tasks": tasks,
+            "task_size": task_size,
+            "size": size,
+            "stretch": stretch,
+            "age": age,
+        }
+        return debit(cells, grid, leaves=leaves, **dispatched)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -347,51 +331,39 @@ class Router(TreeNode):
         rooms = np.stack([self.room(view, which, application) for which in range(2)], axis=1)
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
         least = min(self.rest, *self.minimum)
-        fair = len(hosts) > 0 and math.isfinite(least) and stretches[hosts[0]] <= self.of.bound * least
+        fair = (
+            len(hosts) > 0
+            and math.isfinite(least)
+            and stretches[hosts[0]] <= self.tree.parameters.bound * least
+        )
+        share = {"application": message.application, "tasks": tasks}
         if climbing:
-            view.decide(
-                _action(view.node, len(hosts) > 0, fair, least),
-                message.application,
-                machine=-1 if fair or view.node == 0 else (view.node - 1) // 2,
-                tasks=tasks,
-                saw=stretches[hosts[0]] if len(hosts) else math.inf,
-                limit=self.of.bound * least if view.node > 0 and math.isfinite(least) else math.nan,
-                age=min(self.samples),
-            )
+            self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, least)
         if climbing and view.node > 0 and not fair:
-            view.send(
-                (view.node - 1) // 2,
-                "request",
-                application=message.application,
-                tasks=tasks,
-                number=CLIMBING,
-                minimum=message.minimum,
-                hops=message.hops + 1,
-            )
+            hops = message.hops + 1
+            view.send(parent(view), "request", number=CLIMBING, minimum=math.nan, hops=hops, **share)
             return
         sample = int(hosts[0]) if len(hosts) else -1
         shares = split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks)
-        view.note(
-            "routed",
-            node=view.node,
-            application=message.application,
-            tasks=tasks,
-            sample=sample,
-            hops=message.hops if climbing else -1,
-            time=view.clock,
-        )
-        for which, share in enumerate(shares.tolist()):
-            if share:
-                self.dispatch(view, which, application, share, sample, message.hops)
-                view.decide(
-                    "gave",
-                    message.application,
-                    machine=2 * view.node + 1 + which,
-                    tasks=share,
-                    saw=int(rooms[sample, which]),
-                    limit=stretches[sample],
-                    age=self.samples[which],
-                )
+        hops = message.hops if climbing else -1
+        view.note("routed", node=view.node, sample=sample, hops=hops, time=view.clock, **share)
+        for which, part in enumerate(shares.tolist()):
+            if part:
+                self.dispatch(view, which, application, part, sample, message.hops)
+                of = {"machine": 2 * view.node + 1 + which, "tasks": part, "saw": int(rooms[sample, which])}
+                age, limit = self.samples[which], stretches[sample]
+                view.decide("gave", application.number, age=age, limit=limit, **of)
+
+    def record(self, view: View, message: Any, stretch: float, fair: bool, least: float) -> None:
+        """Record how this router decides on a request that has climbed to it; inf: no sample has room."""
+        root, full, known = view.node == 0, stretch == math.inf, math.isfinite(least)
+        if root or fair:
+            action = "accepted" if not root else "accepted-full" if full else "accepted-at-root"
+        else:
+            action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
+        limit = self.tree.parameters.bound * least if known and not root else math.nan
+        to = {"machine": -1 if root or fair else parent(view), "tasks": message.tasks}
+        view.decide(action, message.application, saw=stretch, limit=limit, age=min(self.samples), **to)
 
     def room(self, view: View, which: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
@@ -401,20 +373,12 @@ class Router(TreeNode):
         if self.cells[which] is None or size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
             return room
         cells, at = self.debited(view, which), self.sampled(which, view.now)
-        for sample, stretch in enumerate(tree.stretch):
+        below: dict[str, Any] = {"leaves": max(1, tree.leaves[child]), "longest_task": tree.longest_task}
+        when: dict[str, Any] = {"release": release, "cell_release": at if tree.cell else max(at, release)}
+        speed = max(tree.speed[child], 5e-324)
+        for k, stretch in enumerate(tree.stretch):
             if stretch * size > view.now - release:  # else the deadline has passed
-                room[sample] = lookup(
-                    cells,
-                    tree.grid,
-                    stretch,
-                    size,
-                    task_size,
-                    release=release,
-                    cell_release=at if tree.cell else max(at, release),
-                    speed=max(tree.speed[child], 5e-324),
-                    leaves=max(1, tree.leaves[child]),
-                    longest_task=tree.longest_task,
-                )
+                room[k] = lookup(cells, tree.grid, stretch, size, task_size, speed=speed, **below, **when)
         return room
 
     def by_speed(self, view: View, room: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
@@ -423,28 +387,18 @@ class Router(TreeNode):
         part = left / (left + right) if left + right > 0.0 else 0.5
         beyond = tasks - int(room.sum())
         first = math.floor(beyond * part + 0.5)
-        shares: NDArray[np.int64] = room + np.array([first, beyond - first])
-        return shares
+        return np.array([room[0] + first, room[1] + beyond - first])
 
-    def dispatch(
-        self, view: View, which: int, application: Application, tasks: int, sample: int, hops: int
-    ) -> None:
+    def dispatch(self, view: View, which: int, of: Application, tasks: int, sample: int, hops: int) -> None:
         """Send a share of a request to a child, and remember it as a debt."""
         # without a guarantee the child may miss deadlines at every sample
         stretch = self.tree.stretch[sample] if sample >= 0 else 2.0 * self.tree.stretch[-1]
-        number, _, task_size, size, release = application
+        number, _, task_size, size, release = of
         self.issued[which] += 1
         self.debts[which].insert(0, (self.issued[which], tasks, task_size, size, release, stretch))
-        self.told[which] = min(self.rest, self.minimum[1 - which])
-        view.send(
-            2 * view.node + 1 + which,
-            "request",
-            application=number,
-            tasks=tasks,
-            number=self.issued[which],
-            minimum=self.told[which],
-            hops=hops,
-        )
+        self.told[which] = least = min(self.rest, self.minimum[1 - which])
+        share = {"application": number, "tasks": tasks, "number": self.issued[which]}
+        view.send(2 * view.node + 1 + which, "request", minimum=least, hops=hops, **share)
 
     # -- the minimum stretch on its way down -----------------------------------------------------------------
 
@@ -455,7 +409,7 @@ class Router(TreeNode):
     def on_spread(self, view: View, message: Any) -> None:
         """Learn the minimum stretch of the rest of the tree, and pass it on."""
         self.rest = message.minimum
-        if self.of.spread == "change":
+        if self.tree.parameters.spread == "change":
             view.act()
         else:
             self.spread(view, always=True)
@@ -471,15 +425,9 @@ class Router(TreeNode):
                 view.send(child, "spread", minimum=least)
 
 
-def _action(node: int, hosted: bool, fair: bool, least: float) -> str:
-    """Return how a decision on a request that climbs is called."""
-    if fair and node > 0:
-        return "accepted"
-    if node == 0:
-        return "accepted-at-root" if hosted else "accepted-full"
-    if not hosted:
-        return "passed-on-full"
-    return "passed-on" if math.isfinite(least) else "passed-on-idle"
+def parent(view: View) -> int:
+    """Return the parent of a node."""
+    return (view.node - 1) // 2
 
 
 def _same(one: tuple[float, float, Cells], other: tuple[float, float, Cells]) -> bool:
