@@ -1,7 +1,7 @@
 """Runs the node program of the fair tree (`gridsim.schedulers.fair_tree.node`) on the message core.
 
-The tree itself is maintained from outside the nodes, as in the paper, where its repair takes no time: `Tree`
-has what every node is told of it, and `Recovery` decides which nodes leave and return.
+The tree itself is maintained from outside the nodes, as in the paper, where its repair takes no time:
+`Recovery` decides which nodes leave and return, and `Tree` has what nodes are told of that.
 """
 
 from __future__ import annotations
@@ -15,86 +15,30 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
-from gridsim.schedulers.fair_tree.decisions import TreeDecider
+from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.outcome import Found, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
-from gridsim.schedulers.fair_tree.scheduler import FairTree, idle_minimum
+from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.clock import nanoseconds
-from gridsim.support.state import Stateful
-
-
-class Tree(Stateful):
-    """What all nodes know: the parameters, the grid, and the shape of the tree.
-
-    first_leaf : the node that is the leaf of machine 0.
-    leaves, speed, gone : for each node, how many leaves are below it, their speed (Mflop/s), and whether it
-        has left the tree.  They change when nodes leave and return; a router is told those of its children.
-    gap, hold_off, cell : ns; see `FairTree`.
-    """
-
-    STATE = ("leaves", "speed", "gone")
-
-    def __init__(self, parameters: FairTree, grid: SummaryGrid, run: Run) -> None:
-        self.parameters, self.grid, self.run = parameters, grid, run
-        self.stretch: list[float] = grid.stretch.tolist()
-        self.first_leaf = len(run.speeds) - 1
-        self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
-        self.longest_task = float(run.applications.task_size.max())
-        self.hold_off = nanoseconds(parameters.hold_off)
-        self.cell = nanoseconds(parameters.release_cell)
-        nbytes = 4 * grid.cells + parameters.summary_header
-        self.gap = int(np.ceil(nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
-        nodes = 2 * self.first_leaf + 1
-        self.leaves, self.speed, self.gone = [1] * nodes, [0.0] * nodes, [False] * nodes
-        self.speed[self.first_leaf :] = run.speeds.tolist()
-        for node in range(self.first_leaf - 1, -1, -1):
-            self._add_up(node)
-        self.submitters = run.applications.submitter + self.first_leaf
-
-    def submitter(self, application: int) -> int:
-        """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
-        return int(self.submitters[application])
-
-    def move(self, node: int, *, gone: bool) -> None:
-        """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
-        self.gone[node] = gone
-        if gone:
-            self.leaves[node], self.speed[node] = 0, 0.0
-        elif node >= self.first_leaf:
-            self.leaves[node], self.speed[node] = 1, float(self.run.speeds[node - self.first_leaf])
-        else:
-            self._add_up(node)
-        while node > 0:
-            node = (node - 1) // 2
-            if self.gone[node]:
-                self.leaves[node], self.speed[node] = 0, 0.0
-            else:
-                self._add_up(node)
-
-    def _add_up(self, node: int) -> None:
-        left, right = 2 * node + 1, 2 * node + 2
-        self.leaves[node] = self.leaves[left] + self.leaves[right]
-        self.speed[node] = self.speed[left] + self.speed[right]
 
 
 class Setup:
     """The declarations of the node program, as an `Adapter` reads them of a `LocalScheduler`."""
 
-    name: ClassVar[str] = FairTree.name
+    name: ClassVar[str] = "fair-tree"
     timers: ClassVar[tuple[str, ...]] = ()
     tables = TABLES
     truths: ClassVar[dict[str, Any]] = {}
-    decision_words = FairTree.decision_words
+    decision_words = WORDS
     reports = True
 
-    def __init__(self, parameters: FairTree) -> None:
+    def __init__(self, parameters: Any) -> None:
         self.messages = messages(parameters)
         self.watch = "completion" if parameters.update_on == "completion" else "idle"
         periods = {name: getattr(parameters, name) for name in ("heartbeat", "release_cell", "refresh")}
@@ -113,7 +57,7 @@ class TreeNodes(Adapter):
         "bags", "tree", "queues", "recovery", "core", "notes", "present",
     )  # fmt: skip
 
-    def __init__(self, parameters: FairTree, grid: SummaryGrid, run: Run) -> None:
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
         self.of = parameters
         self.tree = Tree(parameters, grid, run)
         self.until = "" if run.faults or parameters.run_on else "placed"

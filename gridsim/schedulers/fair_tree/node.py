@@ -18,19 +18,16 @@ split a request, and to debit a summary by what was dispatched since.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
 from gridsim.model.applications import Application
+from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
 from gridsim.support.clock import NEVER, NS
-
-if TYPE_CHECKING:
-    from gridsim.schedulers.fair_tree.interpreted import Tree
-    from gridsim.schedulers.fair_tree.scheduler import FairTree
 
 #: The cells of a summary: how many tasks fit, at each sample of stretch, size and task size.
 Cells = NDArray[np.uint32]
@@ -38,8 +35,8 @@ Cells = NDArray[np.uint32]
 CLIMBING = -1
 
 
-def messages(parameters: FairTree) -> dict[str, Message]:
-    """Return the kinds of messages, in the order in which they are handled at one instant.
+def messages(parameters: Any) -> dict[str, Message]:
+    """Return the kinds of messages of a `FairTree`, in the order in which they are handled at one instant.
 
     summary : `cells` for an application released at `release` (s; inf if the leaf is idle), the `number` of
         the summary, the number of the last request that the sender had received (`echo`), its `minimum`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.overlays import tree_level
 from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import NS
-
-if TYPE_CHECKING:
-    from gridsim.schedulers.fair_tree.scheduler import FairTree
 
 
 @dataclass
@@ -44,9 +41,9 @@ class Found:
 
 
 def outcome(
-    parameters: FairTree, run: Run, grid: SummaryGrid, queues: TaskQueues, bags: Bags, found: Found
+    parameters: Any, run: Run, grid: SummaryGrid, queues: TaskQueues, bags: Bags, found: Found
 ) -> Outcome:
-    """Let the leaves complete the tasks that they have, and return the outcome."""
+    """Let the leaves complete the tasks that they have, and return the outcome of a `FairTree`."""
     queues.log = False  # completions are not reported any more
     queues.advance(NEVER)
     totals = queues.totals()

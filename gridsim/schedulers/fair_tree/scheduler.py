@@ -29,9 +29,11 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import WORDS, TreeNotes
+from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.outcome import Found, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
+from gridsim.schedulers.fair_tree.tree import idle_minimum
 from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arguments import normalise, sequence, shown, whole
@@ -156,8 +158,6 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         if run.nodes == "interpreted":
-            from gridsim.schedulers.fair_tree.interpreted import TreeNodes
-
             return TreeNodes(self, self.summary_grid(run), run)
         return FairTreePolicy(self, run)
 
@@ -168,15 +168,6 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         return derive_grid(
             run.speeds, run.applications, self.samples, failing=run.faults, anew=self.resubmit == "new"
         )
-
-
-def idle_minimum(parameters: FairTree, speeds: Floats) -> Floats:
-    """Return the minimum stretch that each leaf reports while it is idle; see `FairTree.minimum_of`."""
-    return {
-        "busy": np.full(len(speeds), np.inf),
-        "all": np.zeros(len(speeds)),
-        "inverse-speed": 1.0 / speeds,
-    }[parameters.minimum_of]
 
 
 def _counts(samples: Any) -> int | tuple[int, ...]:
