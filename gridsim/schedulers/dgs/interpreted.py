@@ -120,7 +120,7 @@ class Interpreted(Policy):
         """See `gridsim.scheduling.contract.Policy`."""
         raise AssertionError("the core reads releases itself")
 
-    def _nobody_is_up(self, application: int, _: int) -> None:
+    def _nobody_is_up(self, application: int, tasks: int, node: int) -> None:
         """Let a job that is submitted while no machine is up wait."""
         self._anybody.search(self.records[application])
 
@@ -221,7 +221,7 @@ class Interpreted(Policy):
             self.records[job].phase = int(DONE)
             for node in nodes.tolist():
                 program: DgsNode = self.core.programs[node]
-                program.on_end(self.core.view_of(node, job), job, start // self.slot)
+                program.on_over(self.core.view_of(node, job), job, start // self.slot)
         if now >= self.next_forget:
             self.schedules.forget(now // self.slot, self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9

@@ -334,9 +334,9 @@ class DgsNode(LocalPolicy):
 
     def on_cancel(self, view: View, message: Any) -> None:
         """Release the slots of a job that its scheduling node cancels."""
-        self.on_end(view, message.application, message.start)
+        self.on_over(view, message.application, message.start)
 
-    def on_end(self, view: View, job: int, start: int) -> None:
+    def on_over(self, view: View, job: int, start: int) -> None:
         """Release what is left of the slots of a job that has ended here."""
         if view.slots.release(job, start, max(start, self.slot_at(view.now_ns))):
             self.overlay.push(view.node)

@@ -65,6 +65,8 @@ class Message:
         None: it takes the network's time.
     counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
         accounting has it.
+    deferred : whether its handlers only take notes.  It may then be handled after it has arrived: when
+        something is released, or at the end of the run.
 
     Raises ScenarioError for fields that are not allowed.
     """
@@ -74,6 +76,7 @@ class Message:
         nbytes: int | Callable[..., int] | None,
         *,
         moves_tasks: bool = False,
+        deferred: bool = False,
         delay: float | Fraction | None = None,
         counted: bool = True,
         **fields: type | Array,
@@ -98,9 +101,14 @@ class Message:
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
-        self.counted = counted
+        self.counted, self.deferred = counted, deferred
         #: ns; None if it takes the network's time.
         self.delay = None if delay is None else round(delay * NS)
+        plain = isinstance(nbytes, int) and delay is None and not set(fields.values()) - {int, float}
+        if deferred and (moves_tasks or not plain):
+            raise ScenarioError(
+                "a deferred message must move no tasks, and have a fixed size, no delay and no arrays"
+            )
         # of an array, the record has the number under which the message core keeps it
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, Array))
         self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
@@ -115,6 +123,7 @@ class Message:
             0 if callable(self.nbytes) else self.nbytes,
             None,
             priority=priority,
+            deferred=self.deferred,
             keep=self.moves_tasks or bool(self.arrays),
             opaque=self.arrays,
             counted=self.counted,
@@ -163,6 +172,12 @@ class LocalPolicy:
 
     def on_done(self, view: View, application: Application) -> None:
         """Handle that a task of `application` has ended on this machine."""
+
+    def on_end(self, view: View) -> None:
+        """Handle that a task on this machine has ended, if the scheduler watches that (``watch``)."""
+
+    def on_act(self, view: View) -> None:
+        """Act, as asked for by `View.act`: once at an instant, after all that has arrived then."""
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Handle the loss of `tasks` tasks of `application`, submitted here; default: release them again."""
