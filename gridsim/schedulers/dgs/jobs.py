@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.scheduling.local.policy import View
 
-if TYPE_CHECKING:
-    from gridsim.schedulers.dgs.node import Job
+#: `gridsim.schedulers.dgs.node.Job`, which imports this module.
+Job = Any
 
 
 class Jobs(Protocol):
