@@ -171,10 +171,13 @@ class LocalPolicy:
         """Handle that this machine has no work: its last task has ended, or `View.take` took it away."""
 
     def on_done(self, view: View, application: Application) -> None:
-        """Handle that a task of `application` has ended on this machine."""
+        """Handle that a task of `application` has ended on this machine, before all else at that instant."""
 
     def on_end(self, view: View) -> None:
-        """Handle that a task on this machine has ended, if the scheduler watches that (``watch``)."""
+        """Handle that tasks on this machine have ended, if the scheduler watches that (``watch``).
+
+        It is called once at an instant, after all that has arrived then.
+        """
 
     def on_act(self, view: View) -> None:
         """Act, as asked for by `View.act`: once at an instant, after all that has arrived then."""

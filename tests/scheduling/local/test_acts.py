@@ -161,3 +161,53 @@ def test_when_a_node_cannot_act(seconds: float, monkeypatch: pytest.MonkeyPatch)
 def test_deferred_messages_move_nothing() -> None:
     with pytest.raises(gs.ScenarioError, match="a deferred message must move no tasks"):
         Message(10, deferred=True, moves_tasks=True, application=int, tasks=int)
+
+
+class Taking(gs.LocalPolicy):
+    """Takes its tasks back at once, and runs them 0.5 s later."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.note("told", at=view.now_ns, what=view.take(application.number, 9))
+        view.timer(0.5, "again")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        view.enqueue(0, 2)
+
+    def on_end(self, view: Any) -> None:
+        view.note("told", at=view.now_ns, what=-1)
+
+    def on_idle(self, view: Any) -> None:
+        view.note("told", at=view.now_ns, what=-2)
+
+
+class Takes(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "takes"
+    policy = Taking
+    timers = ("again",)
+    watch = "completion"
+    tables: ClassVar[dict[str, dict[str, type]]] = {"told": {"at": int, "what": int}}
+
+
+def test_only_tasks_that_run_end() -> None:
+    """The machine is idle when its tasks are taken back, and the first ends at 1.5 s."""
+    scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 2, 1000.0), seed=1)
+    told = gs.simulate(scenario, Takes()).tables["told"]
+    assert list(zip(told["at"].tolist(), told["what"].tolist(), strict=True)) == [
+        (0, 2), (0, -2), (15 * 10**8, -1),
+    ]  # fmt: skip
+
+
+class Both(Taking):
+    def on_done(self, view: Any, application: Any) -> None:
+        pass
+
+
+def test_nodes_that_hear_of_each_task_ask_for_none() -> None:
+    class Asks(Takes, frozen=True, kw_only=True):
+        policy = Both
+        reports = True
+
+    scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 2, 1000.0), seed=1)
+    with pytest.raises(gs.ScenarioError, match="takes: nodes with on_done cannot ask for reports, too"):
+        gs.simulate(scenario, Asks())
