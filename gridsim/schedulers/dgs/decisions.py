@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from gridcore.dgs.protocol import COMMITTING, SEARCHING
+from gridcore.dgs.slots import SlotSchedules
 from gridsim.results.decisions import Decisions, Words
+from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.dgs.node import NOT_YET, Candidates, Job
 from gridsim.schedulers.dgs.state import Shared
+from gridsim.scheduling.local.policy import View
 from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import NS
 
@@ -254,3 +260,191 @@ class DgsNotes:
                 assert found is not None
                 limit = self.seconds(found[0])
             self.note(action, job, node, machine=home, saw=self.seconds(start), limit=limit, age=0.0)
+
+
+class Grid(Protocol):
+    """What `DecisionLog` reads of all nodes of a run."""
+
+    schedules: SlotSchedules
+    overlay: Neighbourhood
+    failures: Failures
+    records: list[Job]
+    reached: Integers
+    slot: int
+    one_way: int
+
+    @property
+    def now(self) -> int: ...
+    def home(self, job: Job) -> View | None: ...
+
+
+class DecisionLog:
+    """Records what the nodes decide, see `gridsim.schedulers.dgs.node`.
+
+    grid : all nodes of a run.  log : the records to which decisions are added.
+
+    What this class must remember is in the records of jobs, which are part of the state of a run.
+    """
+
+    def __init__(self, grid: Grid, log: Decisions) -> None:
+        self.grid, self.log = grid, log
+
+    def note(self, action: str, job: int, decider: int, **said: Any) -> None:
+        """Record what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
+        self.log.note(action, time=self.grid.now, application=job, decider=decider, **said)
+
+    def of_home(self, action: str, job: Job, **said: Any) -> None:
+        """Record what the scheduling node of `job`, or the machine that acts for it, decides now."""
+        home = self.grid.home(job)
+        self.note(action, job.number, job.submitter if home is None else home.node, **said)
+
+    def seconds(self, slots: int) -> float:
+        """Return when a slot begins, s."""
+        return slots * self.grid.slot / NS
+
+    def earliest(self, nodes: Any, tasks: int, length: int, start: int) -> float:
+        """Return the true first start, s, from slot `start` on, of `tasks` tasks on some of `nodes`."""
+        found = self.grid.schedules.earliest_start(nodes, tasks, length, start)
+        assert found is not None  # there are as many machines as the job wants
+        return self.seconds(found[0])
+
+    def age(self, as_of: int) -> float:
+        """Return the age of what was known as of an instant, s; before the first poll that is the time 0."""
+        return (self.grid.now - (0 if as_of == NOT_YET else as_of)) / NS
+
+    # -- the scheduling node ------------------------------------------------------------------------------
+
+    def asks(self, job: Job, home: int, neighbour: int) -> None:
+        """Record that a scheduling node asks a neighbour to search."""
+        self.note("asked", job.number, home, machine=neighbour, among=len(self.grid.overlay.known_to(home)))
+
+    def chooses(self, action: str, job: Job) -> None:
+        """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
+
+        The true value is the first start, from that of the answer on, at which its machines really are free
+        together.
+        """
+        start, _, searcher, nodes = job.answers[0]
+        self.of_home(
+            action,
+            job,
+            machine=searcher,
+            tasks=len(nodes),
+            among=len(job.answers),
+            saw=self.seconds(start),
+            limit=(self.grid.now + self.grid.one_way) / NS,
+            true=self.earliest(nodes, len(nodes), job.length, start),
+            age=self.age(job.looked[searcher].oldest),
+        )
+
+    def waits(self, action: str, job: Job, until: int) -> None:
+        """Record that the job waits until `until` ns."""
+        self.of_home(action, job, saw=until / NS, age=0.0)
+
+    def overdue(self, job: Job) -> None:
+        """Record that messages have not arrived in time, and how many."""
+        self.of_home("overdue", job, saw=job.missing, true=job.missing, age=0.0)
+
+    def in_vain(self, action: str, job: Job, limit: int) -> None:
+        """Record how many searches in a row were in vain, and the `limit` for that number."""
+        self.of_home(action, job, saw=job.in_vain, limit=limit, true=job.in_vain, age=0.0)
+
+    def too_large(self, job: Job) -> None:
+        """Record that `job` is rejected because no searcher reached enough machines."""
+        self.of_home("gave-up-too-large", job, saw=int(self.grid.reached[job.number]), limit=job.tasks)
+
+    def releases(self, job: Job) -> None:
+        """Record that an allocation failed and its machines are released."""
+        taken = len(job.taken)
+        self.of_home("released", job, tasks=taken, saw=taken, limit=len(job.nodes))
+
+    def places(self, job: Job) -> None:
+        """Record that all machines have committed.
+
+        If one of them has failed since, it is detected later, and there is no true start.
+        """
+        start = self.seconds(job.start)
+        self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=np.nan if job.hit else start)
+
+    def misses(self, job: Job) -> None:
+        """Record that the failure of a machine of `job` is detected and its tasks are started again.
+
+        The true value is how many of its machines have failed since that failure, including it.
+        """
+        failures = self.grid.failures
+        failed = int((failures.last[job.nodes] >= self.grid.now - failures.detection).sum())
+        self.of_home("missed", job, tasks=len(job.nodes), saw=1, true=failed, age=failures.detection / NS)
+
+    def _awaited(self, job: Job, search: int) -> bool:
+        """Return whether the scheduling node still has a use for answers of this search."""
+        return job.searches == search and job.phase in (SEARCHING, COMMITTING)
+
+    # -- searchers ----------------------------------------------------------------------------------------
+
+    def looks(self, searcher: int, message: Any, candidates: Candidates, first: int, left: int) -> None:
+        """Remember what the answer of a searcher rests on, and record that it has opened neighbours.
+
+        first : slot from which on it looked for starts.
+        left : the first slot that leaves time for all messages after these openings.
+        """
+        job, own, schedules = self.grid.records[message.application], candidates.own, self.grid.schedules
+        if not self._awaited(job, message.search):
+            return
+        if candidates.opened:
+            nodes, as_of = candidates.nodes[:own], candidates.as_of[:own]
+            seen = as_of if schedules.stale else None
+            self.note(
+                "opened",
+                job.number,
+                searcher,
+                machine=message.sender,
+                tasks=candidates.opened,
+                among=own,
+                saw=int(schedules.is_free(nodes, first, job.length, seen).sum()),
+                limit=job.tasks,
+                true=int(schedules.is_free(nodes, first, job.length).sum()),
+                age=self.age(min(as_of, default=self.grid.now)),
+            )
+        job.looked[searcher] = SimpleNamespace(
+            candidates=list(candidates.nodes),
+            oldest=min(candidates.as_of, default=self.grid.now),
+            slot=max(left, first),
+        )
+
+    def answers(self, searcher: int, home: int, job_number: int, search: int, start: int) -> None:
+        """Record that a searcher answers; the true value is the first start of its candidates now."""
+        job = self.grid.records[job_number]
+        if not self._awaited(job, search):
+            return
+        looked, said = job.looked[searcher], {"machine": home, "tasks": job.tasks}
+        reached, age = len(looked.candidates), self.age(looked.oldest)
+        if start < 0:
+            self.note(
+                "unreached", job.number, searcher, saw=reached, limit=job.tasks, true=reached, age=age, **said
+            )
+            return
+        self.note(
+            "answered",
+            job.number,
+            searcher,
+            among=reached,
+            saw=self.seconds(start),
+            limit=self.seconds(looked.slot),
+            true=self.earliest(looked.candidates, job.tasks, job.length, looked.slot),
+            age=age,
+            **said,
+        )
+
+    # -- machines that run jobs ---------------------------------------------------------------------------
+
+    def refuses(self, action: str, node: int, commit: Any) -> None:
+        """Record that a machine refuses to commit.
+
+        action : ``"refused"``, where the threshold is its first free start; or ``"refused-late"``, where it
+            is the present time.
+        """
+        limit = self.grid.now / NS
+        if action == "refused":
+            limit = self.earliest([node], 1, commit.length, commit.start)
+        saw = self.seconds(commit.start)
+        self.note(action, commit.application, node, machine=commit.sender, saw=saw, limit=limit, age=0.0)

@@ -82,12 +82,20 @@ class Neighbourhood(Stateful):
 
     # -- neighbours of a node ---------------------------------------------------------------------------
 
-    def pick(
-        self, nodes: Integers, first: Integers, second: Integers, count: int
-    ) -> tuple[Integers, Integers]:
+    def pick(self, nodes: Any, first: Any, second: Any, count: int) -> tuple[Integers, Integers]:
         """Draw up to `count` neighbours of each of `nodes`; see `gridcore.dgs.overlay.Views.pick`."""
         away = self.away if self.run.faults else None
         return self.views.pick(nodes, first, second, count, seed=self.seed, away=away)
+
+    def draw(self, node: int, job: int, search: int, count: int) -> list[int]:
+        """Draw up to `count` neighbours of `node` for a search."""
+        chosen: list[int] = self.pick([node], [job], [search], count)[1].tolist()
+        return chosen
+
+    def known_to(self, node: int) -> list[int]:
+        """Return the neighbours of `node`, without those whose failure has been detected."""
+        away = self.away
+        return [other for other in self.views.views[node].tolist() if other >= 0 and not away[other]]
 
     def shuffle(self, _: list[int]) -> None:
         """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted."""
@@ -167,6 +175,14 @@ class Neighbourhood(Stateful):
         """Handle changed schedules of `nodes`: with push they are sent to every node that knows these."""
         if self.policy == "push":
             np.add.at(self.changes, nodes, 1)
+
+    def count_search(self, searcher: int, opened: int) -> None:
+        """Count the schedules that one searcher has received; see `searched`."""
+        self.searched(np.array([searcher]), np.array([opened]))
+
+    def push(self, node: int) -> None:
+        """Handle a changed schedule of `node`; see `changed`."""
+        self.changed(np.array([node]))
 
     def _tell(self) -> None:
         """Count the schedules that changes have pushed through the overlay in its present form."""

@@ -40,10 +40,11 @@ from gridsim.results.decisions import Words
 from gridsim.schedulers.dgs.decisions import WORDS, DgsNotes
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.hosting import Hosts
+from gridsim.schedulers.dgs.interpreted import Interpreted
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.searching import Searchers
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
@@ -86,6 +87,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     decision_words: ClassVar[Words] = WORDS
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
 
     forward: Annotated[int, Limits(low=1, high=2**15)] = 5
     degree: Annotated[int, Limits(low=1, high=2**15)] = 20
@@ -107,7 +109,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Negotiation(self, run)
+        return Interpreted(self, run) if run.nodes == "interpreted" else Negotiation(self, run)
 
 
 # Steps that spread waiting times evenly, whatever the order of jobs and searches.
