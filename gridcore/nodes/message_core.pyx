@@ -692,6 +692,9 @@ cdef class NodeCore:
 
     cdef object _fetch(self, long long number):
         """Return an array that has been kept, and keep it no longer."""
+        # a state that was read from a file may name any
+        if not 0 <= number < len(self.payloads) or self.payloads[number] is None:
+            raise ValueError(f"a message has the array {number}, which is not there")
         array = self.payloads[number]
         self.payloads[number] = None
         self.unused_payloads.append(number)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import differing_end
 
@@ -95,6 +96,26 @@ def test_a_run_with_arrays_continues_from_a_checkpoint() -> None:
     what = scenario(latency=0.3, bandwidth=1000.0)
     result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
     assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+
+
+def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
+    """At 1 s, when the second application is released, messages of the first one are on their way."""
+    run = Simulation(scenario(latency=0.3, bandwidth=1000.0), Summaries(degree=3), Options())
+    core: Any = run.policy.core  # type: ignore[attr-defined]
+    seen = []
+
+    def lose() -> None:
+        state = core.getstate()
+        if len(state["payloads"]):
+            seen.append(len(state["payloads"]))
+            core.setstate(
+                {**state, "payloads": np.zeros((0, 5), np.int64), "contents": np.zeros(0, np.int64)}
+            )
+
+    run.engine.at_wave_end(lose)
+    with pytest.raises(ValueError, match="a message has the array [0-9]+, which is not there"):
+        run.run()
+    assert seen
 
 
 def test_it_conforms(tmp_path: Any) -> None:
