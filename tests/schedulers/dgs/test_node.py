@@ -1,4 +1,4 @@
-"""The node program of DGS_ASAP does what its other forms do: equal digests, schedules and decisions."""
+"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, schedules and facts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.results.diff import first_difference
 from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
 
 
 @st.composite
@@ -30,8 +31,7 @@ def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, *, fails: bool | None = None) -> gs.Scenario:
-    """A third of them with failures, unless `fails` says."""
+def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     nodes, count = draw(st.integers(1, 15)), draw(st.integers(1, 12))
     latency = draw(st.sampled_from([0.0, 0.05, 1.0, 5.0]))
     network = gs.Network(
@@ -49,8 +49,6 @@ def scenarios(draw: st.DrawFn, *, fails: bool | None = None) -> gs.Scenario:
         requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
         submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
     )
-    if fails is None:
-        fails = draw(st.integers(0, 2)) == 0
     faults = draw(failures(nodes)) if fails else None
     return gs.Scenario(
         gs.Platform.equal(nodes), workload, network, seed=draw(st.integers(0, 99)), faults=faults
@@ -89,14 +87,36 @@ def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Resu
 
 
 @settings(max_examples=60, deadline=None)
-@given(scenario=scenarios(), scheduler=schedulers())
-def test_the_program_and_the_other_form_are_equal(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
-    one, other = (run(scenario, scheduler, record=True, nodes=form) for form in ("interpreted", None))
+@given(scenario=scenarios(fails=False), scheduler=schedulers())
+def test_the_program_and_the_compiled_protocol_are_equal(
+    scenario: gs.Scenario, scheduler: gs.DgsAsap
+) -> None:
+    one, other = (
+        gs.simulate(scenario, scheduler, record=True, nodes=form) for form in ("interpreted", "compiled")
+    )
+    assert one.digest == other.digest, first_difference(one, other)
+    assert one.tables["schedule"] == other.tables["schedule"] and one.facts == other.facts
+
+
+@settings(max_examples=30, deadline=None)
+@given(scenario=scenarios(fails=True), scheduler=schedulers())
+def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
+    """What they must be is in test_failing_digests.py: the compiled protocol does not run them."""
+    one, other = (run(scenario, scheduler, record=record) for record in (True, "decisions"))
     if isinstance(one, str) or isinstance(other, str):
         assert one == other
         return
-    assert one.digest == other.digest, first_difference(one, other)
-    assert one.tables["schedule"] == other.tables["schedule"] and one.facts == other.facts
+    assert one.digest == other.digest and validate_result(one) == []
+
+
+def test_the_compiled_protocol_is_only_for_some_runs() -> None:
+    jobs, never = gs.Workload.jobs_of([0.0], 1, 60.0), gs.Faults.of([0], [1e6], [1e6])
+    scenario = gs.Scenario(gs.Platform.equal(3), jobs)
+    with pytest.raises(gs.ScenarioError, match="nodes must be 'interpreted' or None .* are recorded"):
+        gs.simulate(scenario, gs.DgsAsap(), nodes="compiled", record="decisions")
+    failing = gs.Scenario(gs.Platform.equal(3), jobs, faults=never)
+    with pytest.raises(gs.ScenarioError, match="nodes must be 'interpreted' or None .* machines fail"):
+        gs.simulate(failing, gs.DgsAsap(), nodes="compiled")
 
 
 @pytest.mark.parametrize("fails", [False, True])
