@@ -109,17 +109,10 @@ class DgsNode(LocalPolicy):
         job.answers, job.hope, job.looked = [], False, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(job)
+        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length}
         for neighbour in asked:
             self.log.asks(job, home.node, neighbour)
-            home.send(
-                neighbour,
-                "request",
-                application=job.number,
-                search=job.searches,
-                home=job.submitter,
-                tasks=job.tasks,
-                length=job.length,
-            )
+            home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
         if not asked:
             self.choose(job)
 
