@@ -12,12 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, COMMITTING, PLACED
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.dgs.node import Job
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import FAULT_PRIORITY, Run
 from gridsim.support.arrays import Integers
@@ -26,17 +24,23 @@ from gridsim.support.state import Stateful
 
 
 class Grid(Protocol):
-    """What `Failures` needs of all nodes of a run."""
+    """What `Failures` needs of a run, whatever form the nodes have."""
 
     parameters: Any
     run: Run
-    records: list[Job]
     schedules: SlotSchedules
     times: Times
     overlay: Neighbourhood
     runs: Runs
 
-    def start_again(self, job: int) -> None: ...
+    def hit(self, job: int, node: int, start: int) -> bool:
+        """Handle that `node` has failed, which had a job in its schedule from slot `start` on.
+
+        Returns whether that is news for the scheduling node of the job, which will detect it.
+        """
+
+    def start_again(self, job: int) -> None:
+        """Let the scheduling node of a job learn that one of its machines has failed."""
 
 
 class Failures(Stateful):
@@ -72,23 +76,14 @@ class Failures(Stateful):
         for node in failed.tolist():
             self.engine.at(now + self.detection, "absent", node)
 
-    def _lose(self, number: int, node: int, start: int) -> None:
+    def _lose(self, job: int, node: int, start: int) -> None:
         """Handle the failure of `node`, which had a job in its schedule from slot `start` on."""
         of, now = self.of, self.engine.now
-        job, begins = of.records[number], start * of.times.slot
-        of.runs.stop(number, node, begins, now)
-        if job.phase == COMMITTING and job.start == start and node in job.nodes:
-            if job.hit:
-                return
-            job.hit = True
-        elif job.phase == PLACED and of.runs.placed[number][1] == begins:
-            job.phase = int(BROKEN)
-            of.runs.wreck(number, node, now)
-        else:
-            return
-        # replaces the loss of an earlier attempt, which the job has abandoned
-        self.missed_at[number] = now + self.detection
-        self.engine.at(self.missed_at[number], "broken", number)
+        of.runs.stop(job, node, start * of.times.slot, now)
+        if of.hit(job, node, start):
+            # replaces the loss of an earlier attempt, which the job has abandoned
+            self.missed_at[job] = now + self.detection
+            self.engine.at(self.missed_at[job], "broken", job)
 
     def absent(self, nodes: list[int]) -> None:
         """Mark machines as failed for their neighbours, now that this is detected.

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, DONE, FAILED, PLACED
+from gridcore.dgs.protocol import BROKEN, COMMITTING, DONE, FAILED, PLACED
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
@@ -234,8 +234,20 @@ class Interpreted(Policy):
 
     # -- failures ---------------------------------------------------------------------------------------
 
+    def hit(self, number: int, node: int, start: int) -> bool:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        job = self.records[number]
+        if job.phase == COMMITTING and job.start == start and node in job.nodes:
+            first, job.hit = not job.hit, True
+            return first
+        if job.phase == PLACED and self.runs.placed[number][1] == start * self.times.slot:
+            job.phase = int(BROKEN)
+            self.runs.wreck(number, node, self.now)
+            return True
+        return False
+
     def start_again(self, job: int) -> None:
-        """Let the scheduling node of a job learn that one of its machines has failed."""
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
         self.core.enter(self.run.engine.now)
         self._anybody.on_missed(self.records[job])
 

@@ -83,13 +83,15 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.
 
-        The compiled protocol is the default where no machine fails and no decisions are recorded.  Someone
-        may watch the messages of a run with a limit of cohorts, which the compiled protocol does not show.
+        The compiled protocol is the default where no decisions are recorded.  Someone may watch the messages
+        of a run with a limit of cohorts, which the compiled protocol does not show.
 
         Raises ScenarioError where the compiled protocol is asked for and cannot be used.
         """
-        why = "machines fail" if run.faults else "decisions are recorded" if run.decisions is not None else ""
-        if why and run.nodes == "compiled":
-            raise ScenarioError(f"nodes must be 'interpreted' or None for {self.name} where {why}")
-        interpreted = run.nodes == "interpreted" or why or not (run.nodes or run.engine.whole_cohorts)
+        if run.decisions is not None and run.nodes == "compiled":
+            raise ScenarioError(
+                f"nodes must be 'interpreted' or None for {self.name} where decisions are recorded"
+            )
+        whole = run.engine.whole_cohorts and run.decisions is None
+        interpreted = run.nodes == "interpreted" or not (run.nodes or whole)
         return Interpreted(self, run) if interpreted else Compiled(self, run)
