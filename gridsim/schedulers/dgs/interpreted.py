@@ -7,24 +7,23 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, DONE, FAILED, PLACED
+from gridcore.dgs.protocol import BROKEN, COMMITTING, DONE, FAILED, PLACED
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
-from gridsim.engine.transport import LONGEST
 from gridsim.errors import SchedulerError
-from gridsim.model.applications import Application, reserved
+from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.decisions import DecisionLog
 from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.jobs import Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.dgs.node import ANSWER, MESSAGES, DgsNode, Job
+from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.scheduling.local.policy import View, as_number
 from gridsim.scheduling.local.slots import OwnSlots
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import nanoseconds
 from gridsim.support.state import check_names
 
 
@@ -54,15 +53,11 @@ class Interpreted(Policy):
         self.parameters, self.run = parameters, run
         jobs, engine, network, machines = run.applications, run.engine, run.network, len(run.speeds)
         self.faults = run.faults
-        self.latency, self.slot = nanoseconds(network.network.latency), nanoseconds(parameters.slot)
-        lasts, wanted = reserved(jobs, float(run.speeds[0]), parameters.duration)
-        byte = nanoseconds(min(2.0 / network.network.bandwidth, LONGEST))  # slower ones are rejected below
-        self.one_way = self.latency + byte * ANSWER + nanoseconds(network.network.jitter)
-        self.schedules = SlotSchedules(machines, stale=self.latency > 0 or parameters.policy == "poll")
-        self.overlay = self.neighbourhood = Neighbourhood(run, parameters, self.latency)
-        self.runs = Runs(run, lasts)
-        length = -(-wanted // self.slot)
-        columns = (jobs.submitter.tolist(), jobs.tasks.tolist(), length.tolist())
+        self.times = times = Times(parameters, run)
+        self.schedules = SlotSchedules(machines, stale=times.stale)
+        self.overlay = Neighbourhood(run, parameters, times.latency)
+        self.runs = Runs(run, times.lasts)
+        columns = (jobs.submitter.tolist(), jobs.tasks.tolist(), times.length.tolist())
         self.records = [Job(number, *each) for number, each in enumerate(zip(*columns, strict=True))]
         self.reached = np.zeros(len(jobs), np.int64)
         self.too_large = self.given_up = self.next_forget = 0
@@ -177,7 +172,7 @@ class Interpreted(Policy):
     def place(self, job: Job) -> None:
         """See `Jobs`.  A machine that has failed since is detected later."""
         job.phase = int(BROKEN if job.hit else PLACED)
-        end = self.runs.place(job.number, np.array(job.nodes, np.int64), job.start * self.slot)
+        end = self.runs.place(job.number, np.array(job.nodes, np.int64), job.start * self.times.slot)
         if not job.hit:
             self.wake(max(end, self.now), "finish", job)
 
@@ -205,7 +200,7 @@ class Interpreted(Policy):
     def _stop(self, job: int, node: int, start: int) -> None:
         """Stop a machine that still works on a lost run of a job."""
         if self.runs.wrecks:
-            self.runs.stop(job, node, start * self.slot, self.now)
+            self.runs.stop(job, node, start * self.times.slot, self.now)
 
     # -- events of the engine ---------------------------------------------------------------------------
 
@@ -221,9 +216,9 @@ class Interpreted(Policy):
             self.records[job].phase = int(DONE)
             for node in nodes.tolist():
                 program: DgsNode = self.core.programs[node]
-                program.on_over(self.core.view_of(node, job), job, start // self.slot)
+                program.on_over(self.core.view_of(node, job), job, start // self.times.slot)
         if now >= self.next_forget:
-            self.schedules.forget(now // self.slot, self.overlay.oldest)
+            self.schedules.forget(now // self.times.slot, self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9
         self.over()
 
@@ -239,16 +234,20 @@ class Interpreted(Policy):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    @property
-    def phase(self) -> Any:
-        return _Phases(self.records)
-
-    @property
-    def talks(self) -> list[Job]:
-        return self.records
+    def hit(self, number: int, node: int, start: int) -> bool:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        job = self.records[number]
+        if job.phase == COMMITTING and job.start == start and node in job.nodes:
+            first, job.hit = not job.hit, True
+            return first
+        if job.phase == PLACED and self.runs.placed[number][1] == start * self.times.slot:
+            job.phase = int(BROKEN)
+            self.runs.wreck(number, node, self.now)
+            return True
+        return False
 
     def start_again(self, job: int) -> None:
-        """Let the scheduling node of a job learn that one of its machines has failed."""
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
         self.core.enter(self.run.engine.now)
         self._anybody.on_missed(self.records[job])
 
@@ -277,37 +276,15 @@ class Interpreted(Policy):
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
         self.runs.settle(self.run.engine.now)
-        degrees = self.overlay.views.in_degree()
-        exchanges = self.overlay.table()
         columns = ("resubmitted", "searches", "conflicts", "late")
-        outcome = self.runs.outcome(
+        return outcome(
+            self.runs,
+            self.overlay,
+            self.too_large,
             failed=np.array([job.phase == FAILED for job in self.records], np.int64),
             **{name: np.array([getattr(job, name) for job in self.records], np.int64) for name in columns},
             reached=self.reached,
         )
-        outcome.machines["schedules_received"] = self.overlay.received
-        outcome.tables["exchanges"] = exchanges
-        outcome.facts = {
-            "too_large": self.too_large,
-            "in_degree_min": int(degrees.min()),
-            "in_degree_mean": float(degrees.mean()),
-            "in_degree_max": int(degrees.max()),
-            "in_degree_spread": float(degrees.std()),
-        }
-        return outcome
-
-
-class _Phases:
-    """The phases of jobs, by number."""
-
-    def __init__(self, records: list[Job]) -> None:
-        self._records = records
-
-    def __getitem__(self, job: int) -> int:
-        return self._records[job].phase
-
-    def __setitem__(self, job: int, phase: int) -> None:
-        self._records[job].phase = int(phase)
 
 
 def _not_here(*_: Any) -> NoReturn:

@@ -18,18 +18,16 @@ import numpy as np
 from gridcore.dgs.protocol import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
-from gridsim.schedulers.dgs.jobs import Jobs
+from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
 from gridsim.support.clock import NS, nanoseconds
 
-#: Bytes of a message.
-SMALL, ANSWER = 128, 1024
 #: The kinds of messages, in the order in which those of one instant are handled.
 MESSAGES = {
     "cancel": Message(SMALL, application=int, start=int),
     "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int),
-    "answer": Message(ANSWER, application=int, search=int, start=int, nodes=array(int)),
+    "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
     "found": Message(None, client=int, application=int, search=int, start=int, nodes=array(int)),
@@ -38,6 +36,11 @@ MESSAGES = {
 NOT_YET = -(2**62)
 # Steps that spread waiting times evenly, whatever the order of jobs and searches.
 _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
+
+
+def pause(parameters: Any, job: int, searches: int) -> int:
+    """Return how long a job waits before it searches again, ns: 0.5 to 1.5 times `retry`."""
+    return nanoseconds(parameters.retry * (0.5 + (job * _GOLDEN + searches * _SILVER) % 1.0))
 
 
 class Job:
@@ -80,11 +83,11 @@ class DgsNode(LocalPolicy):
 
     def __init__(self, parameters: Any, jobs: Jobs, overlay: Neighbourhood, log: Any) -> None:
         super().__init__(parameters)
-        self.jobs, self.overlay, self.log = jobs, overlay, log
+        self.jobs, self.overlay, self.log, self.times = jobs, overlay, log, jobs.times
 
     def slot_at(self, time: int) -> int:
         """Return the first slot that begins at `time` or later."""
-        return -(-time // self.jobs.slot)
+        return -(-time // self.times.slot)
 
     # -- the scheduling node: Figure 2 ----------------------------------------------------------------------
 
@@ -106,17 +109,10 @@ class DgsNode(LocalPolicy):
         job.answers, job.hope, job.looked = [], False, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(job)
+        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length}
         for neighbour in asked:
             self.log.asks(job, home.node, neighbour)
-            home.send(
-                neighbour,
-                "request",
-                application=job.number,
-                search=job.searches,
-                home=job.submitter,
-                tasks=job.tasks,
-                length=job.length,
-            )
+            home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
         if not asked:
             self.choose(job)
 
@@ -138,7 +134,7 @@ class DgsNode(LocalPolicy):
         if home is None:
             return self.wait(job, "waited-for-machines")
         job.answers.sort()
-        while job.answers and job.answers[0][0] * self.jobs.slot < self.jobs.now + self.jobs.one_way:
+        while job.answers and job.answers[0][0] * self.times.slot < self.jobs.now + self.times.one_way:
             self.log.chooses("dropped", job)  # a commit would come too late
             job.late += 1
             del job.answers[0]
@@ -204,8 +200,7 @@ class DgsNode(LocalPolicy):
     def wait(self, job: Job, why: str = "waited") -> None:
         """Search again after a while, which differs between jobs that compete for nodes."""
         job.phase = int(WAITING)
-        share = 0.5 + (job.number * _GOLDEN + job.searches * _SILVER) % 1.0
-        until = self.jobs.now + nanoseconds(self.parameters.retry * share)
+        until = self.jobs.now + pause(self.parameters, job.number, job.searches)
         self.log.waits(why, job, until)
         self.jobs.wake(until, "retry", job)
 
@@ -249,12 +244,12 @@ class DgsNode(LocalPolicy):
         Four messages must fit before the start: answer, commit, reply, and a cancellation that may follow.
         Opening nodes takes time, too: after many of them the first possible slot may be a later one.
         """
-        ready = view.now_ns + 4 * self.jobs.one_way
+        ready = view.now_ns + 4 * self.times.one_way
         t = self.slot_at(ready + self.overlay.at_least)
         while True:
             start, nodes, candidates = self.look(view, message, t)
             takes = self.overlay.at_least + candidates.opened * self.overlay.opening
-            if start < 0 or start * self.jobs.slot >= ready + takes:
+            if start < 0 or start * self.times.slot >= ready + takes:
                 break
             t = max(start + 1, self.slot_at(ready + takes))
         self.overlay.count_search(view.node, candidates.opened)
@@ -302,7 +297,7 @@ class DgsNode(LocalPolicy):
         """
         if self.parameters.policy == "pull":
             return now
-        arrived = now - self.jobs.latency
+        arrived = now - self.times.latency
         if self.parameters.policy == "push":
             return arrived
         first, period = int(self.overlay.first[m]), self.overlay.period
@@ -323,7 +318,7 @@ class DgsNode(LocalPolicy):
     def on_commit(self, view: View, message: Any) -> None:
         """Commit to a job if its start is not past and its slots are free; else refuse."""
         job, start = message.application, message.start
-        timely = start * self.jobs.slot >= view.now_ns
+        timely = start * self.times.slot >= view.now_ns
         taken = timely and view.slots.reserve(job, start, message.length)
         if taken:
             self.overlay.push(view.node)

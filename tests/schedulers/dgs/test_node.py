@@ -1,4 +1,4 @@
-"""The node program of DGS_ASAP does what its other forms do: equal digests, schedules and decisions."""
+"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, schedules and facts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.results.diff import first_difference
 from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
 
 
 @st.composite
@@ -30,8 +31,7 @@ def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, *, fails: bool | None = None) -> gs.Scenario:
-    """A third of them with failures, unless `fails` says."""
+def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     nodes, count = draw(st.integers(1, 15)), draw(st.integers(1, 12))
     latency = draw(st.sampled_from([0.0, 0.05, 1.0, 5.0]))
     network = gs.Network(
@@ -49,8 +49,6 @@ def scenarios(draw: st.DrawFn, *, fails: bool | None = None) -> gs.Scenario:
         requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
         submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
     )
-    if fails is None:
-        fails = draw(st.integers(0, 2)) == 0
     faults = draw(failures(nodes)) if fails else None
     return gs.Scenario(
         gs.Platform.equal(nodes), workload, network, seed=draw(st.integers(0, 99)), faults=faults
@@ -88,20 +86,41 @@ def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Resu
         return str(error).split(":")[0]
 
 
-@settings(max_examples=60, deadline=None)
-@given(scenario=scenarios(), scheduler=schedulers())
-def test_the_program_and_the_other_form_are_equal(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
-    one, other = (run(scenario, scheduler, record=True, nodes=form) for form in ("interpreted", None))
+@settings(max_examples=75, deadline=None)
+@given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
+def test_the_program_and_the_compiled_protocol_are_equal(
+    data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
+) -> None:
+    scenario = data.draw(scenarios(fails=fails))
+    forms: tuple[Any, ...] = ("interpreted", "compiled")
+    one, other = (run(scenario, scheduler, record=True, nodes=form) for form in forms)
     if isinstance(one, str) or isinstance(other, str):
-        assert one == other
+        assert one == other and fails
         return
     assert one.digest == other.digest, first_difference(one, other)
     assert one.tables["schedule"] == other.tables["schedule"] and one.facts == other.facts
 
 
+@settings(max_examples=30, deadline=None)
+@given(scenario=scenarios(fails=True), scheduler=schedulers())
+def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
+    """The first is run by the compiled protocol, the other one by the node program."""
+    one, other = (run(scenario, scheduler, record=record) for record in (True, "decisions"))
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other
+        return
+    assert one.digest == other.digest and validate_result(one) == []
+
+
+def test_the_compiled_protocol_is_only_for_some_runs() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(3), gs.Workload.jobs_of([0.0], 1, 60.0))
+    with pytest.raises(gs.ScenarioError, match="nodes must be 'interpreted' or None .* are recorded"):
+        gs.simulate(scenario, gs.DgsAsap(), nodes="compiled", record="decisions")
+
+
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
-def test_a_run_of_the_program_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
+def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
     jobs = gs.Workload.jobs_of(
         [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
@@ -110,7 +129,7 @@ def test_a_run_of_the_program_continues_from_a_checkpoint(policy: Any, fails: bo
         gs.Platform.equal(12), jobs, gs.Network(latency=0.5, jitter=0.1), seed=2, faults=faults
     )
     scheduler = gs.DgsAsap(policy=policy, degree=3, overlay="cyclon", cycle=20.0, slot=10.0)
-    for record in (True, "decisions"):
-        options: dict[str, Any] = {"record": record, "nodes": "interpreted"}
+    for record, form in ((True, "interpreted"), ("decisions", "interpreted"), (True, "compiled")):
+        options: dict[str, Any] = {"record": record, "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
         assert differing_end(scenario, scheduler, result, **options) is None
