@@ -161,6 +161,9 @@ from .scheduling.local.adapter import (
 from .scheduling.local.adapter import (
     Message as Message,
 )
+from .scheduling.local.adapter import (
+    array as array,
+)
 from .scheduling.registry import register as register
 from .simulation.resume import resume as resume
 from .simulation.simulate import simulate as simulate

@@ -19,7 +19,8 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
-    return a.time < b.time or (a.time == b.time and a.sequence < b.sequence)
+    # without branches, which would be mispredicted half of the time
+    return (a.time < b.time) | ((a.time == b.time) & (a.sequence < b.sequence))
 
 
 cdef inline int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil:
@@ -64,7 +65,8 @@ cdef inline const Event* pending_first(const Pending* p) noexcept nogil:
 cdef inline Event pending_pop(Pending* p) noexcept nogil:
     cdef const Event* first = pending_first(p)
     cdef Event top = first[0], e
-    cdef Py_ssize_t k = 0, child, least, last, n
+    cdef Event* event = p.event
+    cdef Py_ssize_t k = 0, child, least, other, n
     if p.n == 0 or first != &p.event[0]:
         p.first = (p.first + 1) & (p.run_room - 1)
         p.n_run -= 1
@@ -72,23 +74,25 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
     p.n -= 1
     n = p.n
     if n:
-        e = p.event[n]
+        e = event[n]
         while True:
             child = 4 * k + 1
-            if child >= n:
+            if child + 4 <= n:
+                # the first of four, by two pairs
+                least = child + pending_before(&event[child + 1], &event[child])
+                other = child + 2 + pending_before(&event[child + 3], &event[child + 2])
+                least += (other - least) * pending_before(&event[other], &event[least])
+            elif child < n:
+                least = child
+                for other in range(child + 1, n):
+                    least += (other - least) * pending_before(&event[other], &event[least])
+            else:
                 break
-            least = child
-            last = min(child + 4, n)
-            child += 1
-            while child < last:
-                if pending_before(&p.event[child], &p.event[least]):
-                    least = child
-                child += 1
-            if not pending_before(&p.event[least], &e):
+            if not pending_before(&event[least], &e):
                 break
-            p.event[k] = p.event[least]
+            event[k] = event[least]
             k = least
-        p.event[k] = e
+        event[k] = e
     return top
 
 

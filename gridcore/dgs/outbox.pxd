@@ -90,9 +90,28 @@ cdef inline int delayed_add(Delayed* d, long long time, const Row* row) except -
     return pending_push(&d.due, time, d.sequence, slot)
 
 
+cdef inline const Event* delayed_first(Delayed* d) noexcept nogil:
+    """Return when the next row is due, and which; NULL if there is none."""
+    cdef const Event* first
+    while True:
+        first = pending_first(&d.due)
+        if first == NULL or d.row[first.slot].node >= 0:
+            return first
+        d.unused[d.n_unused] = pending_pop(&d.due).slot
+        d.n_unused += 1
+
+
+cdef inline void delayed_drop(Delayed* d, long long node) noexcept nogil:
+    """Drop the rows of `node`, which has failed."""
+    cdef Py_ssize_t k
+    for k in range(d.n):
+        if d.row[k].node == node:
+            d.row[k].node = -1          # a row that is not in use may be changed, too
+
+
 cdef inline const Row* delayed_take(Delayed* d, long long now) noexcept nogil:
     """Take and return the next row that is due by `now`, NULL if none is; it is valid until a row is added."""
-    cdef const Event* first = pending_first(&d.due)
+    cdef const Event* first = delayed_first(d)
     if first == NULL or first.time > now:
         return NULL
     d.unused[d.n_unused] = pending_pop(&d.due).slot

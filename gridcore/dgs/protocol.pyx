@@ -2,8 +2,9 @@
 
 `JobFlow` ties the slot schedules, the overlay's views and the links together.  It runs everything that happens
 between two instants at which the caller must act: requests that arrive, searches that take time, allocations that
-are tried one after the other, and jobs that end.  It supports only runs without failures.  It has no reference
-implementation of its own: it is tested by the digest, which is the same in a run without it.
+are tried one after the other, waits that are limited, and jobs that end.  The caller tells it which machines fail
+(`fail`), what jobs lose by that (`hit`), and when their scheduling nodes learn of it (`missed`).  It has no reference
+implementation of its own: it is tested by the digest, which is the same in a run of the node program.
 """
 
 from libc.stdlib cimport calloc, free, qsort
@@ -12,8 +13,8 @@ from libc.string cimport memset
 from gridcore.common.arguments cimport _Held, check_instant, hold, indices, plain
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown
-from gridcore.dgs.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,
-                              sort_rows)
+from gridcore.dgs.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_drop, delayed_first,
+                                  delayed_free, delayed_take, outbox_add, sort_rows)
 from gridcore.dgs.overlay cimport Views
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
@@ -23,7 +24,7 @@ from gridcore.dgs.talks cimport (Tables, Talk, talk_copy, talk_count, talk_drop,
 
 import numpy as np
 
-from gridcore.dgs.state import check_ending, check_talks, check_thoughts
+from gridcore.dgs.state import check_ending, check_overdue, check_talks, check_thoughts
 from gridcore.common.state import LATEST, State, shown
 
 __all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY", "REQUEST",
@@ -44,16 +45,17 @@ _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
 cdef enum:
     CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, KINDS
 
-# The phases of a job, as in the policy.  BROKEN: it has lost a machine, and its scheduling node does not know yet.
+# The phases of a job.  BROKEN: it has lost a machine, and its scheduling node does not know yet.
 cpdef enum:
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
 
 
 _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late", "reached",
-         "first_start", "end", "done")
-_NODES = ("received", "changes", "busy", "tasks", "first")
-_NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds", "tries")
-_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record")
+         "resubmitted", "first_start", "end", "done")
+_NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
+_NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
+            "tries", "patience")
+_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record", "faults")
 # The largest value of a setting, so that sums of settings do not overflow.
 cdef long long _LONGEST = 10**17
 
@@ -76,12 +78,15 @@ cdef class JobFlow:
     schedules, views, links : the objects that the policy uses, too.
     kinds : for cancel, request, answer, commit and reply: (number in `links`, bytes of a message).
     jobs : name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
-        submitter, attempt, searches, in_vain, conflicts, late, reached, first_start, end (ns), done (int64).
-    nodes : name -> int64[nodes], shared: received, changes, busy (ns), tasks, and first (ns, first poll).
+        submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
+        done (int64).
+    nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
+        up, away (whether it is known to have failed; bool).
     counts : int64[5], number of schedules exchanged by kind, shared.
-    settings : slot, one_way, latency, at_least, opening, period (ns); forward, hops, rounds, tries, width, seed;
-        wide, others, push, pull, poll, stale, record (0 or 1).  With others, neither the searcher nor the
-        scheduling node is a candidate.  With record, `machines_of` also works for jobs that are done.
+    settings : slot, one_way, latency, at_least, opening, period, patience (ns); forward, hops, rounds, tries, width,
+        seed; wide, others, push, pull, poll, stale, record, faults (0 or 1).  With others, neither the searcher nor
+        the scheduling node is a candidate.  With record, `machines_of` also works for all jobs that are done,
+        otherwise only for those that were submitted again.  With faults, machines may fail.
 
     Raises ValueError for arrays that do not fit.
     """
@@ -96,12 +101,13 @@ cdef class JobFlow:
     cdef long long[KINDS] span
     cdef signed char[::1] phase
     cdef long long[::1] tasks, length, lasts, submitter, attempt, searches, in_vain, conflicts, late, reached
-    cdef long long[::1] first_start, end, done
+    cdef long long[::1] resubmitted, first_start, end, done
     cdef long long[::1] received, changes, busy, done_by, first, counts
-    cdef long long slot, one_way, latency, at_least, opening, period, width
+    cdef const unsigned char[::1] up, gone  # gone: nodes that are known to have failed; None where none may fail
+    cdef long long slot, one_way, latency, at_least, opening, period, width, patience
     cdef unsigned long long seed
     cdef long long forward, hops, rounds, tries
-    cdef bint wide, others, push, pull, poll, stale
+    cdef bint wide, others, push, pull, poll, stale, faults
     cdef Talk** talk
     cdef Outbox[KINDS] out
     cdef Row* row                       # scratch: the messages of a cohort
@@ -109,11 +115,13 @@ cdef class JobFlow:
     cdef Py_ssize_t room
     cdef long long* chosen              # scratch
     cdef Delayed thinking               # searches that take time: their requests, with the start that was found
-    cdef Pending ending                 # jobs by the end of their run
+    cdef Pending ending                 # jobs by the end of their run; where machines fail, of lost runs, too
+    cdef Pending overdue                # jobs by the end of their waits, of waits that are over, too
     cdef readonly long long completed, given_up
-    cdef long long told_end             # ns, the last end of jobs that `advance` has returned
+    cdef long long told_end             # ns, the last end of runs or waits that `advance` has returned
     cdef bint record
     cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `told`
+    cdef object _stopped                # see `stopped`
 
     def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
                   dict settings):
@@ -150,13 +158,14 @@ cdef class JobFlow:
         self.wide, self.others = settings["wide"], settings["others"]
         self.push, self.pull = settings["push"], settings["pull"]
         self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
+        self.faults, self.patience = settings["faults"], settings["patience"]
         self.told_end = -1
         self.bind(jobs, nodes, counts)
         self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
         self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
         if self.talk == NULL:
             raise MemoryError
-        self._waiting, self._given_up = [], []
+        self._waiting, self._given_up, self._stopped = [], [], []
 
     def bind(self, dict jobs, dict nodes, counts):
         """Replace the arrays that are shared with the policy."""
@@ -170,7 +179,8 @@ cdef class JobFlow:
         _check_names("nodes", nodes, _NODES)
         of = {name: column(values, name, self.jobs, np.int8 if name == "phase" else np.int64)
               for name, values in jobs.items()}
-        at = {name: column(values, name, self.nodes) for name, values in nodes.items()}
+        at = {name: column(values, name, self.nodes, np.bool_ if name in ("up", "away") else np.int64)
+              for name, values in nodes.items()}
         counts = column(counts, "counts", KINDS)
         indices(of["tasks"], "tasks", 1, 2**31)
         indices(of["length"], "length", 1, _LATEST // self.slot + 1)
@@ -187,9 +197,11 @@ cdef class JobFlow:
         self.submitter = submitter
         self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
-        self.first_start, self.end, self.done = of["first_start"], of["end"], of["done"]
+        self.resubmitted, self.first_start = of["resubmitted"], of["first_start"]
+        self.end, self.done = of["end"], of["done"]
         self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
-        self.first = at["first"]
+        self.first, self.up = at["first"], at["up"].view(np.uint8)
+        self.gone = at["away"].view(np.uint8) if self.faults else None
         self.counts = counts
 
     def __dealloc__(self):
@@ -205,6 +217,7 @@ cdef class JobFlow:
         free(self.chosen)
         delayed_free(&self.thinking)
         pending_free(&self.ending)
+        pending_free(&self.overdue)
 
     cdef _Held _hold(self):
         return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
@@ -261,16 +274,28 @@ cdef class JobFlow:
             if self.phase[job[k]] in (NEW, WAITING):
                 self._search(job[k], now)
 
+    cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil:
+        """Return the scheduling node of a job, or the next node that is up and acts for it; -1 if none is."""
+        cdef Py_ssize_t k, node = self.submitter[job]
+        for k in range(self.nodes if self.faults else 0):
+            if self.up[node]:
+                return node
+            node = node + 1 if node + 1 < self.nodes else 0
+        return -1 if self.faults else node
+
     cdef int _search(self, Py_ssize_t job, long long now) except -1:
-        cdef Py_ssize_t k, n, home = self.submitter[job]
+        cdef Py_ssize_t k, n, home = self._home(job)
         cdef Row* row
         if self.in_vain[job] >= self.tries:
             return self._give_up(job, False)
+        if home < 0:
+            return self._wait(job)
         self.searches[job] += 1
         self.in_vain[job] += 1
         self.phase[job] = SEARCHING
-        n = self.views._pick(home, job, self.searches[job], self.forward, self.seed, None)
+        n = self.views._pick(home, job, self.searches[job], self.forward, self.seed, self.gone)
         talk_open(&self.talk[job], self.tasks[job], n)
+        self._limit_wait(job, now)
         for k in range(n):
             row = self._out(REQUEST_KIND, self.views.entry[0, k], home, job)
             row.a = self.searches[job]
@@ -285,12 +310,27 @@ cdef class JobFlow:
         self._given_up.append((job, bool(too_large)))
         return 0
 
+    cdef int _wait(self, Py_ssize_t job) except -1:
+        self.phase[job] = WAITING
+        talk_drop(&self.talk[job])
+        self._waiting.append(job)
+        return 0
+
+    cdef int _limit_wait(self, Py_ssize_t job, long long now) except -1:
+        """Limit the wait for answers or replies where machines fail, since they may be lost."""
+        if not self.faults:
+            return 0
+        self.talk[job].due = now + self.patience
+        return pending_push(&self.overdue, now + self.patience, job, <int> job)
+
     cdef int _choose(self, Py_ssize_t job, long long now) except -1:
         """Try to reserve the best answer that is left; if there is none, search again, wait, or reject the job."""
         cdef Talk* talk = self.talk[job]
-        cdef Py_ssize_t k, best = -1
+        cdef Py_ssize_t k, best = -1, home = self._home(job)
         cdef Row* row
         cdef int* nodes
+        if home < 0:
+            return self._wait(job)
         for k in range(talk.n_answers):
             if talk.answer[k].start < 0:
                 continue
@@ -302,42 +342,139 @@ cdef class JobFlow:
         if best >= 0:
             talk.start, talk.current = talk.answer[best].start, talk.answer[best].place
             talk.answer[best].start = -1
-            talk.n_taken, talk.missing = 0, talk.n_nodes
+            talk.n_taken, talk.missing, talk.hit = 0, talk.n_nodes, False
             talk_taken(talk)
+            self._limit_wait(job, now)
             self.attempt[job] += 1
             self.phase[job] = COMMITTING
             nodes = talk.pool + talk.current * talk.n_nodes
             for k in range(talk.n_nodes):
-                row = self._out(COMMIT_KIND, nodes[k], self.submitter[job], job)
+                row = self._out(COMMIT_KIND, nodes[k], home, job)
                 row.a, row.b = self.attempt[job], talk.start
+        elif not talk.hope and self.faults and self.wide:
+            self._wait(job)  # machines may recover
         elif not talk.hope:
             self._give_up(job, True)
         elif self.in_vain[job] % self.rounds == 0:
-            self.phase[job] = WAITING
-            talk_drop(&self.talk[job])
-            self._waiting.append(job)
+            self._wait(job)
         else:
             self._search(job, now)
         return 0
 
     cdef int _abort(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
-        cdef Py_ssize_t k
-        cdef Row* row
         self.conflicts[job] += 1
         self.attempt[job] += 1
         qsort(talk.taken, talk.n_taken, sizeof(int), ascending)
-        for k in range(talk.n_taken):
-            row = self._out(CANCEL_KIND, talk.taken[k], self.submitter[job], job)
-            row.a = talk.start
+        self._cancel(job, talk.taken, talk.n_taken)
         return self._choose(job, now)
+
+    cdef int _cancel(self, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
+        """Cancel the job at `n` nodes.  If no node is up, nobody does: nodes that are down have lost it."""
+        cdef Py_ssize_t k, home = self._home(job)
+        for k in range(n if home >= 0 else 0):
+            self._out(CANCEL_KIND, nodes[k], home, job).a = self.talk[job].start
+        return 0
 
     cdef int _place(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
+        cdef bint hit = talk.hit
         talk_place(talk)
-        self.phase[job] = PLACED
+        self.phase[job] = BROKEN if hit else PLACED
         self.in_vain[job] = 0
+        if hit:
+            return 0  # a machine has failed since, which is detected later
         return pending_push(&self.ending, max(talk.start * self.slot + self.lasts[job], now), job, <int> job)
+
+    cdef int _overdue_all(self, long long now) except -1:
+        """Wait no longer for answers or replies that have not come by now."""
+        cdef const Event* first
+        cdef Py_ssize_t job
+        while True:
+            first = self._first_overdue()
+            if first == NULL or first.time > now:
+                return 0
+            job = pending_pop(&self.overdue).slot
+            if self.phase[job] == SEARCHING:
+                self.talk[job].hope = True
+                self._choose(job, now)
+            else:
+                self._abort(job, now)
+
+    cdef const Event* _first_overdue(self) noexcept nogil:
+        """Return the end of the first wait that is not over; NULL if there is none."""
+        cdef const Event* first
+        cdef const Talk* talk
+        while True:
+            first = pending_first(&self.overdue)
+            if first == NULL:
+                return NULL
+            talk = self.talk[first.slot]
+            if (talk != NULL and talk.due == first.time
+                    and (self.phase[first.slot] == SEARCHING or self.phase[first.slot] == COMMITTING)):
+                return first
+            pending_pop(&self.overdue)
+
+    # -- failures -------------------------------------------------------------------------------------------
+
+    def fail(self, nodes):
+        """Drop the searches of `nodes` (int64[k]), which fail now."""
+        cdef _Held alone = self._hold()
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            delayed_drop(&self.thinking, u[k])
+
+    def hit(self, Py_ssize_t job, long long node, long long start):
+        """Learn that `node` has failed, which had a job in its schedule from slot `start` on.
+
+        Returns what follows of it: NEW for nothing; COMMITTING if the job is being placed there, and no other
+        machine of this allocation has failed before; BROKEN if it was placed there and has lost the machine.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t k
+        self._check(job)
+        cdef Talk* talk = self.talk[job]
+        if talk == NULL or talk.start != start:
+            return NEW
+        if self.phase[job] == PLACED:
+            self.phase[job] = BROKEN
+            return BROKEN
+        if self.phase[job] == COMMITTING and not talk.hit:
+            for k in range(talk.n_nodes):
+                if talk.pool[talk.current * <Py_ssize_t> talk.n_nodes + k] == node:
+                    talk.hit = True
+                    return COMMITTING
+        return NEW
+
+    def missed(self, Py_ssize_t job, long long now):
+        """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again."""
+        cdef _Held alone = self._hold()
+        self._check(job)
+        check_instant(now, "now", 8 * _LONGEST)
+        cdef Talk* talk = self.talk[job]
+        if talk == NULL:
+            return
+        if self.phase[job] == BROKEN:
+            self.resubmitted[job] += talk.n_nodes
+            self._cancel(job, talk.pool, talk.n_nodes)
+            self._search(job, now)
+        elif self.phase[job] == COMMITTING and talk.hit:
+            self._abort(job, now)
+
+    def stopped(self):
+        """Return what cancellations may have stopped since the last call: [(job, node, start in slots, ns), ...].
+
+        These are cancellations of jobs that have lost a machine, in order.
+        """
+        cdef _Held alone = self._hold()
+        result, self._stopped = self._stopped, []
+        return result
+
+    cdef int _check(self, Py_ssize_t job) except -1:
+        if not 0 <= job < self.jobs:
+            raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
+        return 0
 
     # -- messages that arrive -------------------------------------------------------------------------------
 
@@ -392,6 +529,8 @@ cdef class JobFlow:
         cdef long long end = row.a if row.a * self.slot >= now else self._slot_at(now)
         if self.schedules._release(&self.schedules.node[row.node], row.a, end, row.job, False, now) and self.push:
             self.changes[row.node] += 1
+        if self.faults and (self.resubmitted[row.job] or self.phase[row.job] == BROKEN):
+            self._stopped.append((row.job, row.node, row.a, now))
         return 0
 
     cdef long long _slot_at(self, long long time) noexcept nogil:
@@ -416,8 +555,8 @@ cdef class JobFlow:
         quest.not_before = self._slot_at(ready + self.at_least)
         while True:
             opened = 0
-            start = self.schedules._search(&quest, self.views.view, None, self.first if self.poll else None, row.node,
-                                           &opened)
+            start = self.schedules._search(&quest, self.views.view, self.gone, self.first if self.poll else None,
+                                           row.node, &opened)
             # opening neighbours takes time, too
             wait = self.at_least + opened * self.opening
             if start < 0 or start * self.slot >= ready + wait:
@@ -524,6 +663,12 @@ cdef class JobFlow:
         cdef _Held alone = self._hold()
         self._finish_all(now)
 
+    def end_waits(self, long long now):
+        """End the waits for answers or replies that were to end by `now` ns; messages are sent by `flush`."""
+        cdef _Held alone = self._hold()
+        check_instant(now, "now", 8 * _LONGEST)
+        self._overdue_all(now)
+
     cdef int _finish_all(self, long long now) except -1:
         cdef const Event* first
         while True:
@@ -535,9 +680,11 @@ cdef class JobFlow:
     cdef int _finish(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
         cdef Py_ssize_t k
+        # the end of a lost run, after which the job may have been placed again, is not the end of the job
+        if self.phase[job] != PLACED or talk.start * self.slot + self.lasts[job] > now:
+            return 0
         cdef long long start = talk.start * self.slot, end = start + self.lasts[job]
         cdef long long to = max(self._slot_at(now), talk.start)
-        cdef bint rest = (talk.start + self.length[job]) * self.slot - now >= self.slot
         self.phase[job] = DONE
         self.completed += 1
         if self.first_start[job] < 0:
@@ -546,18 +693,17 @@ cdef class JobFlow:
         for k in range(talk.n_nodes):
             self.busy[talk.pool[k]] += end - start
             self.done_by[talk.pool[k]] += 1
-            if rest:
-                self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, job, True, now)
-                if self.push:
-                    self.changes[talk.pool[k]] += 1
-        if not self.record:
+            if (self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, job, False, now)
+                    and self.push):
+                self.changes[talk.pool[k]] += 1
+        if not self.record and self.resubmitted[job] == 0:
             talk_drop(&self.talk[job])
         return 0
 
     def machines_of(self, Py_ssize_t job):
         """Return int64[tasks]: the machines on which a placed job runs or has run."""
         cdef _Held alone = self._hold()
-        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, DONE):
+        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
             raise ValueError(f"job must be one that was placed, got {job}")
         return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
 
@@ -567,7 +713,8 @@ cdef class JobFlow:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
         Messages that arrive at `limit` are handled here, because they come before everything else at an instant.
-        Jobs that end at `limit` are left to the caller, which calls `finish`.
+        Jobs and waits that end at `limit` are left to the caller, which calls `finish`, then `end_waits`.  In any
+        case it calls `flush`: messages that take no time are handled only when it has acted.
         """
         cdef _Held alone = self._hold()
         cdef long long at, ends
@@ -576,7 +723,9 @@ cdef class JobFlow:
         while True:
             first = pending_first(&self.ending)
             ends = _NEVER if first == NULL else first.time
-            first = pending_first(&self.thinking.due)
+            first = self._first_overdue()
+            ends = ends if first == NULL else min(ends, first.time)
+            first = delayed_first(&self.thinking)
             at = _NEVER if first == NULL else first.time
             at = min(self.links._advance(min(limit, min(at, ends))), at)
             if min(at, ends) > limit or min(at, ends) == _NEVER:
@@ -588,8 +737,11 @@ cdef class JobFlow:
                     self.told_end = limit
                     return limit
                 self._finish_all(ends)
-                if self.over:
+                if not self.over:
+                    self._overdue_all(ends)
+                if self.over or self._waiting or self._given_up:
                     return ends
+                self._flush(ends)
                 continue
             any_ = False
             while True:
@@ -599,9 +751,9 @@ cdef class JobFlow:
                 if not arrived:
                     break
                 any_ = True
-                self._flush(at)
                 if self.over:
                     break
+                self._flush(at)
                 self.links._advance(at)
             # the caller must act: for waiting or rejected jobs, or for messages that are not handled here
             if self._waiting or self._given_up or not any_:
@@ -614,7 +766,7 @@ cdef class JobFlow:
 
     @property
     def ending_now(self):
-        """The last instant (ns) that `advance` returned because jobs end at it."""
+        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
         return self.told_end
 
     def told(self):
@@ -629,19 +781,19 @@ cdef class JobFlow:
     def getstate(self):
         """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
 
-        `told` and `flush` must have been called before: RuntimeError if anything is left for them.
+        `told`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
         cdef Tables rows
         for k in range(KINDS):
-            if self.out[k].n or self._waiting or self._given_up:
+            if self.out[k].n or self._waiting or self._given_up or self._stopped:
                 raise RuntimeError("the state of a flow is told between two instants only")
         memset(&rows, 0, sizeof(rows))
         for job in range(self.jobs):
             if self.talk[job] != NULL:
                 talk_count(self.talk[job], &rows)
-        cdef long long[:, ::1] talks = np.empty((rows.talks, 10), np.int64)
+        cdef long long[:, ::1] talks = np.empty((rows.talks, 12), np.int64)
         cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
         cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
         cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
@@ -653,7 +805,10 @@ cdef class JobFlow:
         thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
         ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
         pending_read(&self.thinking.due, thinking)
+        overdue = np.empty((self.overdue.n + self.overdue.n_run, 3), np.int64)
         pending_read(&self.ending, ending)
+        pending_read(&self.overdue, overdue)
+        thinking = thinking[[self.thinking.row[k].node >= 0 for k in thinking[:, 2].tolist()]]
         thinking = thinking[np.argsort(thinking[:, 1])]
         thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
                      self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
@@ -662,6 +817,7 @@ cdef class JobFlow:
             "taken": np.asarray(taken), "pool": np.asarray(pool), "thinking": thinking[:, 0].copy(),
             "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
             "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
+            "overdue": overdue[np.lexsort((overdue[:, 1], overdue[:, 0]))][:, :2].copy(),
             "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
         })
 
@@ -678,7 +834,7 @@ cdef class JobFlow:
         cdef long long latest = _LATEST // self.slot
         read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
         tables = {
-            "talks": read.array("talks", np.int64, (None, 10)),
+            "talks": read.array("talks", np.int64, (None, 12)),
             "answers": read.array("answers", np.int64, (None, 2), -1, latest),
             "found": read.array("found", np.int64, (None, 2), 0, max(last, self.forward)),
             "taken": read.array("taken", np.int64, (None,), 0, last),
@@ -687,16 +843,19 @@ cdef class JobFlow:
         cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
         thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
         ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
+        overdue_ = read.array("overdue", np.int64, (None, 2), 0, LATEST)
         completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
         told_end = read.whole("told_end", -1)
         check_thoughts(thoughts_, self.nodes, self.jobs, latest)
-        check_ending(ending_, phase == PLACED)
-        placed = (phase == PLACED) | ((phase == DONE) & self.record)
+        check_ending(ending_, phase == PLACED, self.faults)
+        check_overdue(overdue_, self.jobs if self.faults else 0)
+        kept = np.asarray(self.resubmitted) > 0
+        placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
         check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
                     self.forward, latest)
         cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
         cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
-        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_
+        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_, overdue = overdue_
         for job in range(self.jobs):
             talk_drop(&self.talk[job])
         memset(&rows, 0, sizeof(rows))
@@ -711,5 +870,8 @@ cdef class JobFlow:
         pending_clear(&self.ending)
         for k in range(ending.shape[0]):
             pending_push(&self.ending, ending[k, 0], ending[k, 1], <int> ending[k, 1])
+        pending_clear(&self.overdue)
+        for k in range(overdue.shape[0]):
+            pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
         self.completed, self.given_up, self.told_end = completed, given_up, told_end
-        self._waiting, self._given_up = [], []
+        self._waiting, self._given_up, self._stopped = [], [], []

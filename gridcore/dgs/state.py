@@ -24,10 +24,24 @@ def check_thoughts(thoughts: Integers, nodes: int, jobs: int, latest: int) -> No
         raise ValueError("state['thoughts'] must be of nodes and jobs of the run")
 
 
-def check_ending(ending: Integers, placed: Bools) -> None:
-    """Rows of instant and job."""
-    if not np.array_equal(np.sort(ending[:, 1]), np.flatnonzero(placed)):
+def check_ending(ending: Integers, placed: Bools, faults: bool) -> None:
+    """Rows of instant and job; with `faults` also of runs that were lost."""
+    jobs = np.sort(ending[:, 1])
+    if faults:
+        _check_jobs("ending", jobs, len(placed))
+        jobs = np.unique(jobs[placed[jobs]])
+    if not np.array_equal(jobs, np.flatnonzero(placed)):
         raise ValueError("state['ending'] must have each job that is placed once")
+
+
+def check_overdue(overdue: Integers, jobs: int) -> None:
+    """Rows of instant and job."""
+    _check_jobs("overdue", overdue[:, 1], jobs)
+
+
+def _check_jobs(name: str, jobs: Integers, below: int) -> None:
+    if len(jobs) and not 0 <= jobs.min() <= jobs.max() < below:
+        raise ValueError(f"state[{name!r}] must be of jobs below {below}")
 
 
 def check_talks(
@@ -46,7 +60,7 @@ def check_talks(
     nodes, and no start is after the slot `latest`.
     """
     talks, answers, found = (tables[name] for name in ("talks", "answers", "found"))
-    job, start, asked, missing, n_answers, n_found, n_taken, current, _, pooled = talks.T
+    job, start, asked, missing, n_answers, n_found, n_taken, current, _, pooled, _, _ = talks.T
     before = np.concatenate(([-1], job))[:-1]
     for k in _first((job <= before) | (job >= len(phase))):
         what = f"of a job in {before[k] + 1}..{len(phase) - 1}, got {job[k]}"

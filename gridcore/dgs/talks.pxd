@@ -12,8 +12,10 @@ cdef struct Answer:
 
 cdef struct Talk:
     long long start                     # slot of the allocation that is being tried or was taken
+    long long due                       # ns, when the wait for answers or replies ends; 0 for never
     int asked, missing, n_answers, n_found, n_taken, n_nodes, current
     bint hope                           # whether another search may do better
+    bint hit                            # whether a machine being asked to commit has failed, which is detected later
     Answer* answer                      # in the order of their arrival
     Answer* found                       # what searchers found; not known to the scheduling node before their answers
     int* pool                           # machines found, n_nodes for each search
@@ -75,6 +77,7 @@ cdef inline int talk_place(Talk* talk) except -1 nogil:
     free(talk.taken)
     talk.answer, talk.found, talk.taken, talk.pool, talk.current = NULL, NULL, NULL, nodes, 0
     talk.asked = talk.n_answers = talk.n_found = talk.n_taken = talk.missing = 0
+    talk.hit, talk.due = False, 0
     return 0
 
 
@@ -103,7 +106,7 @@ cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] t
     talks[at.talks, 0], talks[at.talks, 1], talks[at.talks, 2] = job, talk.start, talk.asked
     talks[at.talks, 3], talks[at.talks, 4], talks[at.talks, 5] = talk.missing, talk.n_answers, talk.n_found
     talks[at.talks, 6], talks[at.talks, 7], talks[at.talks, 8] = talk.n_taken, talk.current, talk.hope
-    talks[at.talks, 9] = talk.pool != NULL
+    talks[at.talks, 9], talks[at.talks, 10], talks[at.talks, 11] = talk.pool != NULL, talk.hit, talk.due
     for k in range(talk.n_answers):
         answers[at.answers + k, 0], answers[at.answers + k, 1] = talk.answer[k].start, talk.answer[k].place
     for k in range(talk.n_found):
@@ -126,7 +129,7 @@ cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, :
     talk.start, talk.missing = talks[at.talks, 1], <int> talks[at.talks, 3]
     talk.n_answers, talk.n_found = <int> talks[at.talks, 4], <int> talks[at.talks, 5]
     talk.n_taken, talk.current = <int> talks[at.talks, 6], <int> talks[at.talks, 7]
-    talk.hope = talks[at.talks, 8] != 0
+    talk.hope, talk.hit, talk.due = talks[at.talks, 8] != 0, talks[at.talks, 10] != 0, talks[at.talks, 11]
     if talks[at.talks, 9]:
         talk_pool(talk)
     if talk.asked and talk.current >= 0:

@@ -23,11 +23,13 @@ class TreeFlow:
         links: Links,
         *,
         summary: tuple[int, int],
+        spread: tuple[int, int],
         request: tuple[int, int],
         accept: tuple[int, int],
         idle_minimum: ArrayLike,
         submitter: ArrayLike,
         goal: int,
+        spread_on_change: bool = False,
         cell: int = 0,
         threads: int = 1,
     ) -> TreeFlow: ...

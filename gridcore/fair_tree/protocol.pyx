@@ -2,7 +2,7 @@
 
 Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
 `TreeFlow` connects the tree, the queues of the leaves and the links, and runs everything that happens between
-two instants at which the caller must act: summaries and requests arrive, leaves accept their shares and order
+two instants at which the caller must act: summaries, spreads and requests arrive, leaves accept their shares and order
 their queues, nodes report when their turn has come, leaves become idle.  An instant at which anything else is
 due is left to the caller as a whole, so the order of events does not change.  The same run without the compiled
 protocol has the same digest; this is how it is tested, for it has no reference implementation of its own.
@@ -26,7 +26,7 @@ from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
-from gridcore.fair_tree.summary_tree cimport Decision, Request, Summary, SummaryTree
+from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary, SummaryTree
 
 import numpy as np
 
@@ -101,7 +101,8 @@ cdef class TreeFlow:
     Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
     Its summaries are sampled for a release at the next multiple of `cell` ns, or at the current instant if 0.
 
-    summary, request, accept : number of the kind in `links`, and bytes of a message.
+    summary, spread, request, accept : number of the kind in `links`, and bytes of a message.
+    spread_on_change : whether routers spread the minimum stretch whenever it changes, and not only pass it on.
     submitter : int64[applications], the node that receives the accept messages.
     goal : total number of tasks.  The instant at which the last of them is placed is left to the caller: all
         messages of that instant have arrived by then, but nothing has been done in response to them.
@@ -112,7 +113,8 @@ cdef class TreeFlow:
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
-    cdef Kind summary, request, accept
+    cdef Kind summary, spread, request, accept
+    cdef bint spread_on_change
     cdef long long cell
     cdef public long long goal
     cdef const double[::1] idle_minimum
@@ -136,8 +138,9 @@ cdef class TreeFlow:
     cdef long long[::1] made_at
     cdef Py_ssize_t n_made
 
-    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
-                  idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, spread, request, accept,
+                  idle_minimum, submitter, long long goal, bint spread_on_change=False, long long cell=0,
+                  Py_ssize_t threads=1):
         for name, given in (("tree", tree), ("queues", queues), ("links", links)):
             if given is None:
                 raise TypeError(f"{name} must be given, got None")
@@ -159,9 +162,11 @@ cdef class TreeFlow:
             raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
         self.tree, self.queues, self.links, self.goal, self.cell = tree, queues, links, goal, cell
         self.summary = self._kind("summary", summary, sizeof(Summary))
+        self.spread = self._kind("spread", spread, sizeof(Spread))
+        self.spread_on_change = spread_on_change
         self.request = self._kind("request", request, sizeof(Request))
         self.accept = self._kind("accept", accept, sizeof(Share))
-        links.inner[self.summary.number] = links.inner[self.request.number] = True
+        links.inner[self.summary.number] = links.inner[self.spread.number] = links.inner[self.request.number] = True
         self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
         self.arrivals = np.zeros((64, 2), np.int64)
         self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
@@ -227,9 +232,10 @@ cdef class TreeFlow:
             self._report(at)
 
     cdef bint _arrive(self, long long now) except -1:
-        """Deliver the summaries and requests that arrive at `now`, and send what follows; False if none arrived."""
-        cdef Py_ssize_t k, n, m, summaries
+        """Deliver the summaries, spreads and requests that arrive at `now`, and send what follows; False if none did."""
+        cdef Py_ssize_t k, n, m, summaries, spreads
         cdef Summary summary
+        cdef Spread spread
         cdef Request request
         summaries = self.links._take(self.summary.number, now)
         for k in range(summaries):
@@ -239,6 +245,17 @@ cdef class TreeFlow:
                     and payloads_within(&self.tree.payloads, summary.payload)):
                 raise ValueError(f"a summary {summary.payload} from node {summary.sender} to {summary.node}")
             self._receive(&summary, now)
+        spreads = self.links._take(self.spread.number, now)
+        self.links._by_node(spreads)
+        for k in range(spreads):
+            spread = (<Spread*> self._record(k, spreads))[0]
+            if not 0 <= spread.node < self.tree.first_leaf:
+                raise ValueError(f"a spread to node {spread.node}")
+            self.tree.node[spread.node].rest = spread.minimum
+            if self.spread_on_change:
+                self.reports.add(spread.node)
+            else:
+                self._spread(spread.node, True, now)
         # by receiver, so routers come before leaves: thus their messages leave in order of kind and sender
         n = self.links._take(self.request.number, now)
         self.links._by_node(n)
@@ -252,7 +269,15 @@ cdef class TreeFlow:
                 self._route(&request, now)
             else:
                 self._enqueue(&request, now)
-        return summaries > 0 or n > 0
+        return summaries > 0 or spreads > 0 or n > 0
+
+    cdef int _spread(self, Py_ssize_t m, bint always, long long now) except -1:
+        """Let router m tell its children the minimum stretch of the rest of the tree, if that is new or `always`."""
+        cdef Spread[2] out
+        cdef Py_ssize_t k, n = self.tree._spread(m, always, out)
+        for k in range(n):
+            self.links._send(now, self.spread.number, &out[k], self.spread.nbytes, self.spread.length)
+        return 0
 
     cdef bint _lose(self) noexcept nogil:
         """Free the payloads of dropped summaries; True if other messages were dropped too, which the caller handles."""
@@ -388,7 +413,11 @@ cdef class TreeFlow:
                 handle = self.tree._sum(m, now / 1e9, &least)
                 if handle >= 0:
                     self._send(m, handle, least, now)
-        return self._tell_leaves(ready, now)
+        self._tell_leaves(ready, now)
+        for k in range(n if self.spread_on_change else 0):
+            if nodes[k] < self.tree.first_leaf:
+                self._spread(nodes[k], False, now)
+        return 0
 
     cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
         """Let the first `n` leaves of the batch report."""
@@ -549,7 +578,7 @@ cdef class TreeFlow:
         arrivals = read.array("arrivals", np.int64, (None, 2))
         made = read.array("made", DECISION, (None,))
         made_at = read.array("made_at", np.int64, (len(made),))
-        for pending in (self.summary.number, self.request.number):
+        for pending in (self.summary.number, self.spread.number, self.request.number):
             self._check(&self.links.queue[<int> pending])
         self._check(&self.links.heads)
         cdef const long long[:, ::1] turns = turns_array
@@ -563,7 +592,7 @@ cdef class TreeFlow:
         self.made_at = np.concatenate((made_at, np.zeros(64, np.int64)))
 
     cdef int _check(self, const Pending* p) except -1:
-        """Raise ValueError if a pending summary or request is invalid."""
+        """Raise ValueError if a pending summary, spread or request is invalid."""
         cdef Py_ssize_t k
         cdef int slot, kind
         cdef const Summary* summary
@@ -578,6 +607,9 @@ cdef class TreeFlow:
             request = <const Request*> (self.links.data + slot * self.links.stride)
             if kind == self.summary.number:
                 self.tree._check_summary(summary, k)
+            elif kind == self.spread.number:
+                if not 0 <= (<const Spread*> summary).node < self.tree.first_leaf:
+                    raise ValueError(f"a spread to node {(<const Spread*> summary).node}")
             elif kind == self.request.number:
                 if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
                     raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")

@@ -35,6 +35,7 @@ def debit(
     size: npt.ArrayLike,
     stretch: npt.ArrayLike,
     leaves: int,
+    age: npt.ArrayLike | None = None,
     rule: Literal["subtree", "printed"] = "subtree",
 ) -> npt.NDArray[np.uint32]: ...
 def _vector_level(most: int) -> int: ...

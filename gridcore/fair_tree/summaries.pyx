@@ -448,7 +448,7 @@ cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) 
     widen(a, out, n)
 
 
-def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="subtree"):
+def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, age=None, str rule="subtree"):
     """Return a child's summary after tasks were dispatched to it, still a lower bound.
 
     Parameters
@@ -457,6 +457,8 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
     tasks, task_size, size, stretch : N, a_B, w_B (Mflop) and the accepted stretch S* (s/Mflop) of one
         dispatch, or vectors of all dispatches since that summary (the formula counts them together).
     leaves : number of leaves below the child.
+    age : s, how long before the release of the summary each application was released (default 0); its deadline
+        at a stretch S is that of a size w_B - age / S of the summary, which stands for w_B below.
     rule : "subtree" is the proved bound: cells with S < S* and w > w_B of any dispatch become 0, all others
         lose `debit_drop`, and the result is closed upwards (the largest value at no larger S and w and
         no smaller a). "printed" is the paper's rule, ceil(N*a/a_B) for every cell (N where a == a_B), and
@@ -474,6 +476,9 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
     cdef Py_ssize_t ns = axis_s.shape[0], nw = axis_w.shape[0], na = axis_a.shape[0]
     check_lengths(ledger.n, w.shape[0], "tasks", "size")
     check_lengths(ledger.n, s.shape[0], "tasks", "stretch")
+    cdef const double[::1] old = np.zeros(ledger.n) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
+    check_lengths(ledger.n, old.shape[0], "tasks", "age")
+    check_array(old, "age", NOT_NEGATIVE)
     check_array(w, "size", POSITIVE)
     check_array(s, "stretch", NOT_NEGATIVE)
     cdef bint closed = rule == "subtree"
@@ -492,8 +497,8 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
         if closed:
             for i in range(ns):
                 for b in range(ledger.n):
-                    if ledger.tasks[b] > 0 and axis_s[i] < s[b] and w[b] < limits[i]:
-                        limits[i] = w[b]
+                    if ledger.tasks[b] > 0 and axis_s[i] < s[b] and w[b] - old[b] / axis_s[i] < limits[i]:
+                        limits[i] = w[b] - old[b] / axis_s[i]
             debit_cells(&given[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
         else:
             for i in range(ns):

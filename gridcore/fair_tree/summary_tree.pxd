@@ -87,6 +87,8 @@ cdef class SummaryTree:
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil
+    cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil
+        # writes what node m tells its children that are routers, at most two messages; returns their number
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
     cdef void _weigh(self, Py_ssize_t m) noexcept nogil
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2

@@ -673,22 +673,30 @@ cdef class SummaryTree:
         """Return what `nodes` send to child routers: the rest's minimum stretch, where it changed (or `always`)."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef Py_ssize_t k, j, m, child, n_out = 0
-        cdef double value
+        cdef Py_ssize_t k, j, n, n_out = 0
+        cdef Spread[2] made
         out_array = np.empty(2 * u.shape[0], SPREAD)
         cdef Spread[::1] out = out_array
         for k in range(u.shape[0]):
-            m = u[k]
-            for j in range(2):
-                child = 2 * m + 1 + j
-                if child >= self.first_leaf or self.node[m].away:
-                    continue
-                value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
-                if always or value != self.node[child].told:
-                    self.node[child].told = value
-                    out[n_out].node, out[n_out].sender, out[n_out].minimum = child, m, value
-                    n_out += 1
+            n = self._spread(u[k], always, made)
+            for j in range(n):
+                out[n_out] = made[j]
+                n_out += 1
         return out_array[:n_out]
+
+    cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil:
+        cdef Py_ssize_t j, child, n = 0
+        cdef double value
+        for j in range(2):
+            child = 2 * m + 1 + j
+            if child >= self.first_leaf or self.node[m].away:
+                continue
+            value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
+            if always or value != self.node[child].told:
+                self.node[child].told = value
+                out[n].node, out[n].sender, out[n].minimum = child, m, value
+                n += 1
+        return n
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 

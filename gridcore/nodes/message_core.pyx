@@ -1,15 +1,19 @@
 """Runs node programs: one Python object a node, which handles what happens there and acts through its view.
 
+Nodes sit on machines.  By default each machine has one node of the same number; a layout may put several nodes on
+a machine, one of which is its *home* node: it gets what is submitted there, and hears of the machine's queue.
+
 `NodeCore` owns what is due: the messages in `links`, the ends of queues, releases and timers.  It calls the
 handlers of the nodes one after another and passes on what they send, without an array or a closure for a single
 message.  It is a source of the engine: between two events of the engine it runs by itself.
 
 Order of what is due at one instant, as the engine has it:
 
-    tasks that end -> deliveries, wave by wave -> acts (reorder, start, idle) -> messages with a delay of their own,
-    then releases -> timers
+    tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> messages with a delay of
+    their own, then releases -> timers
 
-Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending.
+Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending; then
+the messages that nodes have sent themselves by `View.later`, by receiver and order of sending.
 Messages with a delay of their own: in the order of sending, also those that are sent meanwhile.  Whenever something
 earlier in this list becomes due, it goes first; but releases follow the messages before them at once.
 What nodes send leaves when the deliveries of a wave, all acts, or all releases and timers have been handled, in the
@@ -30,16 +34,20 @@ cimport cython
 
 from gridcore.common.arguments cimport _Held, check_instant, check_lengths, hold, indices, integers
 from gridcore.common.memory cimport grown
-from gridcore.common.pending cimport Event, pending_first, pending_pop
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                                      pending_read)
 from gridcore.network.links cimport Links
+from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.holdings cimport (Holding, Holdings, holdings_add, holdings_find, holdings_forget, holdings_free,
                                       holdings_make)
-from gridcore.queues.journal cimport journal_copy
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.touched cimport Touched, touched_add, touched_clear, touched_free, touched_make
+from gridcore.queues.availability cimport Grid
+from gridcore.queues.edf cimport Queue
+from gridcore.queues.journal cimport journal_copy
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 
 import sys
@@ -47,7 +55,9 @@ import sys
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
-from gridcore.nodes.state import read_nodes
+from gridcore.queues import journal_tables
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.nodes.state import read_nodes, read_payloads, told_payloads
 
 __all__ = ["CONTEXT", "NEVER", "NodeCore", "View"]
 
@@ -75,7 +85,7 @@ cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
 # The events that have handlers, after the kinds of messages.
 cdef enum:
-    ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, EVENTS
+    ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, ON_END, ON_ACT, EVENTS
 # How many events the core handles before the engine gets control, for a checkpoint or a progress bar.
 cdef long long _STRIDE = 8192
 # So many releases and timers more are no single wave, but nodes that set timers of 0 s for ever.
@@ -139,28 +149,31 @@ ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
 @cython.final
 @cython.auto_pickle(False)
 cdef class _Kind:
-    """A kind of message: its number in the links, and what a message object of it looks like."""
+    """A kind of message: its number in the links (-1 for a local kind), and what a message object looks like."""
 
     cdef readonly str name
     cdef readonly tuple fields
     cdef readonly object type           # of the message objects
     cdef object handler                 # the name of the method
-    cdef bytes real                     # per field, 1 for a float
-    cdef int number, n, application_at, tasks_at, nbytes_at
-    cdef bint moves, counted
-    cdef long long nbytes, length       # at most, if a field has the bytes of each
+    cdef tuple types                    # per field: int, float, or the type of an array
+    cdef bytes real                     # per field: 0 for an int, 1 for a float, 2 for an array
+    cdef int number, n, application_at, tasks_at
+    cdef bint moves, counted, arrays    # arrays: whether it has any
+    cdef long long nbytes, length
+    cdef object size                    # callable, the fields -> bytes; or None, if all messages have `nbytes`
     cdef long long delay                # ns; -1: it takes its way through the links
 
-    def __init__(self, str name, int number, long long nbytes, dict fields, bint moves, str handler,
-                 long long delay=-1, bint counted=True, str sized_by=None):
-        self.name, self.number, self.nbytes, self.moves = name, number, nbytes, moves
+    def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler, long long delay=-1,
+                 bint counted=True):
+        self.name, self.number, self.moves = name, number, moves
+        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.counted = delay, counted
         self.handler = sys.intern(handler)
-        self.fields, self.n = tuple(fields), len(fields)
-        self.real = bytes(kind is float for kind in fields.values())
+        self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
+        self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
+        self.arrays = 2 in self.real
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves else -1
-        self.nbytes_at = -1 if sized_by is None else self.fields.index(sized_by)
         self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
 
 
@@ -182,24 +195,30 @@ class _Received:
 @cython.final
 @cython.auto_pickle(False)
 cdef class View:
-    """What a node can see and do: its machine, the clock, its queue, its neighbours' numbers, and messages.
+    """What a node can see and do: its machine and its queue, the clock, its neighbours' numbers, and messages.
 
     Its attributes are read-only.
     """
 
     cdef NodeCore core
-    cdef readonly int node              #: The number of this machine.
+    cdef readonly int node              #: The number of this node.
+    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
     cdef RandomStream _random
 
     @property
+    def machine(self):
+        """The number of the machine on which this node sits: `node` itself unless there is a layout."""
+        return self.core.links.machine_of[self.node]
+
+    @property
     def machines(self):
         """How many machines there are; they have the numbers 0..machines - 1."""
-        return self.core.nodes
+        return self.core.queues.machines
 
     @property
     def neighbours(self):
-        """The numbers of the neighbours of this machine."""
+        """The numbers of the neighbours of this node."""
         if self._neighbours is None:
             self._neighbours = tuple(self.core.neighbours[self.node].tolist())
         return self._neighbours
@@ -217,7 +236,7 @@ cdef class View:
     @property
     def speed(self):
         """The speed of this machine, Mflop/s."""
-        return self.core.queues.speed[self.node]
+        return self.core.queues.speed[self._machine()]
 
     @property
     def random(self):
@@ -232,13 +251,36 @@ cdef class View:
     @property
     def waiting(self):
         """The number of tasks that wait here; a running task does not count."""
-        self.core._catch_up(self.node)
-        return self.core.queues.waiting[self.node]
+        cdef Py_ssize_t machine = self._machine()
+        self.core._catch_up(machine)
+        return self.core.queues.waiting[machine]
 
     @property
     def work(self):
         """How long this machine needs for its running task and all that wait here, s."""
-        return self.core._work(self.node)
+        return self.core._work(self._machine())
+
+    @property
+    def minimum_stretch(self):
+        """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf if there are none."""
+        return self.core._minimum_stretch(self._machine())
+
+    def sample(self, grid, release=None):
+        """Return how many tasks this machine could take besides those it has: uint32[nS, nW, nA] on `grid`.
+
+        release : ns, when the application with these tasks would be released; by default now.
+        """
+        return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
+
+    def completed(self):
+        """Return the tasks that this machine has completed since the last call: a list of (application, tasks).
+
+        The scheduler must ask for them (`LocalScheduler.reports`).
+        """
+        done = self.core._completed(self._machine())
+        for application, _ in done:
+            self.core._hear(self.node, application)
+        return done
 
     @property
     def queued(self):
@@ -246,7 +288,7 @@ cdef class View:
 
         Tasks that have been enqueued since the queue was last brought into order come at its end.
         """
-        return self.core._queued(self.node)
+        return self.core._queued(self._machine())
 
     def application(self, index):
         """Return an application that this node knows.
@@ -256,6 +298,9 @@ cdef class View:
         """
         return self.core._application(self._heard(index))
 
+    cdef Py_ssize_t _machine(self) noexcept:
+        return self.core.links.machine_of[self.node]
+
     cdef long long _heard(self, index) except -1:
         """`index` as an integer; raises the core's error if this node does not know the application."""
         if type(index) is not int:
@@ -264,7 +309,7 @@ cdef class View:
         return index
 
     def enqueue(self, application, tasks):
-        """Queue `tasks` tasks of `application` here.  Raises SchedulerError if the node holds fewer."""
+        """Queue `tasks` tasks of `application` on this machine.  Raises SchedulerError if the node holds fewer."""
         cdef long long index = self._heard(application)
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
@@ -283,12 +328,12 @@ cdef class View:
         return self.core._take(self.node, index, tasks)
 
     def send(self, to, kind, **fields):
-        """Send a message to machine `to`.
+        """Send a message to node `to`.
 
         It leaves once all events of the current wave have been handled, unless its kind has a delay of its own or
         the scheduler says `at_once`.
 
-        Raises SchedulerError for an unknown kind or machine, for fields other than the declared ones, for
+        Raises SchedulerError for an unknown kind or node, for fields other than the declared ones, for
         values of the wrong type, for an application that this node does not know, and for tasks that it does
         not hold.
         """
@@ -297,10 +342,10 @@ cdef class View:
         cdef long long target = -1
         cdef long long* row
         cdef Outbox* box
-        cdef int i
+        cdef int i, stored = 0
         if type(to) is not int:
-            to = core.checked(int, to, self.node, "the machine it sends to")
-        if k is None or len(fields) != k.n or not 0 <= to < core.nodes:
+            to = core.checked(int, to, self.node, "the node it sends to")
+        if k is None or k.number < 0 or len(fields) != k.n or not 0 <= to < core.nodes:
             raise core._wrong_send(self.node, to, kind, fields)
         target = to
         box = &core.out[k.number]
@@ -311,7 +356,10 @@ cdef class View:
                 value = (<dict> fields).get(name, core)
                 if value is core:
                     raise core._wrong_send(self.node, to, kind, fields)
-                if k.real[i]:
+                if k.real[i] == 2:
+                    row[i] = core._store(core.checked(k.types[i], value, self.node, name))
+                    stored = i + 1
+                elif k.real[i]:
                     if type(value) is not float:
                         value = core.checked(float, value, self.node, name)
                     (<double*> row)[i] = value
@@ -319,9 +367,14 @@ cdef class View:
                     if type(value) is not int or not -_NEVER - 1 <= value <= _NEVER:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
+            if k.size is not None:
+                row[k.n] = core._bytes_of(self, k, fields)
             if k.application_at >= 0:
                 core._check_sent(self.node, k, row)
         except BaseException:
+            for i in range(stored):
+                if k.real[i] == 2:
+                    core._fetch(row[i])
             outbox_drop(box)
             raise
         if k.delay < 0 and not core.at_once:
@@ -329,6 +382,38 @@ cdef class View:
             return
         outbox_drop(box)                # the record stays where it is until another one is added
         core._leave(k, row - 2)
+
+    def later(self, seconds, kind, **fields):
+        """Let a message of a local kind arrive here after `seconds`, unless the machine fails before that.
+
+        It is for what takes time on this machine, such as a search.  It is handled with the other messages of
+        its instant, after them, and is not counted.
+
+        Raises SchedulerError for a kind that is not local, and for fields as `send` does.
+        """
+        cdef NodeCore core = self.core
+        cdef _Kind k = core.by_name.get(kind)
+        cdef int i
+        if k is None or k.number >= 0 or len(fields) != k.n:
+            raise core._wrong_send(self.node, self.node, kind, fields)
+        if type(seconds) is not float:
+            seconds = core.checked(float, seconds, self.node, f"the time until {kind!r}")
+        if not 0 <= seconds < INFINITY:
+            raise core.error(f"t = {self.now} s: node {self.node} lets {kind!r} arrive in {seconds!r} s; "
+                             f"it must be 0 s or more")
+        come = new_object(k.type)
+        come.sender = self.node
+        for i in range(k.n):
+            name = <object> k.fields[i]
+            value = (<dict> fields).get(name, core)
+            if value is core:
+                raise core._wrong_send(self.node, self.node, kind, fields)
+            setattr(come, name, core.checked(k.types[i], value, self.node, name))
+        if k.application_at >= 0:
+            self._heard(come.application)
+        core._put_local(core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST), core.local_number,
+                        self.node, k, come)
+        core.local_number += 1
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -345,6 +430,17 @@ cdef class View:
         if name not in core.timer_names:
             raise core._wrong_timer(self.node, name, seconds)
         core._set_timer(self.node, core.timer_names.index(name), seconds, value)
+
+    def act(self, double seconds=0.0):
+        """Call `LocalPolicy.on_act` once, in so many `seconds`, before anything is released at that instant.
+
+        What arrives at that instant arrives first.  If the node fails before that, its successor is called.
+        """
+        cdef NodeCore core = self.core
+        if not (core.acts and 0 <= seconds < INFINITY):
+            raise core.error(f"t = {self.now} s: node {self.node} asks to act in {seconds!r} s; it must be in 0 s or "
+                             "more, and its class must define on_act")
+        timers_set(&core.turns, core.now + (llrint(seconds * 1e9) if seconds < 2e9 else _LONGEST), self.node, 0, 0.0)
 
     def cancel(self, name):
         """Cancel all timers `name` of this node that have not fired."""
@@ -381,24 +477,32 @@ cdef class View:
 @cython.final
 @cython.auto_pickle(False)
 cdef class NodeCore:
-    """Runs the nodes of a grid, one on each machine.
+    """Runs the nodes of a grid.
 
     Parameters
     ----------
     links, queues : the messages in flight and the task queues of the machines, which only the core uses while it runs.
-    programs : list, the object of each node; `restart` replaces those of machines that fail.
+        The links say on which machine each node sits (`Links.machine_of`).
+    programs : list, the object of each node; `restart` replaces those of nodes that fail.
     kinds : of each kind (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler), and
-        optionally its own delay in ns, -1 for none; whether it is counted; the field with its bytes, or None.
+        optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a callable that gets
+        the fields and returns them.  A field is ``int``, ``float``, or another type for an array; the links must keep
+        dropped messages of a kind with arrays.  The number is -1 for a local kind, see `View.later`.
     timers : the names of timers.
-    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_idle``, ``on_timer``,
-        ``on_done``, for which the queues must watch and log completions; ``value`` if ``on_timer`` takes the value of
-        the timer.
+    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_end``, ``on_idle``,
+        ``on_act``, ``on_timer``, ``on_done``, for which the queues must watch and log completions; ``value`` if
+        ``on_timer`` takes the value of the timer.
     neighbours : int64[nodes, degree].
-    up : bool[nodes], which machines are up; it changes as they fail and recover.
+    up : bool[nodes], which nodes are up; it changes as they fail and recover.
     release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
+    home : int64[machines], the node of each machine that gets what is submitted there, and that handles what its
+        queue does; by default the node of the same number.
+    until : when the run is over: ``"done"``, all tasks are; ``"placed"``, all tasks are in queues; or ``""``, for
+        others to decide.
     application : callable, index -> the application as nodes see it.
     seed : 0..2**64 - 1, of the random streams of the nodes.
-    lost : callable, (application, tasks), for tasks that a failure has caught on their way.
+    lost : callable, (application, tasks, node), for tasks that a failure has caught on their way to a node; the node
+        is -1 for tasks that are submitted while all nodes at home are down.
     noted, decided : callables for `View.note` and `View.decide`, with the node first.
     checked : callable, (type, value, node, name) -> the value as that type, or an error.
     error : the type of the errors that nodes cause.
@@ -407,7 +511,7 @@ cdef class NodeCore:
         handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and names.
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
     at_once : messages leave at once, in the order in which handlers send them.
-    to_the_end : it goes on when all tasks are done, until nothing is left to do.
+    slots : callable, node -> its `View.slots`; or None.
 
     Raises ValueError for arguments that do not fit.
     """
@@ -419,21 +523,30 @@ cdef class NodeCore:
     cdef list views
     cdef dict by_name, applications
     cdef list kinds                     # by their numbers
+    cdef list local_kinds               # those that are not of the links
+    cdef Pending local                  # local messages by the time and order in which they arrive
+    cdef list local_messages            # by slot: (node, kind, message), or None for one whose machine has failed
+    cdef list local_unused              # unused slots
+    cdef long long local_number
+    cdef object slots
+    cdef list payloads, unused_payloads # arrays of messages that have been sent and not arrived; None for none
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
-    cdef bint starts, idles, fires, values, ends, at_once, to_the_end
+    cdef bint starts, ends, idles, dones, acts, fires, values, at_once, until_done, until_placed
     cdef unsigned long long seed
     cdef object neighbours, make_application, lost, noted, decided, checked, error, observe
     cdef unsigned char[::1] up
     cdef const long long[::1] release, submitter, tasks
+    cdef const long long[::1] home
     cdef Py_ssize_t released, n_kinds
     cdef long long total
     cdef Outbox* out
-    cdef Timers timers
+    cdef Timers timers, turns           # turns: the nodes that want to act, and when
+    cdef dict unreported                # machine -> application -> completed tasks that no node has asked for
     cdef Holdings holdings
     cdef Fire* firing
     cdef Py_ssize_t firing_room
-    cdef Touched reorder, start, idle
+    cdef Touched reorder, start, end, idle
     cdef int* acting                    # scratch: the machines that act
     cdef Py_ssize_t acting_room
     cdef readonly long long now         #: ns
@@ -445,7 +558,8 @@ cdef class NodeCore:
     cdef long long directs              # messages of these kinds sent so far
     cdef long long unheard              # messages with a delay of 0 that have not been handled
     cdef bint handling_now              # whether they are being handled
-    cdef readonly bint finished         #: whether all tasks are done
+    cdef readonly bint finished         #: whether the run is over
+    cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef object compiled
     cdef Context context
     cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
@@ -455,17 +569,24 @@ cdef class NodeCore:
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
                   release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
-                  observe=None, bint at_once=False, bint to_the_end=False):
+                  observe=None, bint at_once=False, home=None, str until="done", slots=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
         self.links, self.queues, self.programs = links, queues, programs
         self.nodes = len(programs)
-        if queues.machines != self.nodes or links.machine_of.shape[0] != self.nodes:
-            raise ValueError(f"programs must be one for each node and machine, got {self.nodes}")
+        if queues.machines != links.machines or links.machine_of.shape[0] != self.nodes:
+            raise ValueError(f"programs must be one for each of the {links.machine_of.shape[0]} nodes of the links, and "
+                             f"queues one for each of their {links.machines} machines, got {self.nodes} and "
+                             f"{queues.machines}")
+        self.home = indices(np.arange(queues.machines) if home is None else home, "home", 0, self.nodes)
+        if self.home.shape[0] != queues.machines:
+            raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
         self.views = [None] * self.nodes
         self.n_kinds = links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
+        self.payloads, self.unused_payloads = [], []
+        self.local_kinds, self.local_messages, self.local_unused, self.slots = [], [], [], slots
         self.out = <Outbox*> grown(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
@@ -478,10 +599,15 @@ cdef class NodeCore:
             raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
-        self.values, self.ends = "value" in handlers, "on_done" in handlers
-        if self.ends and not (queues.watch == "completion" and queues.log):
+        self.ends, self.acts = "on_end" in handlers and queues.each_task, "on_act" in handlers
+        self.values, self.dones = "value" in handlers, "on_done" in handlers
+        if self.dones and not (queues.watch == "completion" and queues.log):
             raise ValueError("queues must watch and log completions, as the programs have on_done")
-        self.at_once, self.to_the_end = at_once, to_the_end
+        if until not in ("done", "placed", ""):
+            raise ValueError(f"until must be 'done', 'placed' or '', got {until!r}")
+        self.until_done, self.until_placed = until == "done", until == "placed"
+        self.placed_at, self.unreported = -1, {}
+        self.at_once = at_once
         self.direct = np.array([k for k in range(self.n_kinds) if (<_Kind> self.kinds[k]).delay >= 0], np.int32)
         self.neighbours = np.ascontiguousarray(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
@@ -493,7 +619,7 @@ cdef class NodeCore:
             raise ValueError(f"up must have {self.nodes} entries, got {self.up.shape[0]}")
         self.release = indices(release, "release", 0, LATEST)
         self.tasks = indices(tasks, "tasks", 0, 2**31)
-        self.submitter = indices(submitter, "submitter", 0, self.nodes)
+        self.submitter = indices(submitter, "submitter", 0, queues.machines)
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
             raise ValueError("release, submitter and tasks must be equally long")
         if (np.diff(self.release) < 0).any():
@@ -503,10 +629,12 @@ cdef class NodeCore:
         self.lost, self.noted, self.decided, self.checked = lost, noted, decided, checked
         self.error, self.observe = error, observe
         timers_make(&self.timers, self.nodes)
+        timers_make(&self.turns, self.nodes)
         holdings_make(&self.holdings, self.nodes)
-        touched_make(&self.reorder, self.nodes)
+        touched_make(&self.reorder, queues.machines)
         touched_make(&self.start, self.nodes)
-        touched_make(&self.idle, self.nodes)
+        touched_make(&self.end, queues.machines)
+        touched_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at = 0, NOTHING, _STRIDE
         if compiled is not None:
             self._compile(compiled)
@@ -515,14 +643,20 @@ cdef class NodeCore:
 
     cdef int _add_kind(self, _Kind kind) except -1:
         cdef int number = kind.number
-        if not 0 <= number < self.n_kinds or self.links.deferred[number] or self.kinds[number] is not None:
+        if number == -1:
+            self.by_name[kind.name] = kind
+            self.local_kinds.append(kind)
+            return 0
+        if not 0 <= number < self.n_kinds or self.kinds[number] is not None:
             raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
             raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes")
+        if kind.arrays and not self.links.keep[number]:
+            raise ValueError(f"kinds: the links must keep dropped messages of {kind.name!r}, which has arrays")
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
-        self.out[number].words = 2 + kind.n
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # bytes that differ come last
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
@@ -538,7 +672,8 @@ cdef class NodeCore:
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
         self.state, self.stride = <char*> &self.states[0, 0] if self.nodes else NULL, self.states.shape[1]
         self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
-        names = [(<_Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle"]
+        names = [(<_Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
+                                                              "act"]
         for k in range(self.n_kinds + EVENTS):
             address = compiled.handlers.get(names[k] if k < self.n_kinds else f"on_{names[k]}", 0)
             self.handle[k] = <Handler> address
@@ -570,11 +705,14 @@ cdef class NodeCore:
             outbox_free(&self.out[k])
         free(self.out)
         timers_free(&self.timers)
+        timers_free(&self.turns)
         holdings_free(&self.holdings)
+        pending_free(&self.local)
         free(self.firing)
         free(self.acting)
         touched_free(&self.reorder)
         touched_free(&self.start)
+        touched_free(&self.end)
         touched_free(&self.idle)
 
     # -- what nodes see and do, see `View` ----------------------------------------------------------------
@@ -584,6 +722,8 @@ cdef class NodeCore:
         if view is None:
             view = View.__new__(View)
             view.core, view.node = self, <int> node
+            if self.slots is not None:
+                view.slots = self.slots(node)
             self.views[node] = view
         return view
 
@@ -609,6 +749,57 @@ cdef class NodeCore:
         if queues.running[machine] >= 0 and queues.free_at[machine] > self.now:
             left = (queues.free_at[machine] - self.now) / 1e9
         return left + size / queues.speed[machine]
+
+    cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0:
+        cdef TaskQueues queues = self.queues
+        cdef Queue q
+        cdef Scratch s
+        cdef double found
+        self._catch_up(machine)
+        if queues.running[machine] < 0 and queues.count[machine] == 0:
+            return INFINITY
+        if not scratch_make(&s, queues.capacity, 0):
+            raise MemoryError
+        queues._gather(machine, self.now, False, &q, &s)
+        found = queues._minimum(&q, &s)
+        scratch_free(&s)
+        return found
+
+    cdef object _sample(self, Py_ssize_t machine, grid, long long release):
+        cdef Grid g
+        cdef Scratch s
+        if type(grid) is not SummaryGrid:
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        if not self.now <= release <= LATEST:
+            raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
+        cdef const double[::1] stretch = grid.stretch, size = grid.size, task_size = grid.task_size
+        result = np.empty(grid.cells, np.uint32)
+        cdef unsigned int[::1] out = result
+        g.n_stretch, g.n_size, g.n_task_size = stretch.shape[0], size.shape[0], task_size.shape[0]
+        g.stretch, g.size, g.task_size = &stretch[0], &size[0], &task_size[0]
+        self._catch_up(machine)
+        if not scratch_make(&s, self.queues.capacity, g.n_size):
+            raise MemoryError
+        self.queues._sample(machine, self.now, release, &g, &out[0], &s)
+        scratch_free(&s)
+        return result.reshape(grid.shape)
+
+    cdef list _completed(self, Py_ssize_t machine):
+        self._catch_up(machine)
+        self._read_completions()
+        return sorted(self.unreported.pop(machine, {}).items())
+
+    cdef int _read_completions(self) except -1:
+        """Sort what the queues have completed by machine."""
+        if self.queues.ended.n == 0:
+            return 0
+        rows = np.empty((self.queues.ended.n, 6), np.int64)
+        journal_copy(&self.queues.ended, rows)
+        self.queues.ended.n = 0
+        for machine, application, tasks, _ in zip(*(each.tolist() for each in journal_tables.completions(rows))):
+            done = self.unreported.setdefault(machine, {})
+            done[application] = done.get(application, 0) + tasks
+        return 0
 
     cdef int _check_heard(self, Py_ssize_t node, long long application) except -1:
         """Raise the error of nodes if this node does not know the application."""
@@ -639,16 +830,17 @@ cdef class NodeCore:
         return self._place(node, application, row[k.tasks_at]) if k.moves else 0
 
     cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1:
+        cdef Py_ssize_t machine = self.links.machine_of[node]
         self._place(node, application, tasks)
         if not 1 <= tasks < 2**31:
             raise self.error(f"t = {self.now / 1e9} s: node {node} enqueues {tasks} tasks of application "
                              f"{application}; it must be in 1..{2**31 - 1}")
         try:
-            self.queues._enqueue(node, <int> application, tasks, self.now)
+            self.queues._enqueue(machine, <int> application, tasks, self.now)
         except BaseException:
-            self.queues._update(node)
+            self.queues._update(machine)
             raise
-        touched_add(&self.reorder, <int> node)
+        touched_add(&self.reorder, <int> machine)
         return 0
 
     cdef object _wrong_timer(self, node, name, seconds):
@@ -664,16 +856,17 @@ cdef class NodeCore:
 
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1:
         cdef TaskQueues queues = self.queues
+        cdef Py_ssize_t machine = self.links.machine_of[node]
         if tasks < 0:
             raise self.error(f"t = {self.now / 1e9} s: node {node} takes {tasks} tasks of application {application}; "
                              "it must be 0 or more")
-        tasks = queues._withdraw(node, <int> application, tasks, self.now)
+        tasks = queues._withdraw(machine, <int> application, tasks, self.now)
         if tasks == 0:
             return 0
         self._hear(node, application, tasks)
-        touched_add(&self.reorder, <int> node)
-        if self.idles and queues.count[node] == 0 and queues.running[node] < 0:
-            touched_add(&self.idle, <int> node)
+        touched_add(&self.reorder, <int> machine)
+        if self.idles and queues.count[machine] == 0 and queues.running[machine] < 0:
+            touched_add(&self.idle, <int> machine)
         return tasks
 
     cdef tuple _queued(self, Py_ssize_t machine):
@@ -687,17 +880,143 @@ cdef class NodeCore:
     cdef object _wrong_send(self, node, to, kind, dict fields):
         known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
-                          f"machine {to}; there are {known} and machines 0..{self.nodes - 1}")
+                          f"node {to}; there are {known} and nodes 0..{self.nodes - 1}")
+
+    # -- local messages -------------------------------------------------------------------------------------
+
+    cdef int _put_local(self, long long time, long long number, int node, _Kind kind, message) except -1:
+        cdef int slot
+        if self.local_unused:
+            slot = self.local_unused.pop()
+        else:
+            slot = <int> len(self.local_messages)
+            self.local_messages.append(None)
+        self.local_messages[slot] = node, kind, message
+        return pending_push(&self.local, time, number, slot)
+
+    cdef long long _first_local(self) except -1:
+        """When the next local message arrives, ns; `NEVER` if there is none."""
+        cdef const Event* e
+        while True:
+            e = pending_first(&self.local)
+            if e == NULL:
+                return _NEVER
+            if self.local_messages[e.slot] is not None:
+                return e.time
+            self.local_unused.append(pending_pop(&self.local).slot)
+
+    cdef int _deliver_local(self) except -1:
+        """Handle the local messages that have arrived, by receiver."""
+        cdef Event e
+        due = []
+        while self._first_local() <= self.now:
+            e = pending_pop(&self.local)
+            due.append((self.local_messages[e.slot][0], e.sequence, self.local_messages[e.slot]))
+            self.local_messages[e.slot] = None
+            self.local_unused.append(e.slot)
+        if len(due) > 1:
+            due.sort()                  # no two have the same number
+        self.events += len(due)
+        for node, _, (_, kind, message) in due:
+            call((<_Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+        return 0
+
+    cdef tuple _told_local(self):
+        """Local messages as entries of a state, and all arrays in messages, those of the links first.
+
+        The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
+        of all of them: a number, the bits of a float, or the number of an array.
+        """
+        cdef _Kind kind
+        cdef Py_ssize_t k
+        payloads, rows, words = list(self.payloads), [], []
+        events = np.empty((self.local.n + self.local.n_run, 3), np.int64)
+        pending_read(&self.local, events)
+        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
+            if self.local_messages[slot] is None:
+                continue
+            node, kind, message = self.local_messages[slot]
+            rows.append((time, number, node, self.local_kinds.index(kind)))
+            for k in range(kind.n):
+                value = getattr(message, kind.fields[k])
+                if kind.real[k] == 2:
+                    payloads.append(value)
+                    value = len(payloads) - 1
+                words.append(int(np.float64(value).view(np.int64)) if kind.real[k] == 1 else value)
+        return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
+                "local_number": self.local_number}, payloads
+
+    cdef int _read_local(self, state) except -1:
+        """Read the local messages of a state; the arrays in messages must have been read before."""
+        cdef _Kind kind
+        cdef Py_ssize_t k, at = 0
+        read = State(state)
+        rows = read.array("local", np.int64, (None, 4), 0)
+        fields = read.array("local_fields", np.int64, (None,))
+        self.local_number = read.whole("local_number", 0, LATEST)
+        self.local_messages, self.local_unused = [], []
+        pending_clear(&self.local)
+        if (rows > (2 * LATEST, LATEST, self.nodes - 1, len(self.local_kinds) - 1)).any():
+            raise ValueError(f"state['local'] must be of {self.nodes} nodes and {len(self.local_kinds)} kinds")
+        for time, number, node, index in rows.tolist():
+            kind = self.local_kinds[index]
+            if at + kind.n > len(fields):
+                raise ValueError(f"state['local_fields'] must have the fields of all messages, got {len(fields)}")
+            message = new_object(kind.type)
+            message.sender = node
+            for k in range(kind.n):
+                value = fields[at + k]
+                if kind.real[k] == 2:
+                    if not 0 <= value < len(self.payloads) or self.payloads[value] is None:
+                        raise ValueError(f"state['local_fields'] must name arrays of the state, got {value}")
+                    value = self._fetch(value)
+                else:
+                    value = float(value.view(np.float64)) if kind.real[k] else int(value)
+                setattr(message, kind.fields[k], value)
+            at += kind.n
+            self._put_local(time, number, node, kind, message)
+        return 0
+
+    # -- arrays in messages ---------------------------------------------------------------------------------
+
+    cdef long long _store(self, array) except -1:
+        """Keep an array until its message arrives or is dropped, and return its number."""
+        cdef long long number
+        if self.unused_payloads:
+            number = self.unused_payloads.pop()
+            self.payloads[number] = array
+            return number
+        self.payloads.append(array)
+        return len(self.payloads) - 1
+
+    cdef object _fetch(self, long long number):
+        """Return an array that has been kept, and keep it no longer."""
+        # a state that was read from a file may name any
+        if not 0 <= number < len(self.payloads) or self.payloads[number] is None:
+            raise ValueError(f"a message has the array {number}, which is not there")
+        array = self.payloads[number]
+        self.payloads[number] = None
+        self.unused_payloads.append(number)
+        return array
+
+    cdef long long _bytes_of(self, View view, _Kind kind, dict fields) except -1:
+        """Return the bytes of a message whose size depends on its fields."""
+        nbytes = self.checked(int, kind.size(**fields), view.node, f"the bytes of {kind.name!r}")
+        if not 0 <= nbytes < 2**31:
+            raise self.error(f"node {view.node} gives {nbytes} for the bytes of {kind.name!r}; "
+                             f"it must be in 0..{2**31 - 1}")
+        self.links._length(nbytes)
+        return nbytes
 
     # -- what is due ----------------------------------------------------------------------------------------
 
     cdef long long _due(self) except -1:
         """When something is due next, ns; `NEVER` if nothing is."""
         cdef long long first
-        if self.reorder.n or self.start.n or self.idle.n:
+        if self._touched():
             self.links._advance(self.now)
             return self.now
-        first = timers_first(&self.timers)
+        first = min(min(timers_first(&self.timers), timers_first(&self.turns)), self._first_local())
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
@@ -705,11 +1024,15 @@ cdef class NodeCore:
         # the links run no further: what happens first may send something that arrives before what is under way
         return min(first, self.links._advance(min(first, self.limit)))
 
+    cdef bint _touched(self) noexcept:
+        """Whether machines or nodes are to act at this instant, besides those that have asked for it."""
+        return self.reorder.n or self.start.n or self.end.n or self.idle.n
+
     cdef int _phase_due(self) except -1:
         """The phase of what is to be handled first at this instant."""
-        if self.links._first_outer() <= self.now:
+        if self.links._first_outer() <= self.now or self._first_local() <= self.now:
             return DELIVERIES
-        if self.reorder.n or self.start.n or self.idle.n:
+        if self._touched() or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
@@ -720,7 +1043,8 @@ cdef class NodeCore:
     def advance(self, long long limit):
         """Run all that is due up to `limit` ns; the instant at which the engine is needed, else `NEVER`.
 
-        It is needed where all tasks are done (`finished`), and now and then for what the engine does meanwhile.
+        It is needed where all tasks are done or `stop` was called (`finished`), and now and then for what the engine
+        does meanwhile.
         What was sent by the last releases or timers of the instant `limit` has not left yet: an event of the
         engine at that instant may still fall into the same wave, after which `flush` must be called.
         """
@@ -733,6 +1057,8 @@ cdef class NodeCore:
                 # unless more of the same wave is due, which only releases and timers can be
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
+            if self.finished:
+                return self.now
             at = self._due()
             if at > self.limit or at == _NEVER:
                 return _NEVER
@@ -762,6 +1088,24 @@ cdef class NodeCore:
         if time < self.limit:
             self.limit = time
 
+    def stop(self):
+        """Let `advance` return, `finished`, once the present wave has been handled."""
+        self.finished = True
+
+    def enter(self, long long now):
+        """Let an event of the engine at `now` ns call handlers itself: what they send leaves after its wave (`flush`)."""
+        cdef _Held alone = hold(&self.occupied)
+        self._reach(now)
+        self.phase, self.limit = TIMERS, now
+
+    def view_of(self, Py_ssize_t node, Py_ssize_t application):
+        """Return the view of `node`, to which this makes an application known."""
+        self._check(node)
+        if not 0 <= application < self.release.shape[0]:
+            raise ValueError(f"application must be in 0..{self.release.shape[0] - 1}, got {application}")
+        self._hear(node, application)
+        return self._view(node)
+
     def flush(self):
         """Let what has been sent leave, at the end of a wave of the engine."""
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied))
@@ -776,17 +1120,19 @@ cdef class NodeCore:
         return not self.dirty and self._due() == _NEVER
 
     cdef int _collect_idle(self) except -1:
-        """Take the machines whose queues have run idle."""
+        """Take the machines whose queues have run idle, or that have ended a task."""
         cdef TaskQueues queues = self.queues
         cdef int machine
         while queues.change[queues.heap[0]] <= self.now:
             machine = queues.heap[0]
             queues._advance(machine, self.now)
             queues._update(machine)
+            if self.ends:
+                touched_add(&self.end, machine)
             if self.idles:
                 touched_add(&self.idle, machine)
-        self.finished = queues.tasks_done == self.total and not self.to_the_end
-        if self.ends:
+        self.finished = self.until_done and queues.tasks_done == self.total
+        if self.dones:
             self._end_tasks()
         return 0
 
@@ -797,9 +1143,9 @@ cdef class NodeCore:
         journal_copy(&self.queues.ended, rows)
         self.queues.ended.n = 0
         for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
-            application = self._application(index)
+            application, node = self._application(index), self.home[machine]
             for _ in range(tasks):
-                call("on_done", self.programs[machine], self._view(machine), <PyObject*> application, NULL)
+                call("on_done", self.programs[node], self._view(node), <PyObject*> application, NULL)
                 if self.unheard:
                     self._handle_now()
             self.events += tasks
@@ -814,13 +1160,16 @@ cdef class NodeCore:
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
         for number in range(self.n_kinds):
-            if pending_first(&links.queue[number]) == NULL or (<_Kind> self.kinds[number]).delay >= 0:
+            if (links.deferred[number] or pending_first(&links.queue[number]) == NULL
+                    or (<_Kind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
             links._by_node(n)
             for k in range(n):
-                self._deliver(<_Kind> self.kinds[number], links.due[k].slot)
+                self._deliver(<_Kind> self.kinds[number], links.due[k].slot, NULL)
             self.events += n
+        if self._first_local() <= self.now:
+            self._deliver_local()
         for k in range(links.n_missing):
             self._lose(links.missing[k])
         links.n_missing = 0
@@ -828,11 +1177,30 @@ cdef class NodeCore:
             self._flush()
         return 0
 
-    cdef int _deliver(self, _Kind kind, int slot) except -1:
-        cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
+    cdef int _drain(self) except -1:
+        """Handle the messages of deferred kinds that have arrived, by machine and time."""
+        cdef Py_ssize_t number, k
+        cdef const unsigned char[:, ::1] rows
+        cdef const long long[::1] order
+        for number in range(self.n_kinds):
+            if not self.links.deferred[number]:
+                continue
+            machine, times, records = (np.concatenate(column) for column in zip(
+                self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
+            rows, order = records, np.lexsort((times, machine))
+            for k in range(order.shape[0]):
+                self._deliver(<_Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+            self.events += order.shape[0]
+        mailboxes_tidy(&self.links.boxes)
+        return 0
+
+    cdef int _deliver(self, _Kind kind, int slot, const long long* row) except -1:
+        """Hand a message over to its receiver: that in `slot`, which is freed, or that in `row` if that is given."""
         cdef View view
         cdef object come
         cdef int i
+        if row == NULL:
+            row = <const long long*> (self.links.data + slot * self.links.stride)
         if kind.application_at >= 0:
             self._hear(row[0], row[2 + kind.application_at], row[2 + kind.tasks_at] if kind.moves else 0)
         if self.handle != NULL:
@@ -842,23 +1210,34 @@ cdef class NodeCore:
         view, come = self._view(row[0]), new_object(kind.type)
         come.sender = row[1]
         for i in range(kind.n):
-            if kind.real[i]:
+            if kind.real[i] == 2:
+                setattr(come, <str> kind.fields[i], self._fetch(row[2 + i]))
+            elif kind.real[i]:
                 setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
                 setattr(come, <str> kind.fields[i], row[2 + i])
-        self.links._give_back(slot)
+        if slot >= 0:
+            self.links._give_back(slot)
         call(kind.handler, self.programs[view.node], view, <PyObject*> come, NULL)
         if self.unheard:
             self._handle_now()
         return 0
 
     cdef int _lose(self, int slot) except -1:
-        """A message that moves tasks has been dropped."""
+        """A message that moves tasks or has arrays has been dropped."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef _Kind kind = <_Kind> self.kinds[self.links.message[slot].kind]
-        cdef long long application = row[2 + kind.application_at], tasks = row[2 + kind.tasks_at]
+        cdef long long application = 0, tasks = 0
+        cdef int i
+        if kind.moves:
+            application, tasks = row[2 + kind.application_at], row[2 + kind.tasks_at]
+        for i in range(kind.n if kind.arrays else 0):
+            if kind.real[i] == 2:
+                self._fetch(row[2 + i])
+        cdef long long node = row[0]
         self.links._give_back(slot)
-        self.lost(application, tasks)
+        if kind.moves:
+            self.lost(application, tasks, node)
         return 0
 
     cdef int _flush(self) except -1:
@@ -866,6 +1245,7 @@ cdef class NodeCore:
         cdef Outbox* box
         cdef _Kind kind
         cdef const long long* row
+        cdef long long nbytes
         self.dirty = False
         for number in range(self.n_kinds):
             box = &self.out[number]
@@ -879,12 +1259,16 @@ cdef class NodeCore:
                 self._tell(box, <int> number)
             for k in range(box.n):
                 row = box.data + (box.place[k].at if box.unsorted else k) * box.words
-                self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                if kind.size is None:
+                    self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                else:
+                    nbytes = row[2 + kind.n]
+                    self.links._send(self.now, <int> number, row, nbytes, self.links._length(nbytes))
             outbox_clear(box)
         return 0
 
     cdef int _tell(self, Outbox* box, int number) except -1:
-        cdef Py_ssize_t k, nbytes = 8 * box.words
+        cdef Py_ssize_t k, nbytes = self.links.width[number]
         records = np.empty((box.n, nbytes), np.uint8)
         cdef unsigned char[:, ::1] to = records
         for k in range(box.n):
@@ -897,11 +1281,7 @@ cdef class NodeCore:
     cdef int _leave(self, _Kind kind, const long long* row) except -1:
         """Send one message, whose record is at `row`."""
         cdef Links links = self.links
-        cdef long long nbytes = kind.nbytes
-        if kind.nbytes_at >= 0:
-            nbytes = row[2 + kind.nbytes_at]
-            if not 0 <= nbytes <= kind.nbytes:
-                raise self.error(f"node {row[1]} sends {kind.name!r} of {nbytes} bytes; it must be 0..{kind.nbytes}")
+        cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
         check_instant(self.now, "now", max(kind.delay, 2 * links.latency + _LONGEST_MESSAGE))
         if self.observe is not None:
             records = np.empty((1, 8 * (2 + kind.n)), np.uint8)
@@ -909,7 +1289,7 @@ cdef class NodeCore:
             self.observe(self.now, kind.number, records)
         if kind.delay < 0:
             return links._send(self.now, kind.number, row, nbytes,
-                               kind.length if kind.nbytes_at < 0 else links._length(nbytes))
+                               kind.length if kind.size is None else links._length(nbytes))
         links._send_past(self.now, kind.number, row, nbytes, kind.delay, self.directs, kind.counted)
         self.directs += 1
         if kind.delay == 0:
@@ -936,7 +1316,7 @@ cdef class NodeCore:
         cdef int slot = self.links._take_first(number)
         self.events += 1
         if slot >= 0:
-            return self._deliver(<_Kind> self.kinds[number], slot)
+            return self._deliver(<_Kind> self.kinds[number], slot, NULL)
         while self.links.n_missing:
             self.links.n_missing -= 1
             self._lose(self.links.missing[self.links.n_missing])
@@ -968,10 +1348,15 @@ cdef class NodeCore:
     # -- acts -------------------------------------------------------------------------------------------------
 
     cdef int _act(self) except -1:
-        """Let the machines act that must be reordered, else those that start, else those that are idle."""
-        cdef Touched* t = &self.reorder if self.reorder.n else &self.start if self.start.n else &self.idle
+        """Let the machines act that must be reordered, else nodes that start, else those at home on machines that
+        have ended a task, else those at home on machines that are idle, else those that want to act.
+        """
+        if not self._touched():
+            return self._take_turns()
+        cdef Touched* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
+                           else &self.end if self.end.n else &self.idle)
         cdef Py_ssize_t k, n = t.n
-        cdef int machine
+        cdef int machine, node
         if n > self.acting_room:
             self.acting = <int*> grown(self.acting, n * sizeof(int))
             self.acting_room = n
@@ -981,22 +1366,52 @@ cdef class NodeCore:
             qsort(self.acting, n, sizeof(int), ascending)
         self.events += n
         if t == &self.reorder:
-            return self._reorder(n)
+            self._reorder(n)
+            if self.placed_at < 0 and self.queues.enqueued >= self.total:
+                self.placed_at = self.now
+                self.finished = self.until_placed
+            return 0
         for k in range(n):
-            machine = self.acting[k]
-            if not self.up[machine]:
+            machine = node = self.acting[k]
+            if t != &self.start:
+                node = <int> self.home[machine]
+            if not self.up[node]:
                 continue
-            if self.handle != NULL:
-                if t == &self.start:
-                    self._run(self.n_kinds + ON_START, machine, NULL)
-                elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
-                    self._run(self.n_kinds + ON_IDLE, machine, NULL)
-            elif t == &self.start:
-                call("on_start", self.programs[machine], self._view(machine), NULL, NULL)
+            if t == &self.start:
+                self._tell_node(ON_START, "on_start", node)
+            elif t == &self.end:
+                self._tell_node(ON_END, "on_end", node)
             elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
-                call("on_idle", self.programs[machine], self._view(machine), NULL, NULL)
-            if self.unheard:
-                self._handle_now()
+                self._tell_node(ON_IDLE, "on_idle", node)
+        return 0
+
+    cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1:
+        """Call a handler that gets nothing but the view."""
+        if self.handle != NULL:
+            return self._run(self.n_kinds + which, node, NULL)
+        call(handler, self.programs[node], self._view(node), NULL, NULL)
+        if self.unheard:
+            self._handle_now()
+        return 0
+
+    cdef int _take_turns(self) except -1:
+        """Let the nodes act that want to act at this instant."""
+        cdef Py_ssize_t k, n = 0
+        cdef int slot
+        while timers_first(&self.turns) <= self.now:
+            slot = pending_pop(&self.turns.heap).slot
+            if n == self.acting_room:
+                self.acting = <int*> grown(self.acting, (2 * n + 16) * sizeof(int))
+                self.acting_room = 2 * n + 16
+            self.acting[n] = self.turns.timer[slot].node
+            n += 1
+            timers_unlink(&self.turns, slot)
+            timers_release(&self.turns, slot)
+        qsort(self.acting, n, sizeof(int), ascending)
+        self.events += n
+        for k in range(n):
+            if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
+                self._tell_node(ON_ACT, "on_act", self.acting[k])
         return 0
 
     cdef int _reorder(self, Py_ssize_t n) except -1:
@@ -1036,6 +1451,7 @@ cdef class NodeCore:
             self.events += self.released - first
             for k in range(first, self.released):
                 self._give(k, self.tasks[k], "on_release")
+            self._drain()
             return 0
         if n:
             return 0
@@ -1078,17 +1494,21 @@ cdef class NodeCore:
 
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
         """Give tasks to the submitter of an application, or to the next machine that is up in its place."""
-        cdef Py_ssize_t k, node = self.submitter[index]
+        cdef Py_ssize_t k, node, machine = self.submitter[index]
+        for k in range(self.queues.machines):
+            node = self.home[machine]
+            if self.up[node]:
+                break
+            machine = (machine + 1) % self.queues.machines
+        else:
+            self.lost(index, tasks, -1)
+            return 0
+        return self._give_to(node, index, tasks, handler)
+
+    cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1:
         cdef View view
         cdef object application, given = tasks
         cdef long long row[2]
-        for k in range(self.nodes):
-            if self.up[node]:
-                break
-            node = (node + 1) % self.nodes
-        else:
-            self.lost(index, tasks)
-            return 0
         self._hear(node, index, tasks)
         if self.handle != NULL:
             row[0], row[1] = index, tasks
@@ -1107,7 +1527,7 @@ cdef class NodeCore:
         Timers that are set for this very instant fall into the same wave.
         """
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
-        cdef const long long[::1] i = indices(applications, "applications", 0, self.release.shape[0])
+        cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k
         check_lengths(i.shape[0], n.shape[0], "applications", "tasks")
@@ -1118,6 +1538,53 @@ cdef class NodeCore:
         while self._phase_due() == TIMERS:
             self._release_or_fire()
 
+    def give(self, node, application, tasks):
+        """Give `tasks` tasks that are submitted now to `node` even if it is down: what it sends is then lost."""
+        self._give_to(node, application, tasks, "on_release")
+
+    def tick(self, nodes, str name, long long now):
+        """Let the timer `name` fire on each of `nodes`, at an event of the engine at `now` ns."""
+        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        value = 0.0 if self.values else None
+        self._reach(now)
+        self.phase, self.limit = TIMERS, now
+        self.events += u.shape[0]
+        for k in range(u.shape[0]):
+            call("on_timer", self.programs[u[k]], self._view(u[k]), <PyObject*> name,
+                 <PyObject*> value if self.values else NULL)
+        while self._phase_due() == TIMERS:
+            self._release_or_fire()
+
+    def drain(self, long long now):
+        """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
+        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        self._reach(now)
+        self._drain()
+
+    def act(self, nodes, long long now):
+        """Let `nodes` act at `now` ns, an instant of the engine; see `View.act`."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        self._reach(now)
+        for k in range(u.shape[0]):
+            timers_set(&self.turns, now, <int> u[k], 0, 0.0)
+
+    def add_applications(self, submitter):
+        """Append further applications, submitted by the machines `submitter`: only `resubmit` gives them to nodes."""
+        cdef _Held alone = hold(&self.occupied)
+        self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
+
+    def with_completions(self, long long now):
+        """Return the machines, ascending, that have completed tasks by `now` ns for which no node has asked."""
+        cdef _Held alone = hold(&self.occupied, hold(&self.queues.occupied))
+        self._reach(now)
+        self.queues._catch_up(now)
+        self._read_completions()
+        return sorted(self.unreported)
+
     cdef int _reach(self, long long now) except -1:
         """An event of the engine happens at `now` ns."""
         if not self.now <= now <= LATEST:
@@ -1125,22 +1592,23 @@ cdef class NodeCore:
         self.now = now
         return 0
 
-    def restart(self, machines, programs, long long now):
-        """Let `machines` lose their nodes at `now` ns, for which `programs` are the new objects.
+    def restart(self, nodes, programs, long long now):
+        """Let `nodes` fail at `now` ns; `programs` are the new objects in their place.
 
         Returns (application, tasks) pairs: what the nodes held and had placed nowhere.
         """
         cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(machines, "machines", 0, self.nodes)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef int at
         self._reach(now)
         held = []
         if len(programs) != u.shape[0]:
-            raise ValueError(f"programs must be one for each machine, got {len(programs)} for {u.shape[0]}")
+            raise ValueError(f"programs must be one for each node, got {len(programs)} for {u.shape[0]}")
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
+            self._drop_local(u[k])
             at = self.holdings.first[u[k]]
             while at >= 0:
                 if self.holdings.entry[at].tasks:
@@ -1149,10 +1617,17 @@ cdef class NodeCore:
             holdings_forget(&self.holdings, u[k])
         return held
 
-    def begin(self, machines):
-        """Let `machines` start at this instant."""
+    cdef int _drop_local(self, long long node) except -1:
+        cdef Py_ssize_t k
+        for k in range(len(self.local_messages)):
+            if self.local_messages[k] is not None and self.local_messages[k][0] == node:
+                self.local_messages[k] = None
+        return 0
+
+    def begin(self, nodes):
+        """Let `nodes` start at this instant."""
         cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(machines, "machines", 0, self.nodes)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.starts else 0):
             touched_add(&self.start, <int> u[k])
@@ -1171,7 +1646,8 @@ cdef class NodeCore:
         cdef View view
         if self.dirty:
             raise RuntimeError("the state of nodes is told at the end of a wave only")
-        timers, values, held, random = [], [], [], []
+        timers, values, held, random, turns = [], [], [], [], []
+        local, payloads = self._told_local()
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -1183,16 +1659,26 @@ cdef class NodeCore:
             while at >= 0:
                 held.append((k, self.holdings.entry[at].application, self.holdings.entry[at].tasks))
                 at = self.holdings.entry[at].following
+            slot = self.turns.first[k]
+            while slot >= 0:
+                turns.append((self.turns.timer[slot].time, self.turns.timer[slot].number, k))
+                slot = self.turns.timer[slot].next
             view = self.views[k]
             if view is not None and view._random is not None:
                 random.append((k, view._random.drawn))
         return shown({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
             "released": self.released, "number": self.timers.number, "directs": self.directs,
+            "placed": self.placed_at + 1,
+            "turns": np.array(turns, np.int64).reshape(-1, 3), "turn_number": self.turns.number,
+            "completed": np.array([(u, i, n) for u, of in sorted(self.unreported.items()) for i, n in sorted(of.items())],
+                                  np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
             "held": np.array(sorted(held), np.int64).reshape(-1, 3),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
-            "idle": touched_read(&self.idle), "random": np.array(random, np.int64).reshape(-1, 2),
+            "end": touched_read(&self.end), "idle": touched_read(&self.idle),
+            "random": np.array(random, np.int64).reshape(-1, 2),
+            **local, **told_payloads(payloads),
         })
 
     def setstate(self, state):
@@ -1203,19 +1689,30 @@ cdef class NodeCore:
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         cdef View view
-        read, applications = State(state), self.release.shape[0]
-        found = read_nodes(state, self.nodes, applications, len(self.timer_names))
+        read, applications = State(state), self.submitter.shape[0]
+        found = read_nodes(state, self.nodes, self.queues.machines, applications, len(self.timer_names))
         timers, values = found["timers"], found["values"]
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
-        self.released, self.finished = read.whole("released", 0, applications), False
+        self.released, self.finished = read.whole("released", 0, self.release.shape[0]), False
         self.directs, self.unheard = read.whole("directs", 0, LATEST), 0
+        self.placed_at = read.whole("placed", 0, LATEST) - 1
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):
             self.timers.number = timers[k, 1]
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
         self.timers.number = read.whole("number", 0, LATEST)
+        timers_free(&self.turns)
+        timers_make(&self.turns, self.nodes)
+        turns = found["turns"]
+        for k in np.argsort(turns[:, 1], kind="stable"):
+            self.turns.number = turns[k, 1]
+            timers_set(&self.turns, turns[k, 0], turns[k, 2], 0, 0.0)
+        self.turns.number = read.whole("turn_number", 0, LATEST)
+        self.unreported = {}
+        for machine, application, tasks in found["completed"].tolist():
+            self.unreported.setdefault(machine, {})[application] = tasks
         self.views = [None] * self.nodes
         holdings_free(&self.holdings)
         holdings_make(&self.holdings, self.nodes)
@@ -1226,17 +1723,35 @@ cdef class NodeCore:
             view._random = RandomStream(self.seed, node, drawn)
         touched_fill(&self.reorder, found["reorder"])
         touched_fill(&self.start, found["start"])
+        touched_fill(&self.end, found["end"])
         touched_fill(&self.idle, found["idle"])
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
         self.dirty = False
+        self.payloads, self.unused_payloads = read_payloads(state)
+        self._read_local(state)
 
     # -- what others may read -----------------------------------------------------------------------------------
+
+    def machine_of(self, Py_ssize_t node):
+        """The machine on which `node` sits now."""
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        return self.links.machine_of[node]
 
     def work_of(self, Py_ssize_t machine):
         """How long `machine` needs for its running task and all that wait there, s."""
         self._check(machine)
         return self._work(machine)
+
+    def available(self, double stretch, double release, double size, double task_size, long long now, machines):
+        """`TaskQueues.available`, which may be called while nodes run, since it changes nothing that they see."""
+        cdef bint held = self.queues.occupied
+        self.queues.occupied = False
+        try:
+            return self.queues.available(stretch, release, size, task_size, now, machines)
+        finally:
+            self.queues.occupied = held
 
     def waiting_at(self, Py_ssize_t machine):
         """How many tasks wait at `machine`; a running task does not count."""
@@ -1245,8 +1760,8 @@ cdef class NodeCore:
         return self.queues.waiting[machine]
 
     cdef int _check(self, Py_ssize_t machine) except -1:
-        if not 0 <= machine < self.nodes:
-            raise ValueError(f"machine must be in 0..{self.nodes - 1}, got {machine}")
+        if not 0 <= machine < self.queues.machines:
+            raise ValueError(f"machine must be in 0..{self.queues.machines - 1}, got {machine}")
         return 0
 
 

@@ -127,7 +127,7 @@ def objects() -> dict[str, Any]:
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
         "TreeFlow": tree.flow, "TreeFlow: tree": tree.tree, "TreeFlow: queues": tree.queues,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
-        "JobFlow": dgs.flow, "JobFlow: schedules": dgs.schedules, "JobFlow: views": dgs.neighbourhood.views,
+        "JobFlow": dgs.flow, "JobFlow: schedules": dgs.schedules, "JobFlow: views": dgs.overlay.views,
         "NodeCore": nodes.core,
         "JobWalks": walks.policy.walks, "JobWalks: links": walks.network.links,
     }  # fmt: skip

@@ -59,6 +59,16 @@ def test_run(folder, toy):
         assert part in text
 
 
+def test_run_in_another_form_of_the_nodes():
+    digests = {
+        json.loads(good("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
+        for form in ([], ["--node-form", "interpreted"], ["--node-form", "compiled"])
+    }
+    assert len(digests) == 1
+    said = wrong("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
+    assert said.startswith("nodes must be 'compiled' or None for fcfs")
+
+
 def test_the_lower_bound(folder, toy):
     assert "(max stretch over the fluid bound, " in good("run", "--scheduler", toy, *SMALL).stdout
     assert "over the discrete bound" in good("run", "--scheduler", toy, *SMALL, "--bound", "discrete").stdout

@@ -29,7 +29,7 @@ from gridcore import (
 )
 from gridcore.dgs import protocol as jobflow
 from gridcore.fair_tree.protocol import SHARE
-from gridcore.fair_tree.summary_tree import REQUEST, SUMMARY
+from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY
 from gridcore.queues import edf
 from tests.reference import availability as availability_reference
 from tests.reference import dispatch as dispatch_reference
@@ -64,15 +64,15 @@ def tree() -> SummaryTree:
 def parts() -> dict[str, Any]:
     queues = TaskQueues(np.ones(2))
     queues.add_applications([0.0], [4.0], [1.0])
-    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize]
-    over = links(widths, deferred=[False, False, True], keep=[True, True, False])
+    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
+    over = links(widths, deferred=[False, False, True, False], keep=[True, True, False, False])
     return {"tree": tree(), "queues": queues, "links": over}
 
 
 def flow(**changes: Any) -> Any:
     settings = {
-        **parts(), "summary": (0, 10), "request": (1, 10), "accept": (2, 10), "idle_minimum": np.ones(2),
-        "submitter": [0], "goal": 2**62,
+        **parts(), "summary": (0, 10), "request": (1, 10), "accept": (2, 10), "spread": (3, 10),
+        "idle_minimum": np.ones(2), "submitter": [0], "goal": 2**62,
     }  # fmt: skip
     return TreeFlow(**{**settings, **changes})
 
@@ -140,9 +140,9 @@ def test_so_do_walks_and_negotiations() -> None:
 
 
 def test_parts_of_a_flow_fit_one_another() -> None:
-    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize]
+    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
     with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
-        flow(links=links(widths, 2, deferred=[False, False, True]))
+        flow(links=links(widths, 2, deferred=[False, False, True, False]))
     with pytest.raises(ValueError, match="queues must have 1 applications, got 0"):
         flow(queues=TaskQueues(np.ones(2)), submitter=np.zeros(0, np.int64))
     with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):

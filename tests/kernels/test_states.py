@@ -214,7 +214,7 @@ def test_something_was_under_way() -> None:
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
         ("walk", "ending"), ("walk", "searches"), ("walk", "steps"), ("walk", "looks"),
-        ("walk", "dispatchers"), ("nodes", "timers"), ("nodes"), ("nodes", "random"),
+        ("walk", "dispatchers"), ("nodes", "timers"), ("nodes", "held"), ("nodes", "random"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
     for each in seen:

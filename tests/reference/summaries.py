@@ -259,6 +259,7 @@ def debit(
     size: npt.ArrayLike,
     stretch: npt.ArrayLike,
     leaves: int,
+    age: npt.ArrayLike | None = None,
     rule: Literal["subtree", "printed"] = "subtree",
 ) -> Summary:
     """A child's summary after tasks were dispatched to it, still a lower bound."""
@@ -268,6 +269,9 @@ def debit(
     s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
     check_lengths(len(counts), len(w), "tasks", "size")
     check_lengths(len(counts), len(s), "tasks", "stretch")
+    ages = [0.0] * len(counts) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
+    check_lengths(len(counts), len(ages), "tasks", "age")
+    check_array(ages, "age", NOT_NEGATIVE)
     check_array(w, "size", POSITIVE)
     check_array(s, "stretch", NOT_NEGATIVE)
     if rule not in ("subtree", "printed"):
@@ -279,7 +283,7 @@ def debit(
         else:
             drops.append(_drop(counts, sizes, cell, leaves))
     left = np.maximum(0, cells.astype(np.int64) - [min(drop, TOP) for drop in drops])
-    return left.astype(np.uint32) if rule == "printed" else closed(left, grid, counts, w, s, [0.0] * len(w))
+    return left.astype(np.uint32) if rule == "printed" else closed(left, grid, counts, w, s, ages)
 
 
 def closed(

@@ -1,20 +1,25 @@
 """Records of the decisions of DGS_ASAP: requests, searches, choices, refusals, and the true values then.
 
-This module is used only where decisions are recorded.  Nothing here changes what a negotiation does: it only
+This module is used only where decisions are recorded.  Nothing here changes what nodes do: it only
 reads schedules, and takes the true values from the schedules as they are now.
 """
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from gridcore.dgs.protocol import COMMITTING, SEARCHING
+from gridcore.dgs.slots import SlotSchedules
 from gridsim.results.decisions import Decisions, Words
-from gridsim.schedulers.dgs.state import Shared
-from gridsim.support.arrays import Integers, Rows
+from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.jobs import Times
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.dgs.node import NOT_YET, Candidates, Job
+from gridsim.scheduling.local.policy import View
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 _START = "a start at", "s"
@@ -45,212 +50,188 @@ WORDS: Words = {
 }
 
 
-class DgsNotes:
-    """Records what a negotiation decides.
+class Grid(Protocol):
+    """What `DecisionLog` reads of all nodes of a run."""
 
-    of : the negotiation.  log : the records to which decisions are added.
+    schedules: SlotSchedules
+    overlay: Neighbourhood
+    failures: Failures
+    records: list[Job]
+    reached: Integers
+    times: Times
 
-    What this class must remember is in the talks, which are part of the state of the negotiation.
+    @property
+    def now(self) -> int: ...
+    def home(self, job: Job) -> View | None: ...
+
+
+class DecisionLog:
+    """Records what the nodes decide, see `gridsim.schedulers.dgs.node`.
+
+    grid : all nodes of a run.  log : the records to which decisions are added.
+
+    What this class must remember is in the records of jobs, which are part of the state of a run.
     """
 
-    def __init__(self, of: Shared, log: Decisions) -> None:
-        self.of, self.log = of, log
+    def __init__(self, grid: Grid, log: Decisions) -> None:
+        self.grid, self.log = grid, log
 
-    def note(self, action: str, job: Any, decider: Any, **said: Any) -> None:
+    def note(self, action: str, job: int, decider: int, **said: Any) -> None:
         """Record what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
-        self.log.note(action, time=self.of.run.engine.now, application=job, decider=decider, **said)
+        self.log.note(action, time=self.grid.now, application=job, decider=decider, **said)
 
-    def of_home(self, action: str, job: int, **said: Any) -> None:
+    def of_home(self, action: str, job: Job, **said: Any) -> None:
         """Record what the scheduling node of `job`, or the machine that acts for it, decides now."""
-        home = self.of.home(job)
-        self.note(action, job, home if home >= 0 else int(self.of.run.applications.submitter[job]), **said)
+        home = self.grid.home(job)
+        self.note(action, job.number, job.submitter if home is None else home.node, **said)
 
-    def seconds(self, slots: Any) -> Any:
-        """Return when `slots` begin, s."""
-        return slots * self.of.slot / NS
+    def seconds(self, slots: int) -> float:
+        """Return when a slot begins, s."""
+        return slots * self.grid.times.slot / NS
+
+    def earliest(self, nodes: Any, tasks: int, length: int, start: int) -> float:
+        """Return the true first start, s, from slot `start` on, of `tasks` tasks on some of `nodes`."""
+        found = self.grid.schedules.earliest_start(nodes, tasks, length, start)
+        assert found is not None  # there are as many machines as the job wants
+        return self.seconds(found[0])
+
+    def age(self, as_of: int) -> float:
+        """Return the age of what was known as of an instant, s; before the first poll that is the time 0."""
+        return (self.grid.now - (0 if as_of == NOT_YET else as_of)) / NS
 
     # -- the scheduling node ------------------------------------------------------------------------------
 
-    def asks(self, rows: Rows) -> None:
-        """Record that scheduling nodes send requests to search."""
-        neighbourhood = self.of.neighbourhood
-        known = neighbourhood.views.views[rows["sender"]]
-        there = known >= 0
-        if self.of.run.faults:
-            there &= ~neighbourhood.away[known]
-        self.note("asked", rows["application"], rows["sender"], machine=rows["node"], among=there.sum(axis=1))
+    def asks(self, job: Job, home: int, neighbour: int) -> None:
+        """Record that a scheduling node asks a neighbour to search."""
+        self.note("asked", job.number, home, machine=neighbour, among=len(self.grid.overlay.known_to(home)))
 
-    def chooses(self, action: str, job: int, talk: SimpleNamespace) -> None:
+    def chooses(self, action: str, job: Job) -> None:
         """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
 
         The true value is the first start, from that of the answer on, at which its machines really are free
         together.
         """
-        start, _, searcher = talk.answers[0]
-        nodes, now = talk.found[searcher], self.of.run.engine.now
-        found = self.of.schedules.earliest_start(nodes, len(nodes), int(self.of.length[job]), start)
-        assert found is not None  # there are as many machines as the job wants
+        start, _, searcher, nodes = job.answers[0]
         self.of_home(
             action,
             job,
             machine=searcher,
             tasks=len(nodes),
-            among=len(talk.answers),
+            among=len(job.answers),
             saw=self.seconds(start),
-            limit=(now + self.of.one_way) / NS,
-            true=self.seconds(found[0]),
-            age=(now - talk.looked[searcher].oldest) / NS,
+            limit=(self.grid.now + self.grid.times.one_way) / NS,
+            true=self.earliest(nodes, len(nodes), job.length, start),
+            age=self.age(job.looked[searcher].oldest),
         )
 
-    def waits(self, action: str, job: int, until: int) -> None:
+    def waits(self, action: str, job: Job, until: int) -> None:
         """Record that the job waits until `until` ns."""
         self.of_home(action, job, saw=until / NS, age=0.0)
 
-    def overdue(self, job: int, talk: SimpleNamespace) -> None:
+    def overdue(self, job: Job) -> None:
         """Record that messages have not arrived in time, and how many."""
-        self.of_home("overdue", job, saw=talk.missing, true=talk.missing, age=0.0)
+        self.of_home("overdue", job, saw=job.missing, true=job.missing, age=0.0)
 
-    def in_vain(self, action: str, job: int, limit: int) -> None:
+    def in_vain(self, action: str, job: Job, limit: int) -> None:
         """Record how many searches in a row were in vain, and the `limit` for that number."""
-        count = int(self.of.in_vain[job])
-        self.of_home(action, job, saw=count, limit=limit, true=count, age=0.0)
+        self.of_home(action, job, saw=job.in_vain, limit=limit, true=job.in_vain, age=0.0)
 
-    def too_large(self, job: int) -> None:
+    def too_large(self, job: Job) -> None:
         """Record that `job` is rejected because no searcher reached enough machines."""
-        most, wanted = int(self.of.reached[job]), int(self.of.run.applications.tasks[job])
-        self.of_home("gave-up-too-large", job, saw=most, limit=wanted)
+        self.of_home("gave-up-too-large", job, saw=int(self.grid.reached[job.number]), limit=job.tasks)
 
-    def releases(self, job: int, talk: SimpleNamespace) -> None:
+    def releases(self, job: Job) -> None:
         """Record that an allocation failed and its machines are released."""
-        taken = len(talk.taken)
-        self.of_home("released", job, tasks=taken, saw=taken, limit=len(talk.nodes))
+        taken = len(job.taken)
+        self.of_home("released", job, tasks=taken, saw=taken, limit=len(job.nodes))
 
-    def places(self, job: int, talk: SimpleNamespace) -> None:
+    def places(self, job: Job) -> None:
         """Record that all machines have committed.
 
         If one of them has failed since, it is detected later, and there is no true start.
         """
-        start = self.seconds(talk.start)
-        self.of_home("placed", job, tasks=len(talk.nodes), saw=start, true=np.nan if talk.hit else start)
+        start = self.seconds(job.start)
+        self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=np.nan if job.hit else start)
 
-    def misses(self, job: int, nodes: Integers) -> None:
+    def misses(self, job: Job) -> None:
         """Record that the failure of a machine of `job` is detected and its tasks are started again.
 
         The true value is how many of its machines have failed since that failure, including it.
         """
-        failures = self.of.failures
-        since = self.of.run.engine.now - failures.detection
-        failed = int((failures.last[nodes] >= since).sum())
-        self.of_home("missed", job, tasks=len(nodes), saw=1, true=failed, age=failures.detection / NS)
+        failures = self.grid.failures
+        failed = int((failures.last[job.nodes] >= self.grid.now - failures.detection).sum())
+        self.of_home("missed", job, tasks=len(job.nodes), saw=1, true=failed, age=failures.detection / NS)
+
+    def _awaited(self, job: Job, search: int) -> bool:
+        """Return whether the scheduling node still has a use for answers of this search."""
+        return job.searches == search and job.phase in (SEARCHING, COMMITTING)
 
     # -- searchers ----------------------------------------------------------------------------------------
 
-    def looks(self, answers: Rows, opened: Integers, earliest: Integers, left: Integers) -> None:
-        """Remember what the answers of searchers rest on, and record that they opened neighbours.
+    def looks(self, searcher: int, message: Any, candidates: Candidates, first: int, left: int) -> None:
+        """Remember what the answer of a searcher rests on, and record that it has opened neighbours.
 
-        opened : how many neighbours each has opened.  earliest : slots from which on they looked for starts.
-        left : the first slots that leave time for all messages after these openings.
+        first : slot from which on it looked for starts.
+        left : the first slot that leaves time for all messages after these openings.
         """
-        for row, count, slot, first in zip(
-            answers.tolist(), opened.tolist(), earliest.tolist(), left.tolist(), strict=True
-        ):
-            home, searcher, job, search = row[:4]
-            if self.of.searches[job] != search or job not in self.of.talks:
-                continue  # the scheduling node no longer waits for this answer
-            own = candidates = self._candidates(job, searcher, 0)
-            if count:
-                candidates = self._candidates(job, searcher, count)
-                self._opens(job, searcher, home, count, slot, *own)
-            self.of.talks[job].looked[searcher] = SimpleNamespace(
-                candidates=candidates[0], oldest=self._oldest(candidates[1]), slot=max(slot, first)
+        job, own, schedules = self.grid.records[message.application], candidates.own, self.grid.schedules
+        if not self._awaited(job, message.search):
+            return
+        if candidates.opened:
+            nodes, as_of = candidates.nodes[:own], candidates.as_of[:own]
+            seen = as_of if schedules.stale else None
+            self.note(
+                "opened",
+                job.number,
+                searcher,
+                machine=message.sender,
+                tasks=candidates.opened,
+                among=own,
+                saw=int(schedules.is_free(nodes, first, job.length, seen).sum()),
+                limit=job.tasks,
+                true=int(schedules.is_free(nodes, first, job.length).sum()),
+                age=self.age(min(as_of, default=self.grid.now)),
             )
-
-    def _oldest(self, as_of: Integers) -> int:
-        return int(as_of.min(initial=self.of.run.engine.now))
-
-    def _opens(
-        self, job: int, searcher: int, home: int, count: int, slot: int, own: Integers, as_of: Integers
-    ) -> None:
-        """Record that `searcher` opens neighbours, as too few of its `own` candidates are free in `slot`."""
-        of, length = self.of, int(self.of.length[job])
-        stale = {"as_of": as_of} if of.schedules.stale else {}
-        self.note(
-            "opened",
-            job,
-            searcher,
-            machine=home,
-            tasks=count,
-            among=len(own),
-            saw=int(of.schedules.is_free(own, slot, length, **stale).sum()),
-            limit=int(of.run.applications.tasks[job]),
-            true=int(of.schedules.is_free(own, slot, length).sum()),
-            age=(of.run.engine.now - self._oldest(as_of)) / NS,
+        job.looked[searcher] = SimpleNamespace(
+            candidates=list(candidates.nodes),
+            oldest=min(candidates.as_of, default=self.grid.now),
+            slot=max(left, first),
         )
 
-    def _candidates(self, job: int, searcher: int, opened: int) -> tuple[Integers, Integers]:
-        """Return the candidates of a search that opened `opened` nodes, and as of when each is seen, ns.
-
-        They are those that `gridcore.dgs.slots.SlotSchedules.search` finds, in the same order.  The searcher
-        is not opened, and knows its own schedule as it is now.
-        """
-        neighbourhood, now = self.of.neighbourhood, self.of.run.engine.now
-        views, away, seen = neighbourhood.views.views, neighbourhood.away, neighbourhood.seen()
-        others = self.of.parameters.candidates == "others"
-        known = {searcher, int(self.of.run.applications.submitter[job])} if others else set[int]()
-        found: list[int] = []
-        as_of: list[int] = []
-        opens = chain((searcher,), (other for other in found if other != searcher))
-        for who in islice(opens, opened + 1):  # `found` grows meanwhile
-            at = seen.get("as_of", now)
-            if "every" in seen:  # the last poll that has arrived; before the first one, the instant 0
-                first = int(at[who])
-                at = first + max(0, seen["until"] - first) // seen["every"] * seen["every"]
-                at = at if first <= seen["until"] else 0
-            for other in views[who].tolist():
-                if other >= 0 and other not in known and not (self.of.run.faults and away[other]):
-                    known.add(other)
-                    found.append(other)
-                    as_of.append(now if other == searcher else int(at))
-        return np.array(found, np.int64), np.array(as_of, np.int64)
-
-    def answers(self, rows: Rows) -> None:
-        """Record that searchers send answers; the true value is the first start of these candidates now."""
-        of, now = self.of, self.of.run.engine.now
-        for home, searcher, job, search, start in rows.tolist():
-            if of.searches[job] != search or job not in of.talks:
-                continue  # the scheduling node no longer waits for this answer
-            looked, wanted = of.talks[job].looked[searcher], int(of.run.applications.tasks[job])
-            reached = len(looked.candidates)
-            said = {"machine": home, "tasks": wanted, "age": (now - looked.oldest) / NS}
-            if start < 0:
-                self.note("unreached", job, searcher, saw=reached, limit=wanted, true=reached, **said)
-                continue
-            found = of.schedules.earliest_start(looked.candidates, wanted, int(of.length[job]), looked.slot)
-            assert found is not None  # the searcher has found a start among these candidates
+    def answers(self, searcher: int, home: int, job_number: int, search: int, start: int) -> None:
+        """Record that a searcher answers; the true value is the first start of its candidates now."""
+        job = self.grid.records[job_number]
+        if not self._awaited(job, search):
+            return
+        looked, said = job.looked[searcher], {"machine": home, "tasks": job.tasks}
+        reached, age = len(looked.candidates), self.age(looked.oldest)
+        if start < 0:
             self.note(
-                "answered",
-                job,
-                searcher,
-                among=reached,
-                saw=self.seconds(start),
-                limit=self.seconds(looked.slot),
-                true=self.seconds(found[0]),
-                **said,
+                "unreached", job.number, searcher, saw=reached, limit=job.tasks, true=reached, age=age, **said
             )
+            return
+        self.note(
+            "answered",
+            job.number,
+            searcher,
+            among=reached,
+            saw=self.seconds(start),
+            limit=self.seconds(looked.slot),
+            true=self.earliest(looked.candidates, job.tasks, job.length, looked.slot),
+            age=age,
+            **said,
+        )
 
     # -- machines that run jobs ---------------------------------------------------------------------------
 
-    def refuses(self, action: str, replies: Rows) -> None:
-        """Record that machines refuse to commit.
+    def refuses(self, action: str, node: int, commit: Any) -> None:
+        """Record that a machine refuses to commit.
 
-        action : ``"refused"``, where the threshold is their first free start; or ``"refused-late"``, where it
+        action : ``"refused"``, where the threshold is its first free start; or ``"refused-late"``, where it
             is the present time.
         """
-        now = self.of.run.engine.now
-        for home, node, job, _, start, _ in replies.tolist():
-            limit = now / NS
-            if action == "refused":
-                found = self.of.schedules.earliest_start([node], 1, int(self.of.length[job]), start)
-                assert found is not None
-                limit = self.seconds(found[0])
-            self.note(action, job, node, machine=home, saw=self.seconds(start), limit=limit, age=0.0)
+        limit = self.grid.now / NS
+        if action == "refused":
+            limit = self.earliest([node], 1, commit.length, commit.start)
+        saw = self.seconds(commit.start)
+        self.note(action, commit.application, node, machine=commit.sender, saw=saw, limit=limit, age=0.0)

@@ -8,19 +8,43 @@ that is up acts for it.
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, COMMITTING, PLACED
+from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
-from gridsim.schedulers.dgs.state import Shared
-from gridsim.scheduling.contract import FAULT_PRIORITY
+from gridsim.schedulers.dgs.jobs import Times
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import FAULT_PRIORITY, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
 
 
+class Grid(Protocol):
+    """What `Failures` needs of a run, whatever form the nodes have."""
+
+    parameters: Any
+    run: Run
+    schedules: SlotSchedules
+    times: Times
+    overlay: Neighbourhood
+    runs: Runs
+
+    def hit(self, job: int, node: int, start: int) -> bool:
+        """Handle that `node` has failed, which had a job in its schedule from slot `start` on.
+
+        Returns whether that is news for the scheduling node of the job, which will detect it.
+        """
+
+    def start_again(self, job: int) -> None:
+        """Let the scheduling node of a job learn that one of its machines has failed."""
+
+
 class Failures(Stateful):
-    """The part of a negotiation that only failures need.
+    """The part of a run that only failures need: what they destroy, and when that is detected.
 
     last : int64[machines], ns when each machine failed last; -1 for never.
     missed_at : job that has lost a machine -> ns at which that is detected.  Of several attempts that lost
@@ -29,12 +53,12 @@ class Failures(Stateful):
 
     STATE = ("last", "missed_at")
 
-    def __init__(self, negotiation: Shared) -> None:
-        self.of = negotiation
-        self.engine = negotiation.run.engine
-        self.last = np.full(len(negotiation.run.speeds), -1, np.int64)
+    def __init__(self, grid: Grid) -> None:
+        self.of = grid
+        self.engine = grid.run.engine
+        self.last = np.full(len(grid.run.speeds), -1, np.int64)
         self.missed_at: dict[int, int] = {}
-        self.detection = nanoseconds(negotiation.parameters.detection)
+        self.detection = nanoseconds(grid.parameters.detection)
         self.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
         self.engine.on("broken", self.broken, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
@@ -42,32 +66,24 @@ class Failures(Stateful):
         """Handle machines that fail and recover now; see `gridsim.scheduling.contract.Policy`."""
         now, of = self.engine.now, self.of
         self.last[failed] = now
-        columns = of.schedules.lose(failed, now // of.slot, now)
+        columns = of.schedules.lose(failed, now // of.times.slot, now)
         for node, job, start, _ in zip(*(column.tolist() for column in columns), strict=True):
             self._lose(job, node, start)
-        of.neighbourhood.leave(failed)
+        of.overlay.leave(failed)
         returned = back[of.run.up[back]]
-        of.neighbourhood.join(returned)
-        of.neighbourhood.changed(returned)
+        of.overlay.join(returned)
+        of.overlay.push(returned)
         for node in failed.tolist():
             self.engine.at(now + self.detection, "absent", node)
 
     def _lose(self, job: int, node: int, start: int) -> None:
-        """Handle the failure of `node`, which had `job` in its schedule from slot `start` on."""
+        """Handle the failure of `node`, which had a job in its schedule from slot `start` on."""
         of, now = self.of, self.engine.now
-        of.runs.stop(job, node, start * of.slot, now)
-        if of.phase[job] == COMMITTING and of.talks[job].start == start and node in of.talks[job].nodes:
-            if of.talks[job].hit:
-                return
-            of.talks[job].hit = True
-        elif of.phase[job] == PLACED and of.runs.placed[job][1] == start * of.slot:
-            of.phase[job] = BROKEN
-            of.runs.wreck(job, node, now)
-        else:
-            return
-        # replaces the loss of an earlier attempt, which the job has abandoned
-        self.missed_at[job] = now + self.detection
-        self.engine.at(self.missed_at[job], "broken", job)
+        of.runs.stop(job, node, start * of.times.slot, now)
+        if of.hit(job, node, start):
+            # replaces the loss of an earlier attempt, which the job has abandoned
+            self.missed_at[job] = now + self.detection
+            self.engine.at(self.missed_at[job], "broken", job)
 
     def absent(self, nodes: list[int]) -> None:
         """Mark machines as failed for their neighbours, now that this is detected.
@@ -76,7 +92,7 @@ class Failures(Stateful):
         """
         for node in nodes:
             if not self.of.run.up[node] and self.last[node] + self.detection == self.engine.now:
-                self.of.neighbourhood.away[node] = True
+                self.of.overlay.away[node] = True
 
     def broken(self, jobs: list[int]) -> None:
         """Let scheduling nodes start jobs again that are now known to have lost a machine."""

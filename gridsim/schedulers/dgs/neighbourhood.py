@@ -82,12 +82,17 @@ class Neighbourhood(Stateful):
 
     # -- neighbours of a node ---------------------------------------------------------------------------
 
-    def pick(
-        self, nodes: Integers, first: Integers, second: Integers, count: int
-    ) -> tuple[Integers, Integers]:
-        """Draw up to `count` neighbours of each of `nodes`; see `gridcore.dgs.overlay.Views.pick`."""
+    def draw(self, node: int, job: int, search: int, count: int) -> list[int]:
+        """Draw up to `count` neighbours of `node` for a search, of those not known to have failed."""
         away = self.away if self.run.faults else None
-        return self.views.pick(nodes, first, second, count, seed=self.seed, away=away)
+        _, chosen = self.views.pick([node], [job], [search], count, seed=self.seed, away=away)
+        drawn: list[int] = chosen.tolist()
+        return drawn
+
+    def known_to(self, node: int) -> list[int]:
+        """Return the neighbours of `node`, without those whose failure has been detected."""
+        away = self.away
+        return [other for other in self.views.views[node].tolist() if other >= 0 and not away[other]]
 
     def shuffle(self, _: list[int]) -> None:
         """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted."""
@@ -120,15 +125,6 @@ class Neighbourhood(Stateful):
 
     # -- what a node has seen ---------------------------------------------------------------------------
 
-    def seen(self) -> dict[str, Any]:
-        """Return when nodes that search now saw the others, for `gridcore.dgs.slots.SlotSchedules.search`."""
-        now = self.run.engine.now
-        if self.policy == "poll":
-            return {"as_of": self.first, "every": self.period, "until": now - self.latency}
-        if self.policy == "push" and self.latency:
-            return {"as_of": now - self.latency}
-        return {}
-
     @property
     def oldest(self) -> int:
         """Instant in ns: no node sees a schedule as it was before it."""
@@ -145,25 +141,18 @@ class Neighbourhood(Stateful):
         """Time in ns that it takes to open a neighbour."""
         return self.latency * (4 if self.policy == "pull" else 2)
 
-    def takes(self, opened: Integers) -> Integers:
-        """Return the time in ns[k] that the messages of searches take, with openings one after the other.
-
-        opened : int64[k], how many neighbours each search opens.
+    def count_search(self, searcher: int, opened: int) -> None:
+        """Count the schedules that a searcher has received; it opened `opened` neighbours.
 
         With pull, a search first asks the neighbours, and for each node that it opens the neighbours of that
         node.  With the other policies a node that is opened has the schedules of its neighbours already.
         """
-        return self.at_least + opened * self.opening
+        pull = self.policy == "pull"
+        got = (opened + pull) * self.width
+        self.received[searcher] += got
+        self.counts[1 if pull else 3] += got
 
-    def searched(self, searchers: Integers, opened: Integers) -> None:
-        """Count the schedules that `searchers` have received; they opened `opened` neighbours each."""
-        got = opened * self.width
-        if self.policy == "pull":
-            got = got + self.width
-        np.add.at(self.received, searchers, got)
-        self.counts[1 if self.policy == "pull" else 3] += int(got.sum())
-
-    def changed(self, nodes: Integers) -> None:
+    def push(self, nodes: Any) -> None:
         """Handle changed schedules of `nodes`: with push they are sent to every node that knows these."""
         if self.policy == "push":
             np.add.at(self.changes, nodes, 1)

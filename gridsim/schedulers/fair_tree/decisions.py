@@ -14,8 +14,9 @@ from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.scheduling.contract import Run
+from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level
-from gridsim.support.arrays import Rows
+from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 
@@ -61,6 +62,7 @@ class TreeNotes(Stateful):
     ) -> None:
         self.run, self.log, self.tree, self.queues = run, log, tree, queues
         self.bags, self.bound, self.host = bags, bound, host
+        self.rooms = Rooms(run, bags, queues.available)
         #: Payload of a summary that was sent -> ns at which the oldest sample in it was taken.
         self.sampled: dict[int, int] = {}
 
@@ -121,7 +123,7 @@ class TreeNotes(Stateful):
             action = "passed-on-full"
         else:
             action = "passed-on" if np.isfinite(minimum) else "passed-on-idle"
-        leaves = self._leaves(router)
+        leaves = self.rooms.leaves(router)
         now = self.run.engine.now
         self.log.note(
             action,
@@ -134,7 +136,7 @@ class TreeNotes(Stateful):
             among=len(leaves),
             saw=saw,
             limit=self.bound * minimum if router and np.isfinite(minimum) else np.nan,
-            true=self._smallest(int(row["application"]), tasks, leaves),
+            true=self.rooms.smallest(int(row["application"]), tasks, leaves, now),
             age=_age(now, since),
         )
 
@@ -145,7 +147,8 @@ class TreeNotes(Stateful):
         now = self.run.engine.now
         for child, tasks in out[["node", "tasks"]].tolist():
             which = child - 2 * router - 1
-            room = self._room(application, float(self.tree.grid.stretch[sample]), self._leaves(child))
+            stretch = float(self.tree.grid.stretch[sample])
+            room = self.rooms.room(application, stretch, self.rooms.leaves(child), now)
             self.log.note(
                 "gave",
                 time=now,
@@ -180,19 +183,29 @@ class TreeNotes(Stateful):
                 age=0.0,
             )
 
-    # -- true values ----------------------------------------------------------------------------------------
 
-    def _leaves(self, node: int) -> Rows:
+class Rooms:
+    """The true values to record with decisions: how much room there is on the leaves.
+
+    available : `TaskQueues.available` of the leaves.
+    """
+
+    def __init__(self, run: Run, bags: Bags, available: Callable[..., Integers]) -> None:
+        self.run, self.bags, self.available = run, bags, available
+        self.first_leaf = len(run.speeds) - 1
+
+    def leaves(self, node: int) -> Integers:
         """Return the machines of the leaves below `node` that are up."""
+        nodes = 2 * self.first_leaf + 1
         first, last, found = node, node, [np.zeros(0, np.int64)]
-        while first < self.tree.nodes:
-            found.append(np.arange(max(first, self.tree.first_leaf), min(last + 1, self.tree.nodes)))
+        while first < nodes:
+            found.append(np.arange(max(first, self.first_leaf), min(last + 1, nodes)))
             first, last = 2 * first + 1, 2 * last + 2
-        machines: Rows = np.concatenate(found) - self.tree.first_leaf
+        machines: Integers = np.concatenate(found) - self.first_leaf
         return machines[self.run.up[machines]]
 
-    def _room(self, application: int, stretch: float, machines: Rows) -> Rows:
-        """Return how many tasks of a bag each of `machines` could take now at `stretch`.
+    def room(self, application: int, stretch: float, machines: Integers, now: int) -> Integers:
+        """Return how many tasks of a bag each of `machines` could take `now` (ns) at `stretch`.
 
         application : number of the bag.
         """
@@ -200,11 +213,10 @@ class TreeNotes(Stateful):
         release, size, task_size = (
             float(column[application]) for column in (bags.release, bags.size, bags.task_size)
         )
-        now = self.run.engine.now
-        return self.queues.available(stretch, release, size, task_size, now, machines)
+        return self.available(stretch, release, size, task_size, now, machines)
 
-    def _smallest(self, application: int, tasks: int, machines: Rows) -> float:
-        """Return the smallest stretch at which `machines` have room for so many tasks of a bag now.
+    def smallest(self, application: int, tasks: int, machines: Integers, now: int) -> float:
+        """Return the smallest stretch at which `machines` have room for so many tasks of a bag `now` (ns).
 
         application : number of the bag.
 
@@ -215,7 +227,7 @@ class TreeNotes(Stateful):
         bags = self.bags
 
         def enough(stretch: float) -> bool:
-            return bool(self._room(application, stretch, machines).sum(dtype=np.float64) >= tasks)
+            return bool(self.room(application, stretch, machines, now).sum(dtype=np.float64) >= tasks)
 
         speed = float(self.run.speeds[machines].sum())
         low, high = 0.0, tasks * float(bags.task_size[application]) / float(bags.size[application]) / speed
@@ -225,6 +237,47 @@ class TreeNotes(Stateful):
             middle = low + (high - low) / 2.0
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
+
+
+class TreeDecider(Decider):
+    """Records what the nodes of the node program decide, with the true values.
+
+    Nodes name nodes where the table has machines, and give as ``age`` the ns at which what they saw was
+    sampled.
+    """
+
+    def __init__(self, grid: Any, bags: Bags) -> None:
+        super().__init__(grid)
+        self.bags, self.rooms = bags, Rooms(grid.run, bags, self._available)
+
+    def _available(self, *given: Any) -> Integers:
+        room: Integers = self.grid.core.available(*given)
+        return room
+
+    def note(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+        """See `Decider`."""
+        if self.log is None:
+            return
+        core, now = self.grid.core, self.grid.now
+        target, said["machine"] = said["machine"], -1
+        if target >= 0:
+            said["machine"] = core.machine_of(target)
+        if action == "queued":
+            said["true"] = said["saw"]
+        elif action == "gave":
+            leaves = self.rooms.leaves(target)
+            said["true"] = self.rooms.room(application, said.pop("limit"), leaves, now).sum(dtype=np.float64)
+        elif not action.startswith("requested"):
+            leaves = self.rooms.leaves(node)
+            said["among"] = len(leaves)
+            said["true"] = self.rooms.smallest(application, said["tasks"], leaves, now)
+        if action in ("requested", "requested-again"):
+            said["level"] = -1
+        else:
+            said["age"] = _age(now, said["age"]) if action != "queued" else 0.0
+            said["level"] = tree_level(node)
+        whose = int(self.bags.whose[application])
+        self.log.note(action, time=now, application=whose, decider=core.machine_of(node), **said)
 
 
 def _age(now: int, since: int) -> float:

@@ -10,12 +10,11 @@ survive; while a submitting machine is down, the next machine that is up acts fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.fair_tree.summary_tree import SummaryTree
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import TIMER
 from gridsim.scheduling.contract import FAULT_PRIORITY, Run
@@ -29,10 +28,22 @@ _PATIENCE = 8
 _GOLDEN = (5**0.5 - 1) / 2
 
 
+class Members(Protocol):
+    """The nodes of a tree, of which some leave and return; see `SummaryTree`."""
+
+    @property
+    def first_leaf(self) -> int: ...
+    def silence(self, nodes: Any) -> None: ...
+    def reset(self, nodes: Any) -> None: ...
+    def leave(self, nodes: Any) -> None: ...
+
+
 class Recovery(Stateful):
     """The part of a fair tree policy that only failures need.
 
+    tree : the tree that nodes leave and to which they return.
     submit : called with applications and tasks that must be submitted again.
+    touch : called with nodes that are to report to their parents.
     detection : s until a failure is detected; None for the next multiple of `heartbeat` (s).
     repair : s that the routers of a failed machine stay out of the tree.
     resubmitted : int64[applications], tasks submitted again so far.
@@ -48,15 +59,16 @@ class Recovery(Stateful):
     def __init__(
         self,
         run: Run,
-        tree: SummaryTree,
+        tree: Members,
         queues: TaskQueues,
         submit: Callable[[Integers, Integers], None],
+        touch: Callable[[Integers], None],
         *,
         heartbeat: float,
         detection: float | None,
         repair: float,
     ) -> None:
-        self.run, self.tree, self.queues, self.submit = run, tree, queues, submit
+        self.run, self.tree, self.queues, self.submit, self.touch = run, tree, queues, submit, touch
         self.period = nanoseconds(heartbeat)
         self.delay = None if detection is None else nanoseconds(detection)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
@@ -80,9 +92,8 @@ class Recovery(Stateful):
         ):
             run.engine.on(kind, handler, priority=FAULT_PRIORITY + priority, phase=TIMER)
 
-    def _notice(self) -> int:
-        """Return when a failure that happens now will be detected, ns."""
-        now = self.run.engine.now
+    def _notice(self, now: int) -> int:
+        """Return when a failure that happens `now` will be detected, ns."""
         return (now // self.period + 1) * self.period if self.delay is None else now + self.delay
 
     # -- tasks --------------------------------------------------------------------------------------------
@@ -90,19 +101,22 @@ class Recovery(Stateful):
     def lose(self, applications: Integers, tasks: Integers) -> None:
         """Record tasks that are lost now; they are submitted again once the loss is detected."""
         if len(applications):
-            self._book(self._notice(), applications, tasks)
+            self._book(self._notice(self.run.engine.now), applications, tasks)
 
-    def lose_requests(self, nodes: Integers, applications: Integers, tasks: Integers) -> None:
-        """Record tasks whose requests were lost on their way to `nodes`.
+    def lose_requests(self, nodes: Integers, applications: Integers, tasks: Integers, now: int) -> int:
+        """Record tasks whose requests were lost `now` (ns) on their way to `nodes`.
+
+        Returns when the first of them are submitted again, ns.
 
         If the request went to a router that is out of the tree, its tasks are not submitted again before the
         router is back.  Without a delay they would be lost again at the same instant, forever.
         """
-        due = np.full(len(nodes), self._notice())
+        due = np.full(len(nodes), self._notice(now))
         routers = np.flatnonzero(nodes < self.tree.first_leaf)
         due[routers] = np.maximum(due[routers], self.repaired_at[self.host[nodes[routers]]])
         for at in np.unique(due).tolist():
             self._book(at, applications[due == at], tasks[due == at])
+        return int(due.min())
 
     def _book(self, due: int, applications: Integers, tasks: Integers) -> None:
         if due not in self.losses:
@@ -181,12 +195,13 @@ class Recovery(Stateful):
             self._catch_up()
             tree.silence(gone + first_leaf)
         if len(failed):
-            self.noticed_at[failed], self.repaired_at[failed] = self._notice(), engine.now + self.repair
-            engine.at(self._notice(), "absent")
+            notice = self._notice(engine.now)
+            self.noticed_at[failed], self.repaired_at[failed] = notice, engine.now + self.repair
+            engine.at(notice, "absent")
             if self.repair:
                 engine.at(engine.now + self.repair, "repaired")
         tree.reset(np.concatenate((reset, returned)) + first_leaf)
-        engine.touch("report", np.concatenate((reset, returned)) + first_leaf)
+        self.touch(np.concatenate((reset, returned)) + first_leaf)
         self._settle()
 
     def repaired(self, _: list[int]) -> None:
@@ -206,7 +221,7 @@ class Recovery(Stateful):
         links.move(begin, self.host[begin])
         self.tree.silence(np.flatnonzero(gone))
         self.tree.reset(begin)
-        engine.touch("report", np.concatenate((2 * begin + 1, 2 * begin + 2)))
+        self.touch(np.concatenate((2 * begin + 1, 2 * begin + 2)))
 
     def absent(self, _: list[int]) -> None:
         """Remove from the tree the leaves and routers whose failure is detected now; their parents report."""
@@ -215,7 +230,7 @@ class Recovery(Stateful):
         routers = np.flatnonzero((known & (self.repaired_at > now))[self.host])
         nodes = np.concatenate((routers, np.flatnonzero(known & ~self.run.up) + self.tree.first_leaf))
         self.tree.leave(nodes)
-        self.run.engine.touch("report", (nodes[nodes > 0] - 1) // 2)
+        self.touch((nodes[nodes > 0] - 1) // 2)
 
 
 def _next_up(up: NDArray[Any]) -> Integers:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gridcore.fair_tree.protocol import SHARE, TreeFlow
 from gridcore.fair_tree.summary_tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import ScenarioError
@@ -28,9 +29,12 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import WORDS, TreeNotes
+from gridsim.schedulers.fair_tree.interpreted import TreeNodes
+from gridsim.schedulers.fair_tree.outcome import Found, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
-from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.fair_tree.tree import idle_minimum
+from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arguments import normalise, sequence, shown, whole
 from gridsim.support.arrays import Floats, Rows
@@ -96,6 +100,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
     decision_words: ClassVar[Words] = WORDS
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
 
     bound: Annotated[float, Limits(low=0)] = 1.0
     samples: int | tuple[int, int, int] = 720
@@ -150,9 +155,19 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         made = derive_grid(speeds, applications, self.samples)
         return msgspec.structs.replace(self, grid=samples_of(made))
 
-    def start(self, run: Run) -> FairTreePolicy:
+    def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        if run.nodes == "interpreted":
+            return TreeNodes(self, self.summary_grid(run), run)
         return FairTreePolicy(self, run)
+
+    def summary_grid(self, run: Run) -> SummaryGrid:
+        """Return the grid of all summaries of a run: the explicit one, or one derived for the run."""
+        if self.grid is not None:
+            return explicit_grid(self.grid)
+        return derive_grid(
+            run.speeds, run.applications, self.samples, failing=run.faults, anew=self.resubmit == "new"
+        )
 
 
 def _counts(samples: Any) -> int | tuple[int, ...]:
@@ -182,16 +197,7 @@ class FairTreePolicy(Policy):
     def __init__(self, parameters: FairTree, run: Run) -> None:
         self.parameters, self.run = parameters, run
         machines, applications = len(run.speeds), run.applications
-        if parameters.grid is not None:
-            self.grid = explicit_grid(parameters.grid)
-        else:
-            self.grid = derive_grid(
-                run.speeds,
-                applications,
-                parameters.samples,
-                failing=run.faults,
-                anew=parameters.resubmit == "new",
-            )
+        self.grid = parameters.summary_grid(run)
         summary_bytes = 4 * self.grid.cells + parameters.summary_header
         self.tree = SummaryTree(
             self.grid,
@@ -261,11 +267,7 @@ class FairTreePolicy(Policy):
             if period:
                 engine.on(kind, self.refresh, priority=priority, phase=TIMER)
                 engine.every(period, kind)
-        self.idle_minimum = {
-            "busy": np.full(machines, np.inf),
-            "all": np.zeros(machines),
-            "inverse-speed": 1.0 / run.speeds,
-        }[parameters.minimum_of]
+        self.idle_minimum = idle_minimum(parameters, run.speeds)
         self.notes: TreeNotes | None = None
         if run.decisions is not None:
             self.notes = TreeNotes(
@@ -273,7 +275,7 @@ class FairTreePolicy(Policy):
             )
         # The handlers below do all the work if cohorts are cut in pieces, which tests the compiled protocol,
         # and if decisions are recorded.
-        alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
+        alone = engine.whole_cohorts and self.notes is None
         if not alone:
             engine.add_source(self)  # before the network, which runs ahead only as far as this source allows
         nodes = np.arange(self.tree.nodes)
@@ -284,10 +286,11 @@ class FairTreePolicy(Policy):
                 self.tree,
                 self.queues,
                 network.links,
-                **{kind: network.number(kind) for kind in ("summary", "request", "accept")},
+                **{kind: network.number(kind) for kind in ("summary", "spread", "request", "accept")},
                 idle_minimum=self.idle_minimum,
                 submitter=applications.submitter + self.first_leaf,
                 goal=NEVER if run.faults else self.to_place,
+                spread_on_change=parameters.spread == "change",
                 cell=self.cell,
                 threads=run.threads,
             )
@@ -299,6 +302,7 @@ class FairTreePolicy(Policy):
                 self.tree,
                 self.queues,
                 partial(self.submit, again=True),
+                partial(engine.touch, "report"),
                 heartbeat=parameters.heartbeat,
                 detection=parameters.detection,
                 repair=parameters.repair,
@@ -498,7 +502,8 @@ class FairTreePolicy(Policy):
     def on_lost_request(self, rows: Rows) -> None:
         """Handle requests that were on their way to a machine that failed: their tasks are lost."""
         assert self.recovery is not None
-        self.recovery.lose_requests(rows["node"], self.bags.whose[rows["application"]], rows["tasks"])
+        whose, now = self.bags.whose[rows["application"]], self.run.engine.now
+        self.recovery.lose_requests(rows["node"], whose, rows["tasks"], now)
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
@@ -518,90 +523,24 @@ class FairTreePolicy(Policy):
     def finish(self) -> Outcome:
         """Let the leaves complete the tasks that they have, and return the outcome."""
         self.run.network.drain()
-        self.queues.log = False  # completions are not reported any more
-        self.queues.advance(NEVER)
-        totals = self.queues.totals()
-        applications = len(self.run.applications)
-        requests = self.requests(totals)
-        level = np.full(applications, -1, np.int64)
-        # of several requests of an application the first counts
-        level[requests["application"][::-1]] = requests["level"][::-1]
-        return Outcome(
-            applications={
-                "first_start": totals["first_start"][:applications],
-                "finish": totals["finish"][:applications],
-                "completed": totals["completed"][:applications],
-                "resubmitted": np.zeros(applications, np.int64)
-                if self.recovery is None
-                else self.recovery.resubmitted,
-                "nodes_used": totals["nodes_used"][:applications],
-                "level": level,
-            },
-            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
-            tables={
-                "requests": requests,
-                "updates": self.update_times(),
-                "traffic": self.run.network.by_level(),
-            },
-            facts={
-                "bound": self.parameters.bound,
-                "stretch_ratio": _ratio(self.grid.stretch),
-                "grid": {
-                    "stretch": self.grid.stretch.tolist(),
-                    "size": self.grid.size.tolist(),
-                    "task_size": self.grid.task_size.tolist(),
-                },
-                "summary_bytes": 4 * self.grid.cells + self.parameters.summary_header,
-                "decisions_at_lowest_sample": self.tree.below_window,
-                "decisions_above_window": self.tree.above_window,
-                "tasks_accepted_known": int(self.accepted.sum()),
-                "tasks_completed_known": int(self.reported.sum()),
-                "ledger_end_s": None if self.ledger_end is None else self.ledger_end / NS,
-            },
-            schedule=self.queues.schedule(),
-            arrivals=self.queues.arrivals(),
-        )
-
-    def requests(self, totals: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the table of requests: who accepted each when, after how many steps up, and its stretch.
-
-        The stretch is the one reached, next to the one promised (s/Mflop).  If some tasks of a request for
-        lost tasks are lost again, its finish is that of its application.
-        """
         self._merge()
-        rows, time = self.decisions[0], self.decided[0]
+        rows, time, updates = self.decisions[0], self.decided[0], self.updates[0]
         if self.flow is not None:
             more, later = self.flow.decisions()
             rows, time = np.concatenate((rows, more)), np.concatenate((time, later))
-        bags = self.bags
-        order = np.lexsort((rows["application"], time, bags.whose[rows["application"]]))
-        rows, time = rows[order], time[order]
-        sample, bag = rows["sample"], rows["application"]
-        whose, release, size = bags.whose[bag], bags.release[bag], bags.size[bag]
-        finish = totals["finish"][np.where(totals["completed"][bag] == bags.tasks[bag], bag, whose)]
-        stretch = (finish - np.round(release * NS)) / NS / size
-        promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)
-        return {
-            "application": whose,
-            "tasks": rows["tasks"].copy(),
-            "release": release,
-            "size": size,
-            "accepted": time / NS,
-            "router": rows["node"].copy(),
-            "level": tree_level(rows["node"]),
-            "steps_up": rows["hops"].copy(),
-            "promised": promised,
-            "guaranteed": rows["guaranteed"].copy(),
-            "stretch": stretch,
-            "kept": ((sample >= 0) & (stretch <= promised)).astype(np.int64),
-        }
-
-    def update_times(self) -> dict[str, NDArray[Any]]:
-        """Return the table of summaries that told the root of a change: arrival and age of the change, s."""
-        self._merge()
-        rows = np.concatenate(self.updates if self.flow is None else [*self.updates, self.flow.arrived()])
-        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-        return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
+            updates = np.concatenate((updates, self.flow.arrived()))
+        found = Found(
+            decisions=rows,
+            decided=time,
+            updates=updates,
+            accepted=int(self.accepted.sum()),
+            completed=int(self.reported.sum()),
+            below_window=self.tree.below_window,
+            above_window=self.tree.above_window,
+            ledger_end=self.ledger_end,
+            resubmitted=None if self.recovery is None else self.recovery.resubmitted,
+        )
+        return outcome(self.parameters, self.run, self.grid, self.queues, self.bags, found)
 
 
 def _append(parts: list[Rows], rows: Rows) -> None:
@@ -609,8 +548,3 @@ def _append(parts: list[Rows], rows: Rows) -> None:
     parts.append(rows)
     while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]):
         parts[-2:] = [np.concatenate(parts[-2:])]
-
-
-def _ratio(samples: NDArray[np.float64]) -> float:
-    """Return the ratio of neighbouring samples of a geometric axis."""
-    return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))

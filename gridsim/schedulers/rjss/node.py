@@ -32,10 +32,15 @@ TABLES: dict[str, dict[str, type]] = {
 }
 
 
-def messages(packet: int, data: int, probe_time: int) -> dict[str, Message]:
+def _data(*, data: int, **_: int) -> int:
+    """Return the bytes of a job or a result."""
+    return data
+
+
+def messages(packet: int, probe_time: int) -> dict[str, Message]:
     """Return the kinds of messages.
 
-    packet : bytes of a question and of its answer.  data : the most bytes of a job.
+    packet : bytes of a question and of its answer.
     probe_time : ns from a question to its answer.
     """
     there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
@@ -44,8 +49,8 @@ def messages(packet: int, data: int, probe_time: int) -> dict[str, Message]:
         "probe": Message(packet, delay=there, application=int, home=int),
         "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int),
         # a job, and its result, which is as large; they queue at interfaces
-        "job": Message(data, moves_tasks=True, sized_by="data", application=int, tasks=int, data=int),
-        "result": Message(data, sized_by="data", application=int, data=int),
+        "job": Message(_data, moves_tasks=True, application=int, tasks=int, data=int),
+        "result": Message(_data, application=int, data=int),
         # what the paper takes as known to a node without a message, and nobody counts: that a job has been
         # scheduled there (the sum in Q_l is over jobs that were scheduled, not over those that have come)
         "scheduled": Message(0, delay=0.0, counted=False, application=int),

@@ -72,7 +72,7 @@ class Programs(Adapter):
         self.jobs, run, network = jobs, jobs.run, jobs.run.network.network
         self.looks = Looks(self, jobs.log)
         parameters = WalkNodes(
-            kinds=messages(jobs.packet, int(jobs.data.max()), jobs.probe_time),
+            kinds=messages(jobs.packet, jobs.probe_time),
             probes=jobs.steps,
             probe_time=jobs.probe_time,
             queued=jobs.queued and jobs.probe_time > 0,
@@ -101,19 +101,23 @@ class Programs(Adapter):
         # when jobs came and started is always recorded, as the table of jobs has it
         super().__init__(parameters, replace(run, applications=alone, record=True))
 
-    def _node(self, machine: int) -> RjssNode:
-        return RjssNode(self.parameters, float(self.jobs.rates[machine]))
+    def program(self, node: int) -> RjssNode:
+        """See `Adapter`."""
+        return RjssNode(self.parameters, float(self.jobs.rates[node]))
 
-    def _neighbours(self) -> Integers:
+    def neighbours(self) -> Integers:
+        """See `Adapter`."""
         drawn = self.jobs.neighbours
         return np.zeros((len(self.run.speeds), 0), np.int64) if drawn is None else drawn.astype(np.int64)
 
-    def _application_of(self) -> Integers | None:
+    def application_of(self) -> Integers | None:
+        """See `Adapter`."""
         return self.jobs.application
 
-    def _note(self, node: int, table: str, values: Mapping[str, float]) -> None:
+    def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
+        """See `Adapter`."""
         if table == "jobs":
-            super()._note(node, table, values)
+            super().note(node, table, values)
         else:
             self.looks.note(node, table, values)
 

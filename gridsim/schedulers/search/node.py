@@ -20,7 +20,7 @@ _HEADER = 64
 
 def small(**fields: Any) -> Message:
     """Return a kind of message that has a header and these fields, and moves no tasks."""
-    return Message(_HEADER + 8 * len(fields), moves_tasks=False, **fields)
+    return Message(_HEADER + 8 * len(fields), moves_tasks=False, deferred=False, **fields)
 
 
 #: Messages between clients and hosts in every method; tasks and profiles are longer than the others.

@@ -9,7 +9,8 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,19 +18,20 @@ import numpy as np
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
-from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.compiled import Compiled, compiled
+from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider, TruthOf
-from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, as_number
+from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]
+__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View", "array"]
 
 
 class LocalScheduler(Scheduler, frozen=True, kw_only=True):
@@ -39,13 +41,15 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     detection : s from the loss of tasks in a failure until their submitter learns of it.
 
     Class variables: ``policy``, a subclass of `LocalPolicy`; ``messages``, name -> `Message`, in the order in
-    which kinds are handled at one instant; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``,
-    the order in which a machine runs its tasks; ``tables``, name -> columns, ``int`` or ``float``, of the
-    rows that nodes write for the result (`View.note`); ``truths``, action -> function that returns the true
-    value when a node takes that decision (`View.decide`), which no node can see; ``at_once``, whether
-    messages leave when a handler sends them, in that order, and not at the end of the wave, sorted by kind
-    and sender; ``to_the_end``, whether the run goes on after its last task, until no message or timer is
-    left.
+    which kinds are handled at one instant; ``timers``, their names; ``ticks``, name -> s, timers that fire on
+    all nodes at each multiple of a period; ``local_order``, ``"edf"`` or ``"fifo"``, the order in which a
+    machine runs its tasks; ``watch``, ``"completion"`` if nodes handle the end of each task
+    (`LocalPolicy.on_end`); ``reports``, whether they ask what has been completed (`View.completed`);
+    ``tables``, name -> columns, ``int`` or ``float``, of the rows that nodes write for the result
+    (`View.note`); ``truths``, action -> function that returns the true value when a node takes that decision
+    (`View.decide`), which no node can see; ``at_once``, whether messages leave when a handler sends them, in
+    that order, and not at the end of the wave, sorted by kind and sender; ``to_the_end``, whether the run
+    goes on after its last task, until no message or timer is left.
 
     Raises ScenarioError for parameters that are out of range, and for a class without a ``policy``.
     """
@@ -56,6 +60,9 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
+    watch: ClassVar[Literal["idle", "completion"]] = "idle"
+    reports: ClassVar[bool] = False
+    ticks: ClassVar[Mapping[str, float]] = {}
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
     at_once: ClassVar[bool] = False
@@ -67,6 +74,14 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._check_policy()
         super().__post_init__()
+
+    def layout(self, machines: int) -> Layout:
+        """Return on which machine each node sits; by default there is one node a machine."""
+        return Layout.one_each(machines)
+
+    def program(self, node: int) -> LocalPolicy:
+        """Make the object of a node; by default a ``policy``."""
+        return self.policy(self)
 
     @property
     def order(self) -> Literal["edf", "fifo"]:
@@ -87,140 +102,174 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
 
 #: Handlers that a node need not have: those of `LocalPolicy` do nothing.
-_OPTIONAL = ("on_start", "on_idle", "on_timer", "on_done")
+_OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
 #: What follows ``on_`` in the names of the other handlers: kinds of these names have no handler of their own.
-_OTHERS = ("start", "release", "message", "timer", "idle", "done", "lost")
+_OTHERS = ("start", "release", "message", "timer", "idle", "end", "act", "done", "lost")
 
 
-def _handlers(policy: type[LocalPolicy]) -> list[str]:
-    """Return the names of the optional handlers that `policy` defines, see `NodeCore`."""
-    found = [name for name in _OPTIONAL if getattr(policy, name) is not getattr(LocalPolicy, name)]
-    takes_value = len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name"))
-    return [*found, "value"] if takes_value else found
+def _handlers(policies: Iterable[type[LocalPolicy]]) -> list[str]:
+    """Return the names of the optional handlers that some of `policies` define, see `NodeCore`."""
+    found = {
+        name
+        for policy in policies
+        for name in _OPTIONAL
+        if getattr(policy, name) is not getattr(LocalPolicy, name)
+    }
+    for policy in policies:
+        if len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name")):
+            found.add("value")
+    return sorted(found)
 
 
-def _handler_of(policy: type[LocalPolicy], kind: str) -> str:
+def _handler_of(policies: Iterable[type[LocalPolicy]], kind: str) -> str:
     """Return the name of the method that handles messages of this kind."""
     own = f"on_{kind.replace('-', '_')}"
-    return own if kind not in _OTHERS and hasattr(policy, own) else "on_message"
+    return own if kind not in _OTHERS and any(hasattr(each, own) for each in policies) else "on_message"
+
+
+def _check_one_program(scheduler: Any) -> None:
+    """Raise CompileError for nodes that are not of one class, one on each machine."""
+    for name in ("layout", "program"):
+        if getattr(type(scheduler), name) is not getattr(LocalScheduler, name):
+            raise CompileError(
+                f"{scheduler.policy.__name__}: nodes of schedulers that define {name} run interpreted only"
+            )
 
 
 class Adapter(Policy):
-    """A `Policy` that runs one `LocalPolicy` on each machine."""
+    """A `Policy` that runs a `LocalPolicy` for each node of the layout."""
 
     takes_releases = True
 
-    def __init__(self, parameters: LocalScheduler, run: Run) -> None:
+    #: When the run is over, see `NodeCore`.
+    until = "done"
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        """`parameters` : a `LocalScheduler`, or what has the same attributes."""
         self.parameters, self.run = parameters, run
-        machines, bags, engine, network = len(run.speeds), run.applications, run.engine, run.network
-        policy = parameters.policy
+        bags, engine, network = run.applications, run.engine, run.network
         self.compiled: Compiled | None = None
         if run.nodes == "compiled":
-            self.compiled = compiled(parameters, _handler_of)
-        handlers = _handlers(policy)
-        ends = "on_done" in handlers
-        self.queues = TaskQueues(
-            run.speeds,
-            order=parameters.local_order,
-            watch="completion" if ends else "idle",
-            log=ends,
-            record=run.record,
-        )
+            _check_one_program(parameters)
+            self.compiled = compiled(parameters, lambda policy, kind: _handler_of([policy], kind))
+        self.layout = layout = parameters.layout(len(run.speeds))
+        self.up = layout.of_nodes(run.up)
+        programs = self._afresh(range(layout.nodes))
+        policies = [parameters.policy] if self.compiled else list(dict.fromkeys(map(type, programs)))
+        handlers = _handlers(policies)
+        self.queues = self.make_queues(ends="on_done" in handlers)
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
-        self.decider = Decider(self)
+        self.decider = self.make_decider()
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         for number, (name, kind) in enumerate(parameters.messages.items()):
-            if kind.sized_by is not None and not parameters.at_once:
-                raise ScenarioError(f"{parameters.name}.at_once must be True: {name!r} has bytes of its own")
-            network.kind(
-                name,
-                kind.dtype,
-                kind.nbytes,
-                None,
-                priority=10 + number,
-                keep=kind.moves_tasks,
-                counted=kind.counted,
-            )
-        network.open(carried=True, application_of=self._application_of())
+            kind.declare(network, name, priority=10 + number)
+        network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
         self.core = NodeCore(
             network.links,
             self.queues,
-            programs=self._afresh(range(machines)),
+            programs=programs,
             kinds=[
                 (
                     name,
-                    *network.number(name),
+                    kind.number(network, name),
+                    kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,
-                    _handler_of(policy, name),
+                    _handler_of(policies, name),
                     -1 if kind.delay is None else kind.delay,
                     kind.counted,
-                    kind.sized_by,
                 )
                 for name, kind in parameters.messages.items()
             ],
             timers=parameters.timers,
             handlers=handlers,
-            neighbours=self._neighbours(),
-            up=run.up,
+            neighbours=self.neighbours(),
+            up=self.up,
             release=bags.release_ns,
             submitter=bags.submitter,
             tasks=bags.tasks,
-            application=self._application,
+            application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
-            noted=self._note,
+            noted=self.note,
             decided=self.decider.note,
             checked=as_number,
             error=SchedulerError,
             compiled=self.compiled,
             observe=network.tell if network.observed else None,
             at_once=parameters.at_once,
-            to_the_end=parameters.to_the_end,
+            home=layout.home,
+            until="" if parameters.to_the_end else self.until,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
-        engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        self.watch_failures()
+        for number, (name, period) in enumerate(parameters.ticks.items()):
+            engine.on(name, partial(self.tick, name), priority=20 + number, phase=TIMER)
+            engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
 
     @property
     def nodes(self) -> list[LocalPolicy]:
-        """The nodes, by machine; compiled ones are records with the attributes of their states."""
+        """The programs of the nodes; compiled ones are records with the attributes of their states."""
         programs = self.core.programs
         found: list[LocalPolicy] = programs if self.compiled is None else programs.view(np.recarray)
         return found
 
-    def _afresh(self, machines: Sequence[int]) -> Any:
-        """Return the nodes of `machines` that have not started."""
+    def _afresh(self, nodes: Sequence[int]) -> Any:
+        """Return the programs of `nodes` that have not started."""
         if self.compiled is not None:
-            return np.repeat(self.compiled.fresh, len(machines))
-        return [self._node(machine) for machine in machines]
+            return np.repeat(self.compiled.fresh, len(nodes))
+        return [self.program(node) for node in nodes]
 
     @property
     def now(self) -> int:
         """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
         return max(self.core.now, self.run.engine.now)
 
-    def _node(self, machine: int) -> LocalPolicy:
-        """Make the node of a machine."""
-        return self.parameters.policy(self.parameters)
+    def make_queues(self, *, ends: bool) -> TaskQueues:
+        """Make the task queues of the machines; `ends`: whether nodes hear of the end of each task."""
+        parameters, run = self.parameters, self.run
+        if ends and parameters.reports:
+            raise ScenarioError(f"{parameters.name}: nodes with on_done cannot ask for reports, too")
+        return TaskQueues(
+            run.speeds,
+            order=parameters.local_order,
+            watch="completion" if ends else parameters.watch,
+            log=ends or parameters.reports,
+            record=run.record,
+        )
 
-    def _note(self, node: int, table: str, values: Mapping[str, float]) -> None:
+    def make_decider(self) -> Decider:
+        """Make what records the decisions of nodes."""
+        return Decider(self)
+
+    def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         """Add a row to a table of the result; see `View.note`."""
         self.notes.add(node, table, values)
 
-    def _neighbours(self) -> Integers:
-        """Draw the neighbours of each node."""
-        stream = self.run.streams(f"{self.parameters.name} overlay")
-        return random_neighbours(len(self.run.speeds), self.parameters.degree, stream)
+    def neighbours(self) -> Integers:
+        """Return the neighbours of each node: int64[nodes, degree]."""
+        parameters, overlay = self.parameters, self.run.streams(f"{self.parameters.name} overlay")
+        return random_neighbours(self.layout.nodes, parameters.degree, overlay)
 
-    def _application_of(self) -> Integers | None:
+    def program(self, node: int) -> LocalPolicy:
+        """Make the program of `node`, at the beginning and after it has failed."""
+        program: LocalPolicy = self.parameters.program(node)
+        return program
+
+    def tick(self, name: str, _: list[int]) -> None:
+        """Let the timer `name` fire on all nodes that are up."""
+        self.core.tick(np.flatnonzero(self.up), name, self.run.engine.now)
+
+    def application_of(self) -> Integers | None:
         """Return the application of each number in a field ``application``; None if they are the same."""
         return None
 
-    def _application(self, index: int) -> Application:
+    def application(self, index: int) -> Application:
+        """Return an application as nodes see it."""
         bags = self.run.applications
         return Application(
             index,
@@ -262,7 +311,12 @@ class Adapter(Policy):
 
     # -- failures -------------------------------------------------------------------------------------------
 
-    def _lose(self, application: int, tasks: int) -> None:
+    def watch_failures(self) -> None:
+        """Register the timers that failures need."""
+        self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+
+    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+        """Have tasks submitted again that are lost, on their way to `node` if that is not -1."""
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
             self.lost[due] = {}
@@ -282,13 +336,16 @@ class Adapter(Policy):
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `gridsim.scheduling.contract.Policy`."""
-        now, up = self.run.engine.now, self.run.up
+        now = self.run.engine.now
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self._lose(i, count)
-        for i, count in self.core.restart(failed, self._afresh(failed.tolist()), now):
+        self.up[:] = self.layout.of_nodes(self.run.up)
+        nodes = self.layout.on(failed)
+        for i, count in self.core.restart(nodes, self._afresh(nodes.tolist()), now):
             self._lose(i, count)
-        self.core.begin([u for u in np.union1d(failed, back).tolist() if up[u]])
+        begin = self.layout.on(np.union1d(failed, back))
+        self.core.begin(begin[self.up[begin]])
         if len(back) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
 
@@ -312,13 +369,16 @@ class Adapter(Policy):
         check_names(self, state, (*(self.STATE or ()), "nodes"))
         if self.compiled is not None:
             self._set_states(state.pop("nodes"))
-            super().setstate(state)
-            return
-        self.nodes[:] = self._afresh(range(len(self.nodes)))
-        for node, attributes in zip(self.nodes, state.pop("nodes"), strict=True):
+        else:
+            self._set_nodes(state.pop("nodes"))
+        super().setstate(state)
+        self.up[:] = self.layout.of_nodes(self.run.up)
+
+    def _set_nodes(self, nodes: Any) -> None:
+        self.nodes[:] = self._afresh(range(self.layout.nodes))
+        for node, attributes in zip(self.nodes, nodes, strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)
-        super().setstate(state)
 
     def _set_states(self, columns: Any) -> None:
         states = self.core.programs
@@ -334,6 +394,7 @@ class Adapter(Policy):
 
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
+        self.core.drain(self.now)
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
         outcome.tables = self.notes.tables()

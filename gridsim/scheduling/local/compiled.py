@@ -106,12 +106,25 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
 def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     """Raise CompileError for what only interpreted programs have."""
     policy = scheduler.policy
-    found = [name for name, kind in messages.items() if kind.delay is not None or kind.sized_by is not None]
-    what = f"messages with a delay or size of their own, such as {found[0]!r}," if found else ""
+    found = [
+        name
+        for name, kind in messages.items()
+        if kind.delay is not None
+        or kind.deferred
+        or kind.arrays
+        or kind.nbytes is None
+        or callable(kind.nbytes)
+    ]
+    what = ""
+    if found:
+        what = f"deferred messages, or ones with arrays, a delay or size of their own, such as {found[0]!r},"
     if scheduler.at_once or scheduler.to_the_end:
         what = "schedulers that set at_once or to_the_end"
-    if policy.on_done is not LocalPolicy.on_done:
-        what = "nodes that define on_done"
+    if scheduler.ticks:
+        what = "schedulers with ticks"
+    for name in ("on_done", "on_end", "on_act"):
+        if getattr(policy, name) is not getattr(LocalPolicy, name):
+            what = f"nodes that define {name}"
     if what:
         raise CompileError(f"{policy.__name__}: {what} run interpreted only")
 

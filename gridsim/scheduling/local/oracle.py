@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from gridcore.nodes.message_core import NodeCore
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
+from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.policy import LocalPolicy, as_number
 from gridsim.support.clock import NS
 
@@ -18,6 +19,7 @@ class Grid(Protocol):
     run: Run
     core: NodeCore
     parameters: Any
+    layout: Layout
 
     @property
     def nodes(self) -> list[LocalPolicy]: ...
@@ -52,8 +54,8 @@ class Truth:
         return self._grid.core.work_of(machine)
 
     def memory(self, machine: int) -> LocalPolicy:
-        """Return the node on `machine`; it must only be read."""
-        return self._grid.nodes[machine]
+        """Return the node that is at home on `machine`; it must only be read."""
+        return self._grid.nodes[int(self._grid.layout.home[machine])]
 
 
 #: Returns the true value when a node (second argument) decides something about a machine (third argument, -1
@@ -82,5 +84,5 @@ class Decider:
         if action in self.truths:
             found = self.truths[action](self.truth, node, said["machine"])
             said["true"], said["age"] = found if isinstance(found, tuple) else (found, said["age"])
-        now = self.grid.now
-        self.log.note(action, time=now, application=application, decider=node, **said)
+        decider = self.grid.core.machine_of(node)
+        self.log.note(action, time=self.grid.now, application=application, decider=decider, **said)

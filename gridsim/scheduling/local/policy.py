@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -12,13 +13,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.message_core import View
-from gridsim.engine.transport import message
+from gridsim.engine.transport import Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 
-__all__ = ["HIGHEST", "LOWEST", "LocalPolicy", "Message", "Notes", "View", "as_number"]
+__all__ = ["HIGHEST", "LOWEST", "Array", "LocalPolicy", "Message", "Notes", "View", "array", "as_number"]
+
+
+@dataclass(frozen=True)
+class Array:
+    """The type of a field that is an array; see `array`."""
+
+    kind: type
+
+    def __str__(self) -> str:
+        return f"an array of {self.kind.__name__}"
+
+
+def array(kind: type) -> Array:
+    """Return the type of a message field that is an array of ``int`` or ``float``, such as a matrix.
+
+    Each message may have one of another length, of up to two dimensions.  The receiver gets a copy, which is
+    read-only.
+
+    Raises ScenarioError for another `kind`.
+    """
+    if kind not in (int, float):
+        raise ScenarioError(f"an array must be of int or float, got {kind!r}")
+    return Array(kind)
 
 
 #: The longest `Message` delay, s.
@@ -28,54 +52,86 @@ LONGEST_DELAY = 2.0e9
 class Message:
     """A kind of message: its size on the wire and its fields.
 
-    nbytes : bytes of one message.
-    fields : name -> ``int`` or ``float``.  A field ``application``, which must be ``int``, makes that
-        application known to the receiver; the sender must know it.
+    nbytes : bytes of one message; or a function that gets the fields by name and returns the bytes; or None
+        for a local kind, which a node can only send itself by `View.later`.
+    fields : name -> ``int``, ``float`` or `array`.  A field ``application``, which must be ``int``, makes
+        that application known to the receiver; the sender must know it.
     moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
         application in its field ``application``.  If such a message is lost because a machine fails, the
         tasks are lost too, and they are submitted again.
-    sized_by : the ``int`` field that has the bytes of each message; `nbytes` is then the most.  Only for
-        schedulers that send `LocalScheduler.at_once`.
     delay : s from sending to arrival.  Such a message leaves at once and passes the interfaces: it waits for
         none and keeps none waiting.  At one instant they arrive in the order of sending, before releases.
         One with a delay of 0 is handled as soon as the handler that sends it returns, before anything else.
         None: it takes the network's time.
     counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
         accounting has it.
+    deferred : whether its handlers only take notes.  It may then be handled after it has arrived: when
+        something is released, or at the end of the run.
 
     Raises ScenarioError for fields that are not allowed.
     """
 
     def __init__(
         self,
-        nbytes: int,
+        nbytes: int | Callable[..., int] | None,
         *,
         moves_tasks: bool = False,
-        sized_by: str | None = None,
+        deferred: bool = False,
         delay: float | Fraction | None = None,
         counted: bool = True,
-        **fields: type,
+        **fields: type | Array,
     ) -> None:
-        if sized_by is not None and fields.get(sized_by) is not int:
-            raise ScenarioError(f"sized_by must name an int field of the message, got {sized_by!r}")
         if delay is None and not counted:
             raise ScenarioError("a message that is not counted must have a delay of its own")
         if delay is not None and not 0 <= delay <= LONGEST_DELAY:
             raise ScenarioError(f"delay must be in 0..{LONGEST_DELAY:g} s, got {delay!r}")
+        if delay is not None and nbytes is None:
+            raise ScenarioError("a local message has no delay of its own: View.later says when it arrives")
         for name, kind in fields.items():
-            if kind not in (int, float) or name in ("node", "sender", "kind"):
+            allowed = kind in (int, float) or isinstance(kind, Array)
+            if not allowed or name in ("node", "sender", "kind"):
                 raise ScenarioError(
-                    f"message field {name!r} must be int or float, and not be called node, sender or kind"
+                    f"message field {name!r} must be int, float or an array, and not be called node, sender "
+                    "or kind"
                 )
         if fields.get("application", int) is not int:
             raise ScenarioError("a message field 'application' must be int")
+        if moves_tasks and nbytes is None:
+            raise ScenarioError("a local message moves no tasks")
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
-        self.sized_by, self.counted = sized_by, counted
+        self.counted, self.deferred = counted, deferred
         #: ns; None if it takes the network's time.
         self.delay = None if delay is None else round(delay * NS)
-        self.dtype = message(*((name, "i8" if kind is int else "f8") for name, kind in fields.items()))
+        plain = isinstance(nbytes, int) and delay is None and not set(fields.values()) - {int, float}
+        if deferred and (moves_tasks or not plain):
+            raise ScenarioError(
+                "a deferred message must move no tasks, and have a fixed size, no delay and no arrays"
+            )
+        # of an array, the record has the number under which the message core keeps it
+        self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, Array))
+        self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
+
+    def declare(self, network: Transport, name: str, *, priority: int) -> None:
+        """Declare this kind to the network of a run, under `name`, unless it is local."""
+        if self.nbytes is None:
+            return
+        network.kind(
+            name,
+            self.dtype,
+            0 if callable(self.nbytes) else self.nbytes,
+            None,
+            priority=priority,
+            deferred=self.deferred,
+            keep=self.moves_tasks or bool(self.arrays),
+            opaque=self.arrays,
+            counted=self.counted,
+        )
+
+    def number(self, network: Transport, name: str) -> int:
+        """Return the number of this kind in the links, -1 if it is local; the network must be open."""
+        return -1 if self.nbytes is None else network.number(name)[0]
 
 
 class LocalPolicy:
@@ -115,7 +171,16 @@ class LocalPolicy:
         """Handle that this machine has no work: its last task has ended, or `View.take` took it away."""
 
     def on_done(self, view: View, application: Application) -> None:
-        """Handle that a task of `application` has ended on this machine."""
+        """Handle that a task of `application` has ended on this machine, before all else at that instant."""
+
+    def on_end(self, view: View) -> None:
+        """Handle that tasks on this machine have ended, if the scheduler watches that (``watch``).
+
+        It is called once at an instant, after all that has arrived then.
+        """
+
+    def on_act(self, view: View) -> None:
+        """Act, as asked for by `View.act`: once at an instant, after all that has arrived then."""
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Handle the loss of `tasks` tasks of `application`, submitted here; default: release them again."""
@@ -126,12 +191,14 @@ class LocalPolicy:
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
-def as_number(kind: type, value: Any, node: int, name: str) -> Any:
-    """Return `value`, which `node` gives for `name`, as an ``int`` or a ``float``.
+def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
+    """Return `value`, which `node` gives for `name`, as an ``int``, a ``float``, or an array (see `Array`).
 
     Raises SchedulerError for values that are not such a number, such as text, or a fraction or 2**63 for an
     ``int``.
     """
+    if isinstance(kind, Array):
+        return _as_array(kind, value, node, name)
     try:
         if kind is int:
             value_of = int(value) if isinstance(value, np.bool_) else operator.index(value)
@@ -143,6 +210,23 @@ def as_number(kind: type, value: Any, node: int, name: str) -> Any:
         pass
     expected = "a whole number of 64 bits" if kind is int else "a number that a float can be"
     raise SchedulerError(f"node {node} gives {value!r} for {name}; it must be {expected}") from None
+
+
+def _as_array(kind: Array, value: Any, node: int, name: str) -> NDArray[Any]:
+    """Return a read-only copy of `value` as an array; raises SchedulerError for what is none of this kind."""
+    wanted = np.dtype(np.int64 if kind.kind is int else np.float64)
+    try:
+        given = np.asarray(value)
+        numbers = given.dtype.kind in ("biu" if kind.kind is int else "biuf") or given.size == 0
+        if numbers and given.ndim <= 2 and not (kind.kind is int and (given > HIGHEST).any()):
+            found = np.array(given, wanted, order="C")
+            found.flags.writeable = False
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise SchedulerError(
+        f"node {node} gives {value!r} for {name}; it must be {kind}, of at most two dimensions"
+    ) from None
 
 
 class Notes(Stateful):

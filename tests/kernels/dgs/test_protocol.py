@@ -1,4 +1,4 @@
-"""JobFlow does what the handlers do (see the invariant "cohorts"), and rejects states of others."""
+"""JobFlow does what the node program does, and rejects states of others."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def scenario(network: gs.Network, jobs: int = 120) -> gs.Scenario:
 def test_with_and_without(name: str, network: str) -> None:
     this = scenario(NETWORKS[network])
     flow = gs.simulate(this, SCHEDULERS[name], record=True)
-    handlers = gs.simulate(this, SCHEDULERS[name], record=True, cohort_limit=2**40)
-    assert flow.digest == handlers.digest, first_difference(flow, handlers)
-    assert flow.tables == handlers.tables
+    program = gs.simulate(this, SCHEDULERS[name], record=True, nodes="interpreted")
+    assert flow.digest == program.digest, first_difference(flow, program)
+    assert flow.tables == program.tables
     assert (flow.applications["conflicts"] > 0).any()
     # a time limit at which jobs end is not too short for them
     last = float(np.nanmax(flow.applications["finish"]))

@@ -77,7 +77,7 @@ def test_a_job_of_the_whole_grid(policy: str) -> None:
         commits = found.messages["sent"][found.messages["kind"] == "commit"].sum()
         assert commits == 10
         scenario = gs.Scenario(gs.Platform.equal(6), jobs, EQUAL, seed=1)
-        by_one = gs.simulate(scenario, gs.DgsAsap(**of_all), cohort_limit=1)
+        by_one = gs.simulate(scenario, gs.DgsAsap(**of_all), nodes="interpreted")
         noted = gs.simulate(scenario, gs.DgsAsap(**of_all), record="decisions")
         assert by_one.digest == noted.digest == found.digest
         decisions = noted.tables["decisions"]
@@ -209,7 +209,7 @@ def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.Monke
     absent = Failures.absent
 
     def watching(failures: Failures, nodes: list[int]) -> None:
-        away = failures.of.neighbourhood.away
+        away = failures.of.overlay.away
         before = away.copy()
         absent(failures, nodes)
         missed.extend((failures.engine.now / NS, int(node)) for node in np.flatnonzero(away & ~before))
@@ -226,17 +226,17 @@ def test_each_attempt_misses_what_it_has_lost() -> None:
     heard, due, known = [], [], Failures.__new__(Failures)
     known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
     known.detection, known.missed_at = 60, {}
+    job = SimpleNamespace(phase=COMMITTING, start=7, nodes=[0, 1], hit=False)
     known.of = SimpleNamespace(  # type: ignore[assignment]
-        phase=[COMMITTING],
-        slot=1,
-        talks={0: SimpleNamespace(start=7, nodes=[0, 1], hit=False)},
+        records=[job],
+        times=SimpleNamespace(slot=1),
         runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None, placed={0: (np.array([2, 3]), 9)}),
         start_again=lambda job: heard.append((known.engine.now, job)),
     )
     known._lose(0, 0, 7)
     known.engine.now = 1
     known._lose(0, 1, 7)
-    known.of.phase[0] = PLACED
+    job.phase = PLACED
     for known.engine.now, node in ((50, 2), (51, 3)):
         known._lose(0, node, 9)
     assert due == [60, 110]

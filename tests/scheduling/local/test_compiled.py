@@ -290,6 +290,26 @@ def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
         gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3)), nodes="compiled")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        gs.Message(8, x=gs.array(float)),
+        gs.Message(lambda x: 8 + x, x=int),
+        gs.Message(None, x=int),
+        gs.Message(8, delay=1.0),
+        gs.Message(8, deferred=True),
+    ],
+)
+def test_kinds_of_messages_that_only_interpreted_nodes_have_are_named(kind: gs.Message) -> None:
+    class Only(Scheduler, frozen=True, kw_only=True):
+        messages: ClassVar[dict[str, gs.Message]] = {"own": kind}
+
+    with pytest.raises(
+        gs.CompileError, match="messages, or ones with arrays, .*, such as 'own', run interpreted only"
+    ):
+        gs.simulate(SMALL, Only(), nodes="compiled")
+
+
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
 def test_a_state_that_is_no_number_is_named(kept: Any) -> None:
     with pytest.raises(gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept is .*write, say, -1"):
@@ -405,3 +425,10 @@ def test_without_numba_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(ImportError, match=r'Numba; install it with: pip install "gridcore\[jit\]"'):
         gs.simulate(SMALL, scheduler_of(_fine), nodes="compiled")
+
+
+@pytest.mark.parametrize("name", ["layout", "program"])
+def test_nodes_that_are_not_one_a_machine_run_interpreted_only(name: str) -> None:
+    made = type("Own", (Scheduler,), {name: lambda self, _: None}, frozen=True, kw_only=True)
+    with pytest.raises(gs.CompileError, match=f"schedulers that define {name} run interpreted only"):
+        gs.simulate(SMALL, made(), nodes="compiled")

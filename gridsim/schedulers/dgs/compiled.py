@@ -1,0 +1,260 @@
+"""Runs the compiled protocol of DGS_ASAP, which does the same as the node program."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gridcore.dgs.protocol import (
+    ANSWER,
+    BROKEN,
+    CANCEL,
+    COMMIT,
+    COMMITTING,
+    DONE,
+    FAILED,
+    REPLY,
+    REQUEST,
+    WAITING,
+    JobFlow,
+)
+from gridcore.dgs.slots import SlotSchedules
+from gridsim.engine.engine import TIMER, Engine
+from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.dgs.node import pause
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import nanoseconds
+
+
+class Compiled(Policy):
+    """The negotiations of a run, which `gridcore.dgs.protocol.JobFlow` carries out.
+
+    It leaves to Python what is rare: releases, jobs that wait, failures and the runs that they cut off, and
+    the end of the run.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        "schedules", "overlay", "runs", "failures", "phase", "attempt", "searches", "conflicts", "late",
+        "reached", "resubmitted", "in_vain", "next_forget", "too_large",
+    )  # fmt: skip
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        jobs, engine, network = run.applications, run.engine, run.network
+        count = len(jobs)
+        self.times = times = Times(parameters, run)
+        #: Slots that each job reserves.
+        self.length = times.length
+        self.schedules = SlotSchedules(len(run.speeds), stale=times.stale)
+        self.overlay = Neighbourhood(run, parameters, times.latency)
+        self.next_forget = self.too_large = 0
+        # one value for each job
+        self.phase = np.zeros(count, np.int8)
+        self.attempt, self.searches = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.conflicts, self.late = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.reached, self.resubmitted = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.in_vain = np.zeros(count, np.int64)  # searches since it was last placed
+        self.runs = Runs(run, times.lasts)
+
+        kinds = {"cancel": CANCEL, "request": REQUEST, "answer": ANSWER, "commit": COMMIT, "reply": REPLY}
+        for priority, (name, dtype) in enumerate(kinds.items()):
+            nbytes = ANSWER_BYTES if name == "answer" else SMALL
+            network.kind(name, dtype, nbytes, None, priority=priority)
+        network.open()
+        engine.on("finish", self._finish, priority=1, phase=TIMER)
+        engine.on("retry", self._retry, priority=2, phase=TIMER)
+        engine.on("overdue", self._overdue, priority=3, phase=TIMER)
+        self.failures = Failures(self)
+        #: The compiled protocol.
+        self.flow = JobFlow(
+            self.schedules,
+            self.overlay.views,
+            network.links,
+            kinds=[network.number(kind) for kind in kinds],
+            settings={
+                "slot": times.slot,
+                "one_way": times.one_way,
+                "latency": times.latency,
+                "at_least": self.overlay.at_least,
+                "opening": self.overlay.opening,
+                "period": self.overlay.period,
+                "width": self.overlay.width,
+                "seed": self.overlay.seed,
+                **{name: getattr(parameters, name) for name in ("forward", "hops", "rounds", "tries")},
+                "wide": parameters.wide == "widen",
+                "others": parameters.candidates == "others",
+                **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
+                "stale": self.schedules.stale,
+                "record": run.record,
+                "faults": run.faults,
+                "patience": nanoseconds(parameters.patience),
+            },
+            **self._shared(),
+        )
+        network.run_by(self)
+        engine.at_wave_end(self._flush)
+
+    def _shared(self) -> dict[str, Any]:
+        """Return the arrays that the compiled protocol shares with this policy."""
+        jobs, overlay, runs = self.run.applications, self.overlay, self.runs
+        own = (
+            "phase",
+            "attempt",
+            "searches",
+            "in_vain",
+            "conflicts",
+            "late",
+            "reached",
+            "resubmitted",
+            "length",
+        )
+        return {
+            "jobs": {
+                **{name: getattr(self, name) for name in own},
+                **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
+                "tasks": jobs.tasks,
+                "submitter": jobs.submitter,
+            },
+            "nodes": {
+                "received": overlay.received,
+                "changes": overlay.changes,
+                "first": overlay.first,
+                "busy": runs.busy,
+                "tasks": runs.tasks,
+                "up": self.run.up,
+                "away": overlay.away,
+            },
+            "counts": overlay.counts,
+        }
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.support.state.Stateful`."""
+        self._stop()
+        return {**super().getstate(), "flow": self.flow}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """See `gridsim.support.state.Stateful`."""
+        own = dict(state)
+        kept = own.pop("flow", None)
+        super().setstate(own)
+        if kept is None:
+            raise ValueError("the state of Compiled must have a flow")
+        self.flow.bind(**self._shared())
+        self.flow.setstate(kept.state)
+
+    # -- as a source of the engine, behind the network ----------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`."""
+        return self.flow.advance(limit)
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        self._heed()
+        if self.flow.ending_now == time and not self.flow.over:
+            # handled in their order among the events of this instant
+            engine.at(time, "finish")
+            engine.at(time, "overdue")
+        self.flow.flush(time)
+
+    def _heed(self) -> None:
+        """Do what the compiled protocol leaves to Python: let jobs wait, count rejected ones, end the run."""
+        waiting, given_up = self.flow.told()
+        for job in waiting:
+            self.phase[job] = WAITING
+            until = self.run.engine.now + pause(self.parameters, job, int(self.searches[job]))
+            self.run.engine.at(until, "retry", job)
+        self.too_large += sum(too_large for _, too_large in given_up)
+        if self.flow.over:
+            self.run.engine.stop()
+
+    def _stop(self) -> None:
+        """Stop machines that still work on lost runs of jobs, where these have been cancelled."""
+        for job, node, start, time in self.flow.stopped():
+            self.runs.stop(job, node, start * self.times.slot, time)
+
+    def _flush(self) -> None:
+        self.flow.flush(self.run.engine.now)
+
+    # -- events of the engine -----------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """Search for machines for jobs that are submitted now."""
+        self._forget()
+        self._search(applications)
+
+    def _forget(self) -> None:
+        now = self.run.engine.now
+        if now >= self.next_forget:
+            self.schedules.forget(now // self.times.slot, self.overlay.oldest)
+            self.next_forget = now + 3600 * 10**9
+
+    def _search(self, jobs: list[int]) -> None:
+        self.flow.search(np.array(jobs, np.int64), self.run.engine.now)
+        self._heed()
+
+    def _retry(self, jobs: list[int]) -> None:
+        """Search again for jobs whose wait is over."""
+        self._search([job for job in jobs if self.phase[job] == WAITING])
+
+    def _finish(self, _: list[int]) -> None:
+        """End the jobs that end now."""
+        self.flow.finish(self.run.engine.now)
+        if self.flow.over:
+            self.run.engine.stop()
+
+    def _overdue(self, _: list[int]) -> None:
+        """Wait no longer for answers or replies that were due by now."""
+        self.flow.end_waits(self.run.engine.now)
+        self._heed()
+
+    # -- failures -----------------------------------------------------------------------------------------
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `gridsim.schedulers.dgs.failures`."""
+        self._stop()
+        self._forget()
+        self.failures.on_faults(failed, back)
+        self.flow.fail(failed)
+
+    def hit(self, job: int, node: int, start: int) -> bool:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        phase = self.flow.hit(job, node, start)
+        if phase == BROKEN:
+            self.runs.place(job, self.flow.machines_of(job), start * self.times.slot)
+            self.runs.wreck(job, node, self.run.engine.now)
+        return phase in (BROKEN, COMMITTING)
+
+    def start_again(self, job: int) -> None:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        self.runs.placed.pop(job, None)
+        self.flow.missed(job, self.run.engine.now)
+        self._heed()
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """See `gridsim.scheduling.contract.Policy`."""
+        self._stop()
+        self.runs.settle(self.run.engine.now)
+        for job in np.flatnonzero(self.phase == DONE).tolist():
+            if self.run.record:
+                self.runs.note(job, self.flow.machines_of(job))
+            if job in self.runs.used:
+                self.runs.used[job].update(self.flow.machines_of(job).tolist())
+        return outcome(
+            self.runs,
+            self.overlay,
+            self.too_large,
+            failed=(self.phase == FAILED).astype(np.int64),
+            resubmitted=self.resubmitted,
+            searches=self.searches,
+            conflicts=self.conflicts,
+            late=self.late,
+            reached=self.reached,
+        )

@@ -1,0 +1,291 @@
+"""Runs the node program of DGS_ASAP on each machine, on the message core and the event engine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from gridcore.dgs.protocol import BROKEN, COMMITTING, DONE, FAILED, PLACED
+from gridcore.dgs.slots import SlotSchedules
+from gridcore.nodes.message_core import NodeCore
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.engine.engine import ACT, TIMER, Engine
+from gridsim.errors import SchedulerError
+from gridsim.model.applications import Application
+from gridsim.schedulers.dgs.decisions import DecisionLog
+from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.jobs import Times, outcome
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.local.policy import View, as_number
+from gridsim.scheduling.local.slots import OwnSlots
+from gridsim.support.arrays import Integers
+from gridsim.support.state import check_names
+
+
+class Silent:
+    """Stands for the record of decisions where they are not recorded."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self._nothing
+
+    @staticmethod
+    def _nothing(*_: Any) -> None:
+        pass
+
+
+class Interpreted(Policy):
+    """All nodes of a run, and what they share: jobs, the overlay, and the accounting of runs.
+
+    It is `gridsim.schedulers.dgs.node.Jobs` for the nodes.
+    """
+
+    takes_releases = True
+    STATE = (
+        "schedules", "overlay", "runs", "failures", "core", "reached", "too_large", "given_up", "next_forget",
+    )  # fmt: skip
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        jobs, engine, network, machines = run.applications, run.engine, run.network, len(run.speeds)
+        self.faults = run.faults
+        self.times = times = Times(parameters, run)
+        self.schedules = SlotSchedules(machines, stale=times.stale)
+        self.overlay = Neighbourhood(run, parameters, times.latency)
+        self.runs = Runs(run, times.lasts)
+        columns = (jobs.submitter.tolist(), jobs.tasks.tolist(), times.length.tolist())
+        self.records = [Job(number, *each) for number, each in enumerate(zip(*columns, strict=True))]
+        self.reached = np.zeros(len(jobs), np.int64)
+        self.too_large = self.given_up = self.next_forget = 0
+        self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
+        for number, (name, kind) in enumerate(MESSAGES.items()):
+            kind.declare(network, name, priority=number)
+        network.open(carried=True)
+        self.core = NodeCore(
+            network.links,
+            TaskQueues(run.speeds, order="fifo"),
+            programs=[self._node() for _ in range(machines)],
+            kinds=[
+                (name, kind.number(network, name), kind.nbytes, kind.fields, False, f"on_{name}")
+                for name, kind in MESSAGES.items()
+            ],
+            timers=(),
+            handlers=(),
+            neighbours=np.zeros((machines, 0), np.int64),
+            up=run.up,
+            release=jobs.release_ns,
+            submitter=jobs.submitter,
+            tasks=np.zeros(len(jobs), np.int64),  # they are given to machines by their slots
+            application=self._application,
+            seed=0,
+            lost=self._nobody_is_up,
+            noted=_not_here,
+            decided=_not_here,
+            checked=as_number,
+            error=SchedulerError,
+            observe=network.tell if network.observed else None,
+            slots=lambda node: OwnSlots(self.schedules, node, lambda: self.now, self._stop),
+        )
+        engine.on("pause", lambda _: None, priority=10, phase=ACT)
+        engine.on("finish", self._finish, priority=1, phase=TIMER)
+        engine.on("retry", self._retry, priority=2, phase=TIMER)
+        engine.on("overdue", self._overdue, priority=3, phase=TIMER)
+        self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
+        engine.at_wave_end(self.core.flush)
+        engine.add_source(self)
+
+    def _node(self) -> DgsNode:
+        return DgsNode(self.parameters, self, self.overlay, self.log)
+
+    def _application(self, index: int) -> Application:
+        jobs = self.run.applications
+        return Application(
+            index,
+            int(jobs.tasks[index]),
+            float(jobs.task_size[index]),
+            float(jobs.size[index]),
+            float(jobs.release[index]),
+        )
+
+    def on_release(self, applications: list[int]) -> None:
+        """See `gridsim.scheduling.contract.Policy`."""
+        raise AssertionError("the core reads releases itself")
+
+    def _nobody_is_up(self, application: int, tasks: int, node: int) -> None:
+        """Let a job that is submitted while no machine is up wait."""
+        self._anybody.search(self.records[application])
+
+    @property
+    def _anybody(self) -> DgsNode:
+        """A node for what does not depend on which one it is: `Jobs.home` says who acts for a job."""
+        node: DgsNode = self.core.programs[0]
+        return node
+
+    # -- as a source of the engine ----------------------------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`."""
+        return self.core.advance(limit)
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        if self.core.finished:
+            engine.stop()
+        else:
+            engine.touch("pause", [0])
+
+    @property
+    def events(self) -> int:
+        """How many handlers of nodes the core has called."""
+        return self.core.events
+
+    def exhausted(self) -> bool:
+        """See `gridsim.engine.Source`."""
+        return self.core.exhausted
+
+    # -- what nodes are given, see `gridsim.schedulers.dgs.node.Jobs` -----------------------------------
+
+    @property
+    def now(self) -> int:
+        """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
+        return max(self.core.now, self.run.engine.now)
+
+    def home(self, job: Job) -> View | None:
+        """See `Jobs`."""
+        node = job.submitter
+        if not self.run.up[node]:
+            up = np.flatnonzero(self.run.up)
+            if not len(up):
+                return None
+            node = int(up[np.searchsorted(up, node) % len(up)])
+        return self.core.view_of(node, job.number)
+
+    def wake(self, time: int, name: str, job: Job) -> None:
+        """See `Jobs`."""
+        self.run.engine.at(time, name, job.number)
+        self.core.wake(time)
+
+    def place(self, job: Job) -> None:
+        """See `Jobs`.  A machine that has failed since is detected later."""
+        job.phase = int(BROKEN if job.hit else PLACED)
+        end = self.runs.place(job.number, np.array(job.nodes, np.int64), job.start * self.times.slot)
+        if not job.hit:
+            self.wake(max(end, self.now), "finish", job)
+
+    def withdraw(self, job: Job) -> None:
+        """See `Jobs`."""
+        del self.runs.placed[job.number]
+
+    def reject(self, job: Job, *, too_large: bool = False) -> None:
+        """See `Jobs`."""
+        job.phase = int(FAILED)
+        self.given_up += 1
+        self.too_large += too_large
+        self.over()
+
+    def reach(self, job: int, nodes: int) -> None:
+        """See `Jobs`."""
+        self.reached[job] = max(self.reached[job], nodes)
+
+    def over(self) -> None:
+        """End the run if all jobs are done or have been rejected."""
+        if self.runs.completed + self.given_up == len(self.records):
+            self.core.stop()
+            self.run.engine.stop()
+
+    def _stop(self, job: int, node: int, start: int) -> None:
+        """Stop a machine that still works on a lost run of a job."""
+        if self.runs.wrecks:
+            self.runs.stop(job, node, start * self.times.slot, self.now)
+
+    # -- events of the engine ---------------------------------------------------------------------------
+
+    def _finish(self, jobs: list[int]) -> None:
+        """End jobs on all their machines."""
+        now = self.run.engine.now
+        self.core.enter(now)
+        for job in jobs:
+            self.runs.run_out(job, now)
+            if self.records[job].phase != PLACED or self.runs.end_of(job) > now:
+                continue
+            nodes, start = self.runs.finish(job)
+            self.records[job].phase = int(DONE)
+            for node in nodes.tolist():
+                program: DgsNode = self.core.programs[node]
+                program.on_over(self.core.view_of(node, job), job, start // self.times.slot)
+        if now >= self.next_forget:
+            self.schedules.forget(now // self.times.slot, self.overlay.oldest)
+            self.next_forget = now + 3600 * 10**9
+        self.over()
+
+    def _retry(self, jobs: list[int]) -> None:
+        self.core.enter(self.run.engine.now)
+        for job in jobs:
+            self._anybody.on_retry(self.records[job])
+
+    def _overdue(self, jobs: list[int]) -> None:
+        self.core.enter(self.run.engine.now)
+        for job in jobs:
+            self._anybody.on_overdue(self.records[job])
+
+    # -- failures ---------------------------------------------------------------------------------------
+
+    def hit(self, number: int, node: int, start: int) -> bool:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        job = self.records[number]
+        if job.phase == COMMITTING and job.start == start and node in job.nodes:
+            first, job.hit = not job.hit, True
+            return first
+        if job.phase == PLACED and self.runs.placed[number][1] == start * self.times.slot:
+            job.phase = int(BROKEN)
+            self.runs.wreck(number, node, self.now)
+            return True
+        return False
+
+    def start_again(self, job: int) -> None:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        self.core.enter(self.run.engine.now)
+        self._anybody.on_missed(self.records[job])
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `gridsim.schedulers.dgs.failures`."""
+        self.failures.on_faults(failed, back)
+        self.core.restart(failed, [self._node() for _ in failed], self.run.engine.now)
+
+    # -- checkpoints, and the end -----------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.support.state.Stateful`."""
+        return {**super().getstate(), "records": [SimpleNamespace(**vars(job)) for job in self.records]}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """See `gridsim.support.state.Stateful`."""
+        check_names(self, state, (*self.STATE, "records"))
+        records = state.pop("records")
+        if len(records) != len(self.records):
+            raise ValueError(f"the state must have {len(self.records)} records of jobs, got {len(records)}")
+        for job, kept in zip(self.records, records, strict=True):
+            check_names(job, vars(kept), vars(job))
+            vars(job).update(vars(kept))
+        super().setstate(state)
+
+    def finish(self) -> Outcome:
+        """See `gridsim.scheduling.contract.Policy`."""
+        self.runs.settle(self.run.engine.now)
+        columns = ("resubmitted", "searches", "conflicts", "late")
+        return outcome(
+            self.runs,
+            self.overlay,
+            self.too_large,
+            failed=np.array([job.phase == FAILED for job in self.records], np.int64),
+            **{name: np.array([getattr(job, name) for job in self.records], np.int64) for name in columns},
+            reached=self.reached,
+        )
+
+
+def _not_here(*_: Any) -> NoReturn:
+    raise AssertionError("nodes of DGS_ASAP note nothing by their views")

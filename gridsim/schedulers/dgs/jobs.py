@@ -1,0 +1,96 @@
+"""What the forms of DGS_ASAP share, and what the node program is given beside its view."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from gridcore.dgs.slots import SlotSchedules
+from gridsim.engine.transport import LONGEST
+from gridsim.model.applications import reserved
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.scheduling.local.policy import View
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import nanoseconds
+
+#: `gridsim.schedulers.dgs.node.Job`, which imports this module.
+Job = Any
+
+
+#: Bytes of a message: an answer, which has a list of nodes, and any other.
+ANSWER_BYTES, SMALL = 1024, 128
+
+
+class Times:
+    """How long things take in a run, in whole nanoseconds or slots.
+
+    slot, latency : ns that a slot lasts, and that a message travels.
+    one_way : ns that a message takes at most if it waits for no other; searches allow for it, and answers
+        that leave too little time are dropped.
+    lasts, length : int64[jobs], ns that each job runs, and slots that it reserves.
+    stale : whether nodes may see schedules as they were, not as they are.
+    """
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        network = run.network.network
+        self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
+        self.lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        self.length: Integers = -(-wanted // self.slot)
+        byte = nanoseconds(min(2.0 / network.bandwidth, LONGEST))  # the transport rejects slower ones
+        self.one_way = self.latency + byte * ANSWER_BYTES + nanoseconds(network.jitter)
+        self.stale = self.latency > 0 or parameters.policy == "poll"
+
+
+def outcome(runs: Runs, overlay: Neighbourhood, too_large: int, **columns: Integers) -> Outcome:
+    """Return the outcome of a run; `columns` are those of the applications that `Runs` does not have."""
+    degrees = overlay.views.in_degree()
+    exchanges = overlay.table()
+    found = runs.outcome(**columns)
+    found.machines["schedules_received"] = overlay.received
+    found.tables["exchanges"] = exchanges
+    found.facts = {
+        "too_large": too_large,
+        "in_degree_min": int(degrees.min()),
+        "in_degree_mean": float(degrees.mean()),
+        "in_degree_max": int(degrees.max()),
+        "in_degree_spread": float(degrees.std()),
+    }
+    return found
+
+
+class Jobs(Protocol):
+    """What a node program of rigid jobs is given beside its view.
+
+    records : the jobs by number.  faults : whether machines may fail.
+    """
+
+    records: list[Job]
+    schedules: SlotSchedules
+    times: Times
+    faults: bool
+
+    @property
+    def now(self) -> int:
+        """The time, also when no machine is up."""
+
+    def home(self, job: Job) -> View | None:
+        """Return the view of the node that acts for the scheduling node of `job`; None if no node is up.
+
+        That is the scheduling node itself, or the next one that is up.
+        """
+
+    def wake(self, time: int, name: str, job: Job) -> None:
+        """Call ``on_<name>(job)`` of the node that acts for the scheduling node at `time`."""
+
+    def place(self, job: Job) -> None:
+        """Let the job run on its nodes from its start on, which they do without a further message."""
+
+    def withdraw(self, job: Job) -> None:
+        """Undo `place`: the job must start again."""
+
+    def reject(self, job: Job, *, too_large: bool = False) -> None:
+        """Give the job up for good."""
+
+    def reach(self, job: int, nodes: int) -> None:
+        """Record how many nodes a search for a job has reached."""

@@ -1,0 +1,257 @@
+"""Runs the node program of the fair tree (`gridsim.schedulers.fair_tree.node`) on the message core.
+
+The tree itself is maintained from outside the nodes, as in the paper, where its repair takes no time:
+`Recovery` decides which nodes leave and return, and `Tree` has what nodes are told of that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gridcore.fair_tree.summary_tree import DECISION
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.model.applications import Application
+from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
+from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
+from gridsim.schedulers.fair_tree.outcome import Found, outcome
+from gridsim.schedulers.fair_tree.recovery import Recovery
+from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.scheduling.local.adapter import Adapter
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.oracle import Decider
+from gridsim.scheduling.overlays import tree_level, tree_machines
+from gridsim.support.arrays import Floats, Integers
+
+
+class Setup:
+    """The declarations of the node program, as an `Adapter` reads them of a `LocalScheduler`."""
+
+    name: ClassVar[str] = "fair-tree"
+    timers: ClassVar[tuple[str, ...]] = ()
+    tables = TABLES
+    truths: ClassVar[dict[str, Any]] = {}
+    decision_words = WORDS
+    reports = True
+    at_once = to_the_end = False
+
+    def __init__(self, parameters: Any) -> None:
+        self.messages = messages(parameters)
+        self.watch = "completion" if parameters.update_on == "completion" else "idle"
+        periods = {name: getattr(parameters, name) for name in ("heartbeat", "release_cell", "refresh")}
+        self.ticks = {name: period for name, period in periods.items() if period}
+
+    def layout(self, machines: int) -> Layout:
+        """Return the layout: router k is on machine k, and so is leaf first_leaf + k."""
+        nodes = np.arange(2 * machines - 1)
+        return Layout(tree_machines(machines), nodes[machines - 1 :], tree_level(nodes))
+
+
+class TreeNodes(Adapter):
+    """The policy that runs a leaf, and a router, on each machine."""
+
+    STATE = (
+        "bags", "tree", "queues", "recovery", "core", "notes", "present",
+    )  # fmt: skip
+
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
+        self.of = parameters
+        self.tree = Tree(parameters, grid, run)
+        self.until = "" if run.faults or parameters.run_on else "placed"
+        self.bags = Bags(run.applications, self._add)
+        self.to_place = int(run.applications.tasks.sum())
+        super().__init__(Setup(parameters), run)
+        self.present = self.up
+
+    # -- what the adapter asks for ---------------------------------------------------------------------------
+
+    def program(self, node: int) -> TreeNode:
+        """Make the program of a node."""
+        return Leaf(self.tree) if node >= self.tree.first_leaf else Router(self.tree)
+
+    def make_queues(self, *, ends: bool) -> TaskQueues:
+        """Make the queues of the leaves."""
+        return TaskQueues(
+            self.run.speeds,
+            tolerance=self.of.tolerance if self.of.stretch == "bisection" else 0.0,
+            watch=self.parameters.watch,
+            log=True,
+            record=self.run.record,
+        )
+
+    def watch_failures(self) -> None:
+        """Make what handles failures."""
+        self.recovery: Recovery | None = None
+        if self.run.faults:
+            self.recovery = Recovery(
+                self.run,
+                self,
+                self.queues,
+                self.submit,
+                self.touch,
+                heartbeat=self.of.heartbeat,
+                detection=self.of.detection,
+                repair=self.of.repair,
+            )
+
+    def make_decider(self) -> Decider:
+        """Make what records the decisions of nodes."""
+        return TreeDecider(self, self.bags)
+
+    def neighbours(self) -> Integers:
+        """Return no neighbours: nodes know their parents and children by their numbers."""
+        return np.zeros((self.layout.nodes, 0), np.int64)
+
+    def application(self, index: int) -> Application:
+        """Return an application, or a bag of lost tasks, as nodes see it."""
+        bags = self.bags
+        return Application(
+            index,
+            int(bags.tasks[index]),
+            float(bags.task_size[index]),
+            float(bags.size[index]),
+            float(bags.release[index]),
+        )
+
+    def tick(self, name: str, _: list[int]) -> None:
+        """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
+        now, first_leaf = self.run.engine.now, self.tree.first_leaf
+        nodes = np.flatnonzero(self.up)
+        if name == "heartbeat":
+            # a machine that has gone down since it completed tasks tells it in vain
+            done = self.core.with_completions(now)
+            if not done and self.queues.tasks_done == self.to_place:
+                self.run.engine.stop()
+                return
+            nodes = np.union1d(nodes, np.array(done, np.int64) + first_leaf)
+        root = name == "heartbeat" and first_leaf > 0
+        self.core.tick(nodes[(nodes >= first_leaf) | (root & (nodes == 0))], name, now)
+        if name == "heartbeat":
+            self.core.drain(now)
+
+    # -- lost tasks ------------------------------------------------------------------------------------------
+
+    def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Integers) -> None:
+        """Add bags of lost tasks; see `Bags`."""
+        self.queues.add_applications(release, size, task_size, whose=whose)
+        submitter = self.run.applications.submitter[whose]
+        self.core.add_applications(submitter)
+        self.tree.submitters = np.append(self.tree.submitters, submitter + self.tree.first_leaf)
+
+    def submit(self, applications: Integers, tasks: Integers) -> None:
+        """Submit lost tasks again."""
+        now = self.run.engine.now
+        if self.of.resubmit == "new":
+            applications = self.bags.again(applications, tasks, now)
+        self.core.resubmit(applications, tasks, now)
+
+    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+        """Have tasks submitted again whose request was lost on its way to `node`.
+
+        If all machines are down (-1), the submitter sends its request all the same, in vain.
+        """
+        if node < 0:
+            leaf = int(self.run.applications.submitter[application]) + self.tree.first_leaf
+            self.core.give(leaf, application, tasks)
+            return
+        assert self.recovery is not None
+        due = self.recovery.lose_requests(
+            np.array([node]), self.bags.whose[[application]], np.array([tasks]), self.now
+        )
+        self.core.wake(due)
+
+    # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `gridsim.scheduling.contract.Policy`."""
+        assert self.recovery is not None
+        self.recovery.on_faults(failed, back)
+
+    @property
+    def first_leaf(self) -> int:
+        """The first node that is a leaf."""
+        return self.tree.first_leaf
+
+    def touch(self, nodes: Integers) -> None:
+        """Let `nodes` report."""
+        self.core.act(nodes, self.run.engine.now)
+
+    def silence(self, nodes: Integers) -> None:
+        """Let `nodes` do nothing until `reset`."""
+        self.up[nodes] = False
+
+    def reset(self, nodes: Integers) -> None:
+        """Put `nodes` into the tree again, with an empty memory; their children report to them again."""
+        for node in nodes.tolist():
+            parent, which = (node - 1) // 2, (node - 1) % 2
+            former, program = self._node(node), self.program(node)
+            program.recall(former, self._router(parent).issued[which] if node else 0)
+            self.core.restart([node], [program], self.run.engine.now)
+            if self.tree.gone[node]:
+                self.tree.move(node, gone=False)
+            if isinstance(program, Router):
+                for child in (2 * node + 1, 2 * node + 2):
+                    self._node(child).asked = True
+        self.up[nodes] = True
+
+    def leave(self, nodes: Integers) -> None:
+        """Let the parents of `nodes` know that these have left the tree."""
+        self.up[nodes] = False
+        for node in nodes.tolist():
+            self.tree.move(node, gone=True)
+            if node:
+                self._router((node - 1) // 2).forget((node - 1) % 2)
+
+    def _node(self, node: int) -> TreeNode:
+        program = self.nodes[node]
+        assert isinstance(program, TreeNode)
+        return program
+
+    def _router(self, node: int) -> Router:
+        program = self.nodes[node]
+        assert isinstance(program, Router)
+        return program
+
+    # -- checkpoints -----------------------------------------------------------------------------------------
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """See `gridsim.support.state.Stateful`."""
+        super().setstate(state)
+        self.up[:] = self.present
+        self.present = self.up
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """See `gridsim.scheduling.contract.Policy`."""
+        self.core.drain(self.now)
+        tables = self.notes.tables()
+        routed, updates, told = (tables[name] for name in ("routed", "updates", "told"))
+        climbed = routed["hops"] >= 0
+        decisions = np.zeros(int(climbed.sum()), DECISION)
+        for name in ("node", "application", "tasks", "sample", "hops"):
+            decisions[name] = routed[name][climbed]
+        decisions["guaranteed"] = decisions["sample"] >= 0
+        placed = self.core.placed_at
+        return outcome(
+            self.of,
+            self.run,
+            self.tree.grid,
+            self.queues,
+            self.bags,
+            Found(
+                decisions=decisions,
+                decided=routed["time"][climbed],
+                updates=np.stack((updates["arrived"], updates["since"]), axis=1),
+                accepted=int(told["accepted"].sum()),
+                completed=int(told["completed"].sum()),
+                below_window=int((routed["sample"] == 0).sum()),
+                above_window=int((routed["sample"] < 0).sum()),
+                ledger_end=None if self.recovery is not None or placed < 0 else placed,
+                resubmitted=None if self.recovery is None else self.recovery.resubmitted,
+            ),
+        )

@@ -1,0 +1,430 @@
+"""The fair tree as a node program: what one leaf does, and what one router does.
+
+Celaya & Marchal.  Every machine carries a leaf, which runs tasks, and all machines but the last carry a
+router as well.  Leaves and routers form a balanced binary tree, numbered as a heap: the children of node k
+are 2k+1 and 2k+2.
+
+Summaries of availability flow up.  A leaf samples how many tasks it could take, for each stretch S, size w of
+an application and task size a of a grid, and its own minimum stretch.  A router adds the summaries of its
+children.  Requests climb from the router of the submitter until one can host all tasks at a stretch that is
+not much above the minimum stretch that it knows of.  That router splits the request, and each router below it
+splits its share again, in proportion to the room of its children.  A leaf queues its share, and runs its
+tasks by their deadlines at its own minimum stretch.
+
+The heavy computing is that of the shared kernels: to sample a queue, to add and to look up summaries, to
+split a request, and to debit a summary by what was dispatched since.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
+from gridsim.model.applications import Application
+from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
+from gridsim.support.clock import NEVER, NS
+
+#: The cells of a summary: how many tasks fit, at each sample of stretch, size and task size.
+Cells = NDArray[np.uint32]
+#: A sequence of a request that climbs: only requests that come down are numbered.
+CLIMBING = -1
+
+
+def messages(parameters: Any) -> dict[str, Message]:
+    """Return the kinds of messages of a `FairTree`, in the order in which they are handled at one instant.
+
+    summary : `cells` for an application released at `release` (s; inf if the leaf is idle), the `number` of
+        the summary, the number of the last request that the sender had received (`echo`), its `minimum`
+        stretch, and `since`, when the oldest change of a leaf happened that it is the first to report, ns.
+        `sampled`, when the oldest sample in it was taken (ns), is only for the record of decisions.
+    spread : the `minimum` stretch of the rest of the tree, on its way down.
+    request : `tasks` tasks of `application` to place.  It climbs, or it comes from the parent, which numbers
+        its requests (`number`) and adds the `minimum` stretch of the rest of the tree.  `hops`: steps up.
+    accept, completion : from a leaf to a submitter: so many tasks have arrived, or are completed.
+    """
+    share: dict[str, Any] = {"application": int, "tasks": int}
+    return {
+        "summary": Message(
+            lambda cells, **_: 4 * cells.size + parameters.summary_header,
+            cells=array(int),
+            release=float,
+            number=int,
+            echo=int,
+            minimum=float,
+            since=int,
+            sampled=int,
+        ),
+        "spread": Message(parameters.spread_bytes, minimum=float),
+        "request": Message(
+            parameters.request_bytes, moves_tasks=True, **share, number=int, minimum=float, hops=int
+        ),
+        "accept": Message(parameters.accept_bytes, deferred=True, **share),
+        "completion": Message(parameters.completion_bytes, deferred=True, **share),
+    }
+
+
+#: Tables that nodes write for the result.  ``routed``: decisions on requests, with the index of a stretch
+#: `sample`, -1 if none has room; `hops` is -1 for requests from the parent.  ``updates``: summaries by which
+#: the root learns of a change.  ``told``: what submitters are told.
+TABLES: dict[str, dict[str, type]] = {
+    "routed": {"node": int, "application": int, "tasks": int, "sample": int, "hops": int, "time": int},
+    "updates": {"arrived": int, "since": int},
+    "told": {"accepted": int, "completed": int},
+}
+
+
+class TreeNode(LocalPolicy):
+    """What leaves and routers have in common: they report their availability to their parents.
+
+    A node that has changed reports, but not more often than the update rate allows.  Meanwhile it keeps
+    silent, and then reports only what is the newest.  A report without news is not sent, unless the node
+    received a request since its last report, which its parent must learn.
+
+    The numbers of messages, and when the next report may be sent, survive a failure (`recall`).
+    """
+
+    is_leaf = False
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self.said: tuple[float, float, Cells] | None = None  # the last report: release, minimum, cells
+        self.asked = False  # whether a request came since then
+        self.got = -1  # number of the last request from the parent
+        self.number = 0  # of the next report
+        self.free_at, self.due = 0, NEVER  # ns, when the next report may be, and is to be, sent
+        self.since = NEVER  # ns, the oldest change of a leaf that has not been reported
+        self.samples: list[int] = []  # ns, when the oldest sample in the summary of each child was taken
+
+    @property
+    def tree(self) -> Tree:
+        """What all nodes know of the tree."""
+        tree: Tree = self.parameters
+        return tree
+
+    def recall(self, former: TreeNode, issued: int) -> None:
+        """Take over what survives a failure of this node; requests up to number `issued` are void."""
+        self.number, self.free_at, self.got = former.number, former.free_at, issued
+
+    def availability(self, view: View) -> tuple[float, float, Cells] | None:
+        """Return release, minimum stretch and cells of a summary; None if there is none at the moment."""
+        raise NotImplementedError
+
+    def on_act(self, view: View) -> None:
+        """Report, now or when that is allowed."""
+        now = view.now_ns
+        if self.due == NEVER:
+            self.due = max(self.free_at, now + (0 if self.is_leaf else self.tree.hold_off))
+            if self.due > now:
+                view.act((self.due - now) / NS)
+        if self.due <= now:
+            self.due = NEVER
+            self.report(view)
+
+    def report(self, view: View) -> None:
+        """Send a summary to the parent, if there is any news."""
+        found = self.availability(view)
+        if found is None:
+            return
+        if not self.asked and self.said is not None and _same(found, self.said):
+            self.since = NEVER
+            return
+        release, minimum, cells = self.said = found
+        what: dict[str, Any] = {
+            "cells": cells.reshape(-1),
+            "release": release,
+            "minimum": minimum,
+            "since": self.since,
+        }
+        sampled = min(self.samples, default=view.now_ns)
+        view.send(parent(view), "summary", number=self.number, echo=self.got, sampled=sampled, **what)
+        self.asked, self.since = False, NEVER
+        self.number += 1
+        self.free_at = view.now_ns + self.tree.gap
+
+    def receive(self, message: Any) -> None:
+        """Note the number of a request, which the next report echoes."""
+        self.got, self.asked = max(self.got, message.number), True
+
+
+class Leaf(TreeNode):
+    """Runs tasks, and submits applications for its machine."""
+
+    is_leaf = True
+
+    def on_start(self, view: View) -> None:
+        """Report to the parent: a leaf that joins is a change."""
+        view.act()
+
+    def on_release(self, view: View, application: Application, tasks: int) -> None:
+        """Send a request for `tasks` tasks that are submitted here."""
+        self.submit(view, application, tasks, "requested")
+
+    def on_lost(self, view: View, application: Application, tasks: int) -> None:
+        """Send a request for `tasks` tasks that have been lost."""
+        self.submit(view, application, tasks, "requested-again")
+
+    def submit(self, view: View, application: Application, tasks: int, action: str) -> None:
+        """Send a request to the router on this machine, or to the parent."""
+        router, first_leaf = view.machine, self.tree.first_leaf
+        own = self.tree.parameters.entry == "own-router" and router < first_leaf
+        to = router if own else parent(view) if first_leaf else view.node
+        view.decide(action, application.number, machine=to, tasks=tasks)
+        share = {"application": application.number, "tasks": tasks}
+        view.send(to, "request", number=CLIMBING, minimum=math.nan, hops=0, **share)
+
+    def on_request(self, view: View, message: Any) -> None:
+        """Queue a share, and tell its submitter."""
+        self.receive(message)
+        view.enqueue(message.application, message.tasks)
+        view.decide("queued", message.application, tasks=message.tasks, saw=view.minimum_stretch)
+        self.tell(view, "accept", message.application, message.tasks)
+        view.act()
+
+    def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
+        """Tell the submitter of `application` of so many tasks."""
+        view.send(self.tree.submitter(application), kind, application=application, tasks=tasks)
+
+    def on_accept(self, view: View, message: Any) -> None:
+        """Note, as a submitter, that a leaf has accepted tasks."""
+        view.note("told", accepted=message.tasks, completed=0)
+
+    def on_completion(self, view: View, message: Any) -> None:
+        """Note, as a submitter, that a leaf has completed tasks."""
+        view.note("told", accepted=0, completed=message.tasks)
+
+    def on_end(self, view: View) -> None:
+        """Report that a task has ended."""
+        view.act()
+
+    def on_idle(self, view: View) -> None:
+        """Report that there are no tasks left."""
+        view.act()
+
+    def on_timer(self, view: View, name: str) -> None:
+        """Tell submitters of completed tasks, at each heartbeat; else report anew, since time has passed."""
+        if name != "heartbeat":
+            view.act()
+            return
+        for application, tasks in view.completed():
+            self.tell(view, "completion", application, tasks)
+
+    def on_act(self, view: View) -> None:
+        """See `TreeNode`."""
+        if view.node > 0:
+            self.since = min(self.since, view.now_ns)
+            super().on_act(view)
+
+    def availability(self, view: View) -> tuple[float, float, Cells]:
+        """Sample the queue, for an application released now or at the next multiple of the release cell."""
+        cell, now = self.tree.cell, view.now_ns
+        release = (now // cell + 1) * cell if cell else now
+        minimum = view.minimum_stretch
+        cells = view.sample(self.tree.grid, release)
+        if minimum < math.inf:
+            return release / NS, minimum, cells
+        return release / NS if cell else math.inf, self.tree.idle_minimum[view.machine], cells
+
+
+class Router(TreeNode):
+    """Adds the summaries of its children, and divides requests among them.
+
+    Lists have an entry for each child.  `debts` are the dispatches to a child that its summary does not
+    include yet, the latest first: number, tasks, task size, size, release and stretch.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self.rest = math.inf  # minimum stretch of the rest of the tree
+        self.cells: list[Cells | None] = [None, None]  # the last summary of each child
+        self.release, self.minimum = [0.0, 0.0], [math.inf, math.inf]  # and what came with it
+        self.debts: list[list[tuple[int, int, float, float, float, float]]] = [[], []]
+        self.samples = [NEVER, NEVER]
+        self.heard, self.issued = [-1, -1], [0, 0]  # numbers of the last summary from, and request to, each
+        self.told = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
+
+    def recall(self, former: TreeNode, issued: int) -> None:
+        """See `TreeNode`."""
+        super().recall(former, issued)
+        assert isinstance(former, Router)
+        self.heard, self.issued = former.heard, former.issued
+
+    def forget(self, which: int) -> None:
+        """Forget all about a child that has left the tree."""
+        self.samples[which] = NEVER
+        self.cells[which], self.minimum[which], self.told[which] = None, math.inf, math.inf
+        self.debts[which] = []
+
+    # -- summaries on their way up ---------------------------------------------------------------------------
+
+    def on_summary(self, view: View, message: Any) -> None:
+        """Store the summary of a child, unless a newer one came before, and report in turn."""
+        if view.node == 0 and message.since < NEVER:
+            view.note("updates", arrived=view.now_ns, since=message.since)
+        which = message.sender - 2 * view.node - 1
+        if message.number > self.heard[which] and not self.tree.gone[message.sender]:
+            self.heard[which] = message.number
+            self.cells[which] = message.cells.astype(np.uint32).reshape(self.tree.grid.shape)
+            self.release[which], self.minimum[which] = message.release, message.minimum
+            self.samples[which] = message.sampled
+            self.debts[which] = [debt for debt in self.debts[which] if debt[0] > message.echo]
+            self.since = min(self.since, message.since)
+        view.act()
+
+    def on_act(self, view: View) -> None:
+        """See `TreeNode`."""
+        if self.tree.parameters.spread == "change":
+            self.spread(view)
+        if view.node > 0:
+            super().on_act(view)
+
+    def availability(self, view: View) -> tuple[float, float, Cells] | None:
+        """Add what the children can take; summaries for different release cells are not added."""
+        known = [which for which in range(2) if self.cells[which] is not None]
+        at = [self.sampled(which, view.now) if self.debts[which] else self.release[which] for which in known]
+        if self.tree.cell and len(set(at)) == 2:
+            return None
+        cells = [self.debited(view, which) for which in known]
+        total = aggregate(cells) if cells else np.zeros(self.tree.grid.shape, np.uint32)
+        return max(at, default=0.0), min(self.minimum), total
+
+    def sampled(self, which: int, now: float) -> float:
+        """Return the release (s) for which the summary of a child holds."""
+        return self.release[which] if self.tree.cell else min(self.release[which], now)
+
+    def debited(self, view: View, which: int) -> Cells:
+        """Return the summary of a child, less what has been dispatched to it since."""
+        cells, debts = self.cells[which], self.debts[which]
+        assert cells is not None
+        if not debts:
+            return cells
+        _, tasks, task_size, size, release, stretch = zip(*debts, strict=True)
+        age = [max(0.0, self.sampled(which, view.now) - each) for each in release]
+        leaves, grid = max(1, self.tree.leaves[2 * view.node + 1 + which]), self.tree.grid
+        dispatched: dict[str, Any] = {
+            "tasks": tasks,
+            "task_size": task_size,
+            "size": size,
+            "stretch": stretch,
+            "age": age,
+        }
+        return debit(cells, grid, leaves=leaves, **dispatched)
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def on_request(self, view: View, message: Any) -> None:
+        """Accept a request and divide it among the children, or pass it on to the parent."""
+        climbing = message.number == CLIMBING
+        if not climbing:
+            self.receive(message)
+            if not math.isnan(message.minimum):
+                self.rest = message.minimum
+        application, tasks = view.application(message.application), message.tasks
+        stretches = self.tree.stretch
+        rooms = np.stack([self.room(view, which, application) for which in range(2)], axis=1)
+        hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
+        least = min(self.rest, *self.minimum)
+        fair = (
+            len(hosts) > 0
+            and math.isfinite(least)
+            and stretches[hosts[0]] <= self.tree.parameters.bound * least
+        )
+        share = {"application": message.application, "tasks": tasks}
+        if climbing:
+            self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, least)
+        if climbing and view.node > 0 and not fair:
+            hops = message.hops + 1
+            view.send(parent(view), "request", number=CLIMBING, minimum=math.nan, hops=hops, **share)
+            return
+        sample = int(hosts[0]) if len(hosts) else -1
+        shares = split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks)
+        hops = message.hops if climbing else -1
+        view.note("routed", node=view.node, sample=sample, hops=hops, time=view.now_ns, **share)
+        for which, part in enumerate(shares.tolist()):
+            if part:
+                self.dispatch(view, which, application, part, sample, message.hops)
+                of = {"machine": 2 * view.node + 1 + which, "tasks": part, "saw": int(rooms[sample, which])}
+                age, limit = self.samples[which], stretches[sample]
+                view.decide("gave", application.number, age=age, limit=limit, **of)
+
+    def record(self, view: View, message: Any, stretch: float, fair: bool, least: float) -> None:
+        """Record how this router decides on a request that has climbed to it; inf: no sample has room."""
+        root, full, known = view.node == 0, stretch == math.inf, math.isfinite(least)
+        if root or fair:
+            action = "accepted" if not root else "accepted-full" if full else "accepted-at-root"
+        else:
+            action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
+        limit = self.tree.parameters.bound * least if known and not root else math.nan
+        to = {"machine": -1 if root or fair else parent(view), "tasks": message.tasks}
+        view.decide(action, message.application, saw=stretch, limit=limit, age=min(self.samples), **to)
+
+    def room(self, view: View, which: int, application: Application) -> NDArray[np.int64]:
+        """Return how many tasks of `application` a child can take, for each sample of the stretch."""
+        tree, child = self.tree, 2 * view.node + 1 + which
+        task_size, size, release = application.task_size, application.size, application.release
+        room = np.zeros(len(tree.stretch), np.int64)
+        if self.cells[which] is None or size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
+            return room
+        cells, at = self.debited(view, which), self.sampled(which, view.now)
+        below: dict[str, Any] = {"leaves": max(1, tree.leaves[child]), "longest_task": tree.longest_task}
+        when: dict[str, Any] = {"release": release, "cell_release": at if tree.cell else max(at, release)}
+        speed = max(tree.speed[child], 5e-324)
+        for k, stretch in enumerate(tree.stretch):
+            if stretch * size > view.now - release:  # else the deadline has passed
+                room[k] = lookup(cells, tree.grid, stretch, size, task_size, speed=speed, **below, **when)
+        return room
+
+    def by_speed(self, view: View, room: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
+        """Give each child what its last sample guarantees, and divide the remainder by speed."""
+        left, right = self.tree.speed[2 * view.node + 1], self.tree.speed[2 * view.node + 2]
+        part = left / (left + right) if left + right > 0.0 else 0.5
+        beyond = tasks - int(room.sum())
+        first = math.floor(beyond * part + 0.5)
+        return np.array([room[0] + first, room[1] + beyond - first])
+
+    def dispatch(self, view: View, which: int, of: Application, tasks: int, sample: int, hops: int) -> None:
+        """Send a share of a request to a child, and remember it as a debt."""
+        # without a guarantee the child may miss deadlines at every sample
+        stretch = self.tree.stretch[sample] if sample >= 0 else 2.0 * self.tree.stretch[-1]
+        self.issued[which] += 1
+        self.debts[which].insert(0, (self.issued[which], tasks, of.task_size, of.size, of.release, stretch))
+        self.told[which] = least = min(self.rest, self.minimum[1 - which])
+        share = {"application": of.number, "tasks": tasks, "number": self.issued[which]}
+        view.send(2 * view.node + 1 + which, "request", minimum=least, hops=hops, **share)
+
+    # -- the minimum stretch on its way down -----------------------------------------------------------------
+
+    def on_timer(self, view: View, name: str) -> None:
+        """Begin, as the root, to spread the minimum stretch: at each heartbeat."""
+        self.spread(view, always=True)
+
+    def on_spread(self, view: View, message: Any) -> None:
+        """Learn the minimum stretch of the rest of the tree, and pass it on."""
+        self.rest = message.minimum
+        if self.tree.parameters.spread == "change":
+            view.act()
+        else:
+            self.spread(view, always=True)
+
+    def spread(self, view: View, always: bool = False) -> None:
+        """Tell each child that is a router the minimum stretch of its rest of the tree, if that is new."""
+        if self.tree.gone[view.node]:
+            return
+        for which, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
+            least = min(self.rest, self.minimum[1 - which])
+            if child < self.tree.first_leaf and (always or least != self.told[which]):
+                self.told[which] = least
+                view.send(child, "spread", minimum=least)
+
+
+def parent(view: View) -> int:
+    """Return the parent of a node."""
+    return (view.node - 1) // 2
+
+
+def _same(one: tuple[float, float, Cells], other: tuple[float, float, Cells]) -> bool:
+    return one[:2] == other[:2] and np.array_equal(one[2], other[2])

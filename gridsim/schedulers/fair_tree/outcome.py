@@ -1,0 +1,132 @@
+"""The outcome of a fair tree: its tables and facts, from what its nodes have decided and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.scheduling.overlays import tree_level
+from gridsim.support.arrays import Integers, Rows
+from gridsim.support.clock import NS
+
+
+@dataclass
+class Found:
+    """What has to be known at the end of a run.
+
+    decisions, decided : rows of `DECISION` on requests that had climbed, and when they were taken, ns.
+    updates : int64[k, 2], ns: when a summary told the root of a change, and when that change happened.
+    accepted, completed : tasks of which submitters have been told.
+    below_window, above_window : decisions at the lowest sample, and above the highest.
+    ledger_end : ns, when the last task was placed, which ends the accounting of messages; None if it goes on.
+    resubmitted : int64[applications], tasks submitted again; None if machines do not fail.
+    """
+
+    decisions: Rows
+    decided: Integers
+    updates: Integers
+    accepted: int
+    completed: int
+    below_window: int
+    above_window: int
+    ledger_end: int | None
+    resubmitted: Integers | None
+
+
+def outcome(
+    parameters: Any, run: Run, grid: SummaryGrid, queues: TaskQueues, bags: Bags, found: Found
+) -> Outcome:
+    """Let the leaves complete the tasks that they have, and return the outcome of a `FairTree`."""
+    queues.log = False  # completions are not reported any more
+    queues.advance(NEVER)
+    totals = queues.totals()
+    applications = len(run.applications)
+    requests = _requests(grid, bags, totals, found)
+    level = np.full(applications, -1, np.int64)
+    # of several requests of an application the first counts
+    level[requests["application"][::-1]] = requests["level"][::-1]
+    return Outcome(
+        applications={
+            "first_start": totals["first_start"][:applications],
+            "finish": totals["finish"][:applications],
+            "completed": totals["completed"][:applications],
+            "resubmitted": np.zeros(applications, np.int64)
+            if found.resubmitted is None
+            else found.resubmitted,
+            "nodes_used": totals["nodes_used"][:applications],
+            "level": level,
+        },
+        machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
+        tables={
+            "requests": requests,
+            "updates": _update_times(found.updates),
+            "traffic": run.network.by_level(),
+        },
+        facts={
+            "bound": parameters.bound,
+            "stretch_ratio": _ratio(grid.stretch),
+            "grid": {
+                "stretch": grid.stretch.tolist(),
+                "size": grid.size.tolist(),
+                "task_size": grid.task_size.tolist(),
+            },
+            "summary_bytes": 4 * grid.cells + parameters.summary_header,
+            "decisions_at_lowest_sample": found.below_window,
+            "decisions_above_window": found.above_window,
+            "tasks_accepted_known": found.accepted,
+            "tasks_completed_known": found.completed,
+            "ledger_end_s": None if found.ledger_end is None else found.ledger_end / NS,
+        },
+        schedule=queues.schedule(),
+        arrivals=queues.arrivals(),
+    )
+
+
+def _requests(
+    grid: SummaryGrid, bags: Bags, totals: dict[str, NDArray[Any]], found: Found
+) -> dict[str, NDArray[Any]]:
+    """Return the table of requests: who accepted each when, after how many steps up, and its stretch.
+
+    The stretch is the one reached, next to the one promised (s/Mflop).  If some tasks of a request for
+    lost tasks are lost again, its finish is that of its application.
+    """
+    rows, time = found.decisions, found.decided
+    order = np.lexsort((rows["application"], time, bags.whose[rows["application"]]))
+    rows, time = rows[order], time[order]
+    sample, bag = rows["sample"], rows["application"]
+    whose, release, size = bags.whose[bag], bags.release[bag], bags.size[bag]
+    finish = totals["finish"][np.where(totals["completed"][bag] == bags.tasks[bag], bag, whose)]
+    stretch = (finish - np.round(release * NS)) / NS / size
+    promised = np.where(sample >= 0, grid.stretch[sample], np.inf)
+    return {
+        "application": whose,
+        "tasks": rows["tasks"].copy(),
+        "release": release,
+        "size": size,
+        "accepted": time / NS,
+        "router": rows["node"].copy(),
+        "level": tree_level(rows["node"]),
+        "steps_up": rows["hops"].copy(),
+        "promised": promised,
+        "guaranteed": rows["guaranteed"].copy(),
+        "stretch": stretch,
+        "kept": ((sample >= 0) & (stretch <= promised)).astype(np.int64),
+    }
+
+
+def _update_times(rows: Integers) -> dict[str, NDArray[Any]]:
+    """Return the table of summaries that told the root of a change: arrival and age of the change, s."""
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
+
+
+def _ratio(samples: NDArray[np.float64]) -> float:
+    """Return the ratio of neighbouring samples of a geometric axis."""
+    return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))

@@ -1,0 +1,76 @@
+"""What the nodes of a fair tree know of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.scheduling.contract import Run
+from gridsim.support.arrays import Floats
+from gridsim.support.clock import nanoseconds
+from gridsim.support.state import Stateful
+
+
+class Tree(Stateful):
+    """What all nodes know: the parameters, the grid, and the shape of the tree.
+
+    first_leaf : the node that is the leaf of machine 0.
+    leaves, speed, gone : for each node, how many leaves are below it, their speed (Mflop/s), and whether it
+        has left the tree.  They change when nodes leave and return; a router is told those of its children.
+    parameters : a `FairTree`.  gap, hold_off, cell : ns.
+    """
+
+    STATE = ("leaves", "speed", "gone")
+
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
+        self.parameters, self.grid, self.run = parameters, grid, run
+        self.stretch: list[float] = grid.stretch.tolist()
+        self.first_leaf = len(run.speeds) - 1
+        self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
+        self.longest_task = float(run.applications.task_size.max())
+        self.hold_off = nanoseconds(parameters.hold_off)
+        self.cell = nanoseconds(parameters.release_cell)
+        nbytes = 4 * grid.cells + parameters.summary_header
+        self.gap = int(np.ceil(nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
+        nodes = 2 * self.first_leaf + 1
+        self.leaves, self.speed, self.gone = [1] * nodes, [0.0] * nodes, [False] * nodes
+        self.speed[self.first_leaf :] = run.speeds.tolist()
+        for node in range(self.first_leaf - 1, -1, -1):
+            self._add_up(node)
+        self.submitters = run.applications.submitter + self.first_leaf
+
+    def submitter(self, application: int) -> int:
+        """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
+        return int(self.submitters[application])
+
+    def move(self, node: int, *, gone: bool) -> None:
+        """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
+        self.gone[node] = gone
+        if gone:
+            self.leaves[node], self.speed[node] = 0, 0.0
+        elif node >= self.first_leaf:
+            self.leaves[node], self.speed[node] = 1, float(self.run.speeds[node - self.first_leaf])
+        else:
+            self._add_up(node)
+        while node > 0:
+            node = (node - 1) // 2
+            if self.gone[node]:
+                self.leaves[node], self.speed[node] = 0, 0.0
+            else:
+                self._add_up(node)
+
+    def _add_up(self, node: int) -> None:
+        left, right = 2 * node + 1, 2 * node + 2
+        self.leaves[node] = self.leaves[left] + self.leaves[right]
+        self.speed[node] = self.speed[left] + self.speed[right]
+
+
+def idle_minimum(parameters: Any, speeds: Floats) -> Floats:
+    """Return the minimum stretch that each leaf reports while it is idle; see `FairTree.minimum_of`."""
+    return {
+        "busy": np.full(len(speeds), np.inf),
+        "all": np.zeros(len(speeds)),
+        "inverse-speed": 1.0 / speeds,
+    }[parameters.minimum_of]

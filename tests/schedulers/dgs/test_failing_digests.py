@@ -1,0 +1,90 @@
+"""Digests of runs with failures, as two independent forms of DGS_ASAP had them.
+
+Until handlers of cohorts were replaced by the node program, both gave these digests and these decisions.  The
+file was written by the handlers; see tests/golden/test_golden_digests.py for what to do if a digest changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.validation.results import validate_result
+
+FILE = Path(__file__).with_name("failing_digests.json")
+
+
+def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
+    """A scenario with failures, and a scheduler, drawn from `seed`."""
+    draw = np.random.default_rng(seed)
+
+    def one_of(*values: Any) -> Any:
+        return values[int(draw.integers(len(values)))]
+
+    nodes, count, latency = one_of(3, 5, 8, 12, 20), int(draw.integers(3, 20)), one_of(0.0, 0.05, 1.0)
+    network = gs.Network(
+        latency=latency,
+        jitter=one_of(0.0, latency / 2),
+        bandwidth=one_of(math.inf, 1e6, 2000.0),
+        interfaces=one_of("fifo", "equal"),
+    )
+    run_time = [one_of(1.0, 30.0, 60.0, 100.0, 600.0) for _ in range(count)]
+    workload = gs.Workload.jobs_of(
+        sorted(int(draw.integers(400)) for _ in range(count)),
+        [int(draw.integers(1, 1 + nodes // 2)) for _ in range(count)],
+        run_time,
+        requested=one_of(None, [2.0 * each for each in run_time]),
+        submitter=[int(draw.integers(nodes)) for _ in range(count)],
+    )
+    at = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
+    first = {machine: down for machine, down in at}
+    faults = one_of(
+        gs.Faults.exponential(up=2000.0, down=200.0, seed=seed),
+        gs.Faults.of(
+            list(first), list(first.values()), [down + one_of(0, 5, 100) for down in first.values()]
+        ),
+    )
+    scheduler = gs.DgsAsap(
+        policy=one_of("push", "pull", "poll"),
+        overlay=one_of("static", "cyclon"),
+        degree=one_of(2, 3, 6),
+        shuffle=2,
+        forward=one_of(1, 3),
+        slot=one_of(1.0, 10.0, 60.0),
+        hops=one_of(1, 2, 3),
+        candidates=one_of("all", "others"),
+        wide=one_of("widen", "fail"),
+        duration=one_of("run", "requested"),
+        rounds=one_of(1, 3),
+        retry=one_of(10.0, 600.0),
+        tries=10,
+        detection=one_of(1.0, 60.0),
+        patience=one_of(2.0, 120.0),
+        poll_period=one_of(7.0, 120.0),
+        cycle=one_of(13.0, 600.0),
+    )
+    return gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=seed, faults=faults), scheduler
+
+
+def told(seed: int, **options: Any) -> list[str]:
+    """The digest of a run, and one of its decisions, which are equal if cohorts are cut to one row."""
+    scenario, scheduler = made(seed)
+    result = gs.simulate(scenario, scheduler, record="decisions", time_limit=1e6, **options)
+    decisions = sorted(map(str, result.tables["decisions"].rows()))
+    return [result.digest[:16], hashlib.sha256("\n".join(decisions).encode()).hexdigest()[:16]]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_is_as_it_was(seed: int) -> None:
+    digest, decisions = json.loads(FILE.read_text())[seed]
+    assert told(seed, nodes="interpreted") == [digest, decisions]
+    scenario, scheduler = made(seed)
+    result = gs.simulate(scenario, scheduler, record=True, time_limit=1e6, nodes="compiled")
+    assert result.digest[:16] == digest and validate_result(result) == []

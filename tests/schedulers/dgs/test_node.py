@@ -1,0 +1,135 @@
+"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, schedules and facts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.results.diff import first_difference
+from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
+
+
+@st.composite
+def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
+    """Failures at whole seconds, where releases, messages and timers may be due as well; or drawn ones."""
+    if draw(st.booleans()):
+        return gs.Faults.exponential(up=2000.0, down=200.0, seed=draw(st.integers(0, 99)))
+    free = [0] * nodes
+    rows = []
+    for machine in draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=8)):
+        down = free[machine] + draw(st.integers(0, 300))
+        up = down + draw(st.sampled_from([0, 1, 10, 60, 100, 500]))
+        rows.append((machine, down, up))
+        free[machine] = up + 1
+    return gs.Faults.of(*(list(column) for column in zip(*rows, strict=True)))
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
+    nodes, count = draw(st.integers(1, 15)), draw(st.integers(1, 12))
+    latency = draw(st.sampled_from([0.0, 0.05, 1.0, 5.0]))
+    network = gs.Network(
+        latency=latency,
+        jitter=draw(st.sampled_from([0.0, latency / 2])),
+        bandwidth=draw(st.sampled_from([math.inf, 1e6, 2000.0])),
+        interfaces=draw(st.sampled_from(["fifo", "equal"])),
+    )
+    numbers: dict[str, Any] = {"min_size": count, "max_size": count}
+    run_time = draw(st.lists(st.sampled_from([1.0, 30.0, 60.0, 100.0, 600.0]), **numbers))
+    workload = gs.Workload.jobs_of(
+        sorted(draw(st.lists(st.integers(0, 200), **numbers))),
+        draw(st.lists(st.integers(1, nodes), **numbers)),
+        run_time,
+        requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
+        submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
+    )
+    faults = draw(failures(nodes)) if fails else None
+    return gs.Scenario(
+        gs.Platform.equal(nodes), workload, network, seed=draw(st.integers(0, 99)), faults=faults
+    )
+
+
+def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
+    return st.builds(
+        gs.DgsAsap,
+        policy=st.sampled_from(["push", "pull", "poll"]),
+        overlay=st.sampled_from(["static", "cyclon"]),
+        degree=st.sampled_from([1, 2, 3, 6]),
+        shuffle=st.just(1),
+        forward=st.integers(1, 3),
+        slot=st.sampled_from([1.0, 10.0, 60.0]),
+        hops=st.integers(1, 3),
+        candidates=st.sampled_from(["all", "others"]),
+        wide=st.sampled_from(["widen", "fail"]),
+        duration=st.sampled_from(["run", "requested"]),
+        rounds=st.sampled_from([1, 3]),
+        retry=st.sampled_from([10.0, 600.0]),
+        tries=st.sampled_from([2, 10]),
+        detection=st.sampled_from([1.0, 60.0]),
+        patience=st.sampled_from([2.0, 120.0]),
+        poll_period=st.sampled_from([7.0, 120.0]),
+        cycle=st.sampled_from([13.0, 600.0]),
+    )
+
+
+def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Result | str:
+    """The result, or why there is none: with failures some runs do not end."""
+    try:
+        return gs.simulate(scenario, scheduler, time_limit=1e5, **options)
+    except gs.ScenarioError as error:
+        return str(error).split(":")[0]
+
+
+@settings(max_examples=75, deadline=None)
+@given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
+def test_the_program_and_the_compiled_protocol_are_equal(
+    data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
+) -> None:
+    scenario = data.draw(scenarios(fails=fails))
+    forms: tuple[Any, ...] = ("interpreted", "compiled")
+    one, other = (run(scenario, scheduler, record=True, nodes=form) for form in forms)
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other and fails
+        return
+    assert one.digest == other.digest, first_difference(one, other)
+    assert one.tables["schedule"] == other.tables["schedule"] and one.facts == other.facts
+
+
+@settings(max_examples=30, deadline=None)
+@given(scenario=scenarios(fails=True), scheduler=schedulers())
+def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
+    """The first is run by the compiled protocol, the other one by the node program."""
+    one, other = (run(scenario, scheduler, record=record) for record in (True, "decisions"))
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other
+        return
+    assert one.digest == other.digest and validate_result(one) == []
+
+
+def test_the_compiled_protocol_is_only_for_some_runs() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(3), gs.Workload.jobs_of([0.0], 1, 60.0))
+    with pytest.raises(gs.ScenarioError, match="nodes must be 'interpreted' or None .* are recorded"):
+        gs.simulate(scenario, gs.DgsAsap(), nodes="compiled", record="decisions")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("policy", ["push", "pull", "poll"])
+def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
+    faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
+    jobs = gs.Workload.jobs_of(
+        [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
+    )
+    scenario = gs.Scenario(
+        gs.Platform.equal(12), jobs, gs.Network(latency=0.5, jitter=0.1), seed=2, faults=faults
+    )
+    scheduler = gs.DgsAsap(policy=policy, degree=3, overlay="cyclon", cycle=20.0, slot=10.0)
+    for record, form in ((True, "interpreted"), ("decisions", "interpreted"), (True, "compiled")):
+        options: dict[str, Any] = {"record": record, "nodes": form}
+        result = gs.simulate(scenario, scheduler, **options)
+        assert differing_end(scenario, scheduler, result, **options) is None

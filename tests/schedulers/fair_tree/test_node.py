@@ -1,0 +1,132 @@
+"""The node program of the fair tree: it does what the compiled protocol does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import gridsim as gs
+from gridsim.testing import scenarios
+from gridsim.testing.resuming import differing_end
+from tests._helpers.scenarios import fair_trees
+
+QUICK = settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAILING = settings(QUICK, max_examples=8)
+LONG, LONG_FAILING = settings(QUICK, max_examples=200), settings(QUICK, max_examples=100)
+
+
+def check_forms(scenario: gs.Scenario, scheduler: gs.FairTree, **options: Any) -> None:
+    compiled, interpreted = (
+        gs.simulate(scenario, scheduler, nodes=nodes, **{"record": True, **options})
+        for nodes in ("compiled", "interpreted")
+    )
+    assert interpreted.tables == compiled.tables  # of what was recorded, too
+    assert interpreted.digest == compiled.digest
+
+
+@QUICK
+@given(scenarios(max_nodes=17), fair_trees())
+def test_interpreted_equals_compiled(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_forms(scenario, scheduler)
+
+
+@FAILING
+@given(scenarios(max_nodes=9, faults=True), fair_trees())
+def test_interpreted_equals_compiled_with_failures(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_forms(scenario, scheduler)
+
+
+@pytest.mark.claims
+@LONG
+@given(scenarios(), fair_trees())
+def test_interpreted_equals_compiled_at_length(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_forms(scenario, scheduler)
+
+
+@pytest.mark.claims
+@LONG_FAILING
+@given(scenarios(max_nodes=17, faults=True), fair_trees())
+def test_interpreted_equals_compiled_with_failures_at_length(
+    scenario: gs.Scenario, scheduler: gs.FairTree
+) -> None:
+    check_forms(scenario, scheduler)
+
+
+def grid(faults: gs.Faults | None = None, **network: Any) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.of([1000.0, 500.0, 2000.0, 1000.0, 700.0]),
+        gs.Workload.of([0.0, 1.0, 8.0], [30, 12, 7], [4000.0, 1000.0, 9000.0], [2, 0, 4]),
+        gs.Network(**network),
+        faults=faults,
+        seed=3,
+    )
+
+
+FAULTS = gs.Faults.of([0, 1, 3, 3], [5.0, 9.0, 7.0, 40.0], [5.0, 25.0, 12.5, 41.0])
+#: All machines are down when the first application is released, and again later.
+NOBODY = gs.Faults.of([*range(5)] * 2, [0.0] * 5 + [20.0] * 5, [0.5, 2.0, 1.0, 9.0, 4.0] + [31.0] * 5)
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
+@pytest.mark.parametrize("resubmit", ["as-is", "new"])
+@pytest.mark.parametrize("update_on", ["completion", "change"])
+def test_forms_with_all_that_can_be_under_way(faults: Any, resubmit: Any, update_on: Any) -> None:
+    tree = gs.FairTree(
+        samples=(4, 3, 2),
+        resubmit=resubmit,
+        update_on=update_on,
+        heartbeat=10.0,
+        refresh=5.0,
+        release_cell=10.0,
+        hold_off=0.03,
+        repair=3.0,
+    )
+    for network in ({}, {"interfaces": "equal"}, {"jitter": 0.04}):
+        check_forms(grid(faults, **network), tree)
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
+@pytest.mark.parametrize("minimum_of", ["all", "busy"])
+def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
+    for resubmit in ("as-is", "new"):
+        tree = gs.FairTree(
+            samples=(4, 3, 2), resubmit=resubmit, minimum_of=minimum_of, bound=2.0, heartbeat=10.0, repair=3.0
+        )
+        check_forms(grid(faults), tree, record=("schedule", "decisions"))
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS], ids=["none", "some"])
+def test_the_node_program_continues_from_a_checkpoint(faults: Any) -> None:
+    for resubmit in ("as-is", "new"):
+        tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0, resubmit=resubmit, repair=3.0, run_on=True)
+        what = grid(faults, jitter=0.02)
+        result = gs.simulate(what, tree, nodes="interpreted", record=True)
+        assert differing_end(what, tree, result, nodes="interpreted") is None
+
+
+def test_a_completion_that_arrives_as_its_receiver_fails() -> None:
+    """At a heartbeat at which a machine fails, its leaf has just told its own machine of completed tasks."""
+    faults = gs.Faults.of([0], [20.0], [30.0])
+    tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0)
+    check_forms(grid(faults), tree)
+
+
+def test_a_router_on_a_machine_under_repair() -> None:
+    """Machine 1 is back at once, but not its routers; meanwhile the router of machine 0 moves to it."""
+    faults = gs.Faults.of([1, 0], [5.0, 6.0], [5.0, 200.0])
+    for spread in ("heartbeat", "change"):
+        tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0, repair=20.0, detection=3.0, spread=spread)
+        check_forms(grid(faults), tree)
+
+
+def test_decisions_at_one_instant_keep_their_order() -> None:
+    """Two applications of one instant, with equal delays: nodes act in the order of their numbers."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 8),
+        gs.Workload.of([0.0] * 6, [9, 2, 5, 7, 1, 3], 1000.0, [0, 1, 2, 3, 4, 5]),
+        gs.Network(interfaces="equal", bandwidth=np.inf),
+    )
+    check_forms(scenario, gs.FairTree(samples=(6, 3, 2), minimum_of="busy", bound=2.0))

@@ -1,0 +1,160 @@
+"""Messages with arrays, and messages whose bytes depend on what is in them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.testing import check_scheduler
+from gridsim.testing.resuming import differing_end
+
+
+class Node(gs.LocalPolicy):
+    """Passes a matrix and a list of machines on, `hops` times, and queues its tasks itself."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.sums: list[float] = []
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        self.pass_on(view, np.arange(6.0).reshape(2, 3) * (application.number + 1), [view.node])
+
+    def on_summary(self, view: Any, message: Any) -> None:
+        self.sums.append(float(message.matrix.sum()))
+        assert message.matrix.dtype == np.float64 and not message.matrix.flags.writeable
+        view.note("seen", total=self.sums[-1], hops=len(message.path))
+        self.pass_on(view, message.matrix, np.append(message.path, view.node))
+
+    def pass_on(self, view: Any, matrix: Any, path: Any) -> None:
+        if len(path) <= self.parameters.hops:
+            for other in view.neighbours:
+                view.send(other, "summary", matrix=matrix, path=path, weight=0.5)
+
+
+class Summaries(gs.LocalScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "summaries"
+    policy = Node
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "summary": gs.Message(
+            lambda matrix, path, weight: 64 + 8 * (matrix.size + len(path)),
+            matrix=gs.array(float),
+            path=gs.array(int),
+            weight=float,
+        )
+    }
+    tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"total": float, "hops": int}}
+
+    hops: int = 2
+
+
+def scenario(machines: int = 4, faults: Any = None, **network: Any) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of([0.0, 1.0, 2.0], 3, 1000.0, submitter=[0, 1, 0]),
+        gs.Network(**network),
+        faults=faults,
+        seed=5,
+    )
+
+
+def test_arrays_arrive_and_count_by_their_bytes() -> None:
+    result = gs.simulate(scenario(2), Summaries(degree=1))
+    assert result.tables["seen"]["total"].tolist() == [15.0, 15.0, 30.0, 30.0, 45.0, 45.0]
+    assert result.tables["seen"]["hops"].tolist() == [1, 2] * 3
+    (row,) = result.messages.rows()
+    assert (row["sent"], row["bytes"]) == (6, 3 * (2 * (64 + 8 * 6) + 8 + 16))
+
+
+def test_bytes_that_depend_on_a_message_take_their_time() -> None:
+    """A matrix of six numbers and a path of one are 120 bytes, at 1000 bytes/s."""
+    result = gs.simulate(
+        scenario(2, latency=0.0, bandwidth=1000.0, interfaces="equal"),
+        Summaries(degree=1, hops=1),
+        record="messages",
+    )
+    log = result.tables["message_log"]
+    assert (log["delivered"] - log["sent"]).tolist() == pytest.approx([0.12] * 3)
+
+
+@pytest.mark.parametrize("interfaces", ["fifo", "equal"])
+def test_arrays_of_dropped_messages_go(interfaces: str) -> None:
+    """Failures drop messages; the core keeps no array longer than its message."""
+    faults = gs.Faults.of([1, 2, 1, 3], [0.5, 1.2, 1.5, 2.5], [0.9, 1.9, 2.4, 2.9])
+    what = scenario(faults=faults, latency=0.4, bandwidth=2000.0, interfaces=interfaces)
+    result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
+    assert result.messages["dropped"].sum() > 0
+    assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+
+
+def test_a_run_with_arrays_continues_from_a_checkpoint() -> None:
+    what = scenario(latency=0.3, bandwidth=1000.0)
+    result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
+    assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+
+
+def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
+    """At 1 s, when the second application is released, messages of the first one are on their way."""
+    run = Simulation(scenario(latency=0.3, bandwidth=1000.0), Summaries(degree=3), Options())
+    core: Any = run.policy.core  # type: ignore[attr-defined]
+    seen = []
+
+    def lose() -> None:
+        state = core.getstate()
+        if len(state["payloads"]):
+            seen.append(len(state["payloads"]))
+            core.setstate(
+                {**state, "payloads": np.zeros((0, 5), np.int64), "contents": np.zeros(0, np.int64)}
+            )
+
+    run.engine.at_wave_end(lose)
+    with pytest.raises(ValueError, match="a message has the array [0-9]+, which is not there"):
+        run.run()
+    assert seen
+
+
+def test_it_conforms(tmp_path: Any) -> None:
+    assert check_scheduler(Summaries(), examples=20, hash_seeds=False, folder=tmp_path).with_failures > 0
+
+
+@pytest.mark.parametrize(
+    ("matrix", "path", "said"),
+    [
+        ([[1.0], [2.0, 3.0]], [1], "for matrix; it must be an array of float, of at most two dimensions"),
+        ("text", [1], "node 0 gives 'text' for matrix; it must be an array of float"),
+        (np.zeros((1, 1, 1)), [1], "for matrix; it must be an array of float"),
+        ([1.0], [0.5], r"gives \[0.5\] for path; it must be an array of int"),
+        ([1.0], np.array([2**63], np.uint64), "for path; it must be an array of int"),
+    ],
+)
+def test_what_is_no_array(matrix: Any, path: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def release(self: Any, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.send(1, "summary", matrix=matrix, path=path, weight=1.0)
+
+    monkeypatch.setattr(Node, "on_release", release)
+    with pytest.raises(gs.SchedulerError, match=said):
+        gs.simulate(scenario(), Summaries())
+
+
+@pytest.mark.parametrize("nbytes", [-1, 2**31, 1.5, math.nan])
+def test_bytes_that_cannot_be(nbytes: Any) -> None:
+    class Wrong(Summaries, frozen=True, kw_only=True):
+        messages: ClassVar[dict[str, gs.Message]] = {
+            "summary": gs.Message(
+                lambda **_: nbytes, matrix=gs.array(float), path=gs.array(int), weight=float
+            )
+        }
+
+    with pytest.raises(gs.SchedulerError, match="node 0 gives .* for the bytes of 'summary'"):
+        gs.simulate(scenario(), Wrong())
+
+
+def test_arrays_of_something_else() -> None:
+    with pytest.raises(gs.ScenarioError, match="an array must be of int or float"):
+        gs.array(str)

@@ -1,0 +1,89 @@
+"""Several nodes on a machine: a desk, which passes what is submitted on, and a worker, which runs it.
+
+On three machines desk u is node u, and worker u is node 3 + u.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.layout import Layout
+
+
+class Desk(LocalPolicy):
+    """Passes tasks on: of odd applications to the worker of the next machine, else to its own."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        machine = (view.machine + application.number % 2) % view.machines
+        view.note("seen", node=view.node, machine=view.machine, at=view.now)
+        view.send(view.machines + machine, "work", application=application.number, tasks=tasks)
+
+
+class Worker(LocalPolicy):
+    """Queues what comes."""
+
+    started = 0
+
+    def on_start(self, view: Any) -> None:
+        self.started += 1
+
+    def on_message(self, view: Any, message: Any) -> None:
+        view.note("seen", node=view.node, machine=view.machine, at=view.now)
+        view.enqueue(message.application, message.tasks)
+
+
+class Desks(LocalScheduler, frozen=True, kw_only=True):
+    """A desk and a worker on each machine."""
+
+    name: ClassVar[str] = "desks"
+    policy = LocalPolicy
+    messages: ClassVar[dict[str, Message]] = {
+        "work": Message(100, moves_tasks=True, application=int, tasks=int)
+    }
+    tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"node": int, "machine": int, "at": float}}
+
+    def layout(self, machines: int) -> Layout:
+        both = np.tile(np.arange(machines), 2)
+        return Layout(both, np.arange(machines), np.arange(2 * machines) // machines)
+
+    def program(self, node: int) -> LocalPolicy:
+        return Desk(self) if node < 3 else Worker(self)
+
+
+def run(release: list[float], faults: gs.Faults | None = None) -> gs.Result:
+    workload = gs.Workload.of(release, 2, 1000.0, [0] * len(release))
+    return gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 3), workload, faults=faults), Desks())
+
+
+def test_nodes_of_one_machine_talk_at_once() -> None:
+    result = run([1.0, 5.0])
+    seen = result.tables["seen"]
+    assert seen["node"].tolist() == [0, 3, 0, 4]
+    assert seen["machine"].tolist() == [0, 0, 0, 1]
+    assert seen["at"].tolist()[:3] == [1.0, 1.0, 5.0] and seen["at"][3] > 5.05
+    assert result.messages["sent"].tolist() == [1]  # those within a machine are no messages
+    assert result.machines["tasks"].tolist() == [2, 2, 0]
+
+
+@pytest.mark.parametrize("back", [5.5, np.inf])
+def test_a_failure_takes_all_nodes_of_a_machine(back: float) -> None:
+    """Machine 0 fails with both nodes; what it ran is submitted again, at machine 1 if 0 is still down."""
+    result = run([1.0, 6.0], gs.Faults.of([0], [1.5], [back]))
+    seen = result.tables["seen"]
+    assert seen["node"].tolist()[:4] == [0, 3, 1, 4]  # lost at 1.5 s, known a second later
+    assert result.applications["resubmitted"].tolist() == [2, 0]
+    assert seen["node"].tolist()[4] == (0 if back == 5.5 else 1)
+
+
+def test_programs_and_homes_must_fit() -> None:
+    class Wrong(Desks, frozen=True, kw_only=True):
+        def layout(self, machines: int) -> Layout:
+            return Layout(np.arange(machines), np.arange(machines - 1))
+
+    with pytest.raises(ValueError, match="home must have 3 entries, got 2"):
+        gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
