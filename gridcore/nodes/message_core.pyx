@@ -833,7 +833,8 @@ cdef class NodeCore:
         cdef Py_ssize_t machine = self.links.machine_of[node]
         self._place(node, application, tasks)
         if not 1 <= tasks < 2**31:
-            raise ValueError(f"tasks[0] must be in 1..{2**31 - 1}, got {tasks}")
+            raise self.error(f"t = {self.now / 1e9} s: node {node} enqueues {tasks} tasks of application "
+                             f"{application}; it must be in 1..{2**31 - 1}")
         try:
             self.queues._enqueue(machine, <int> application, tasks, self.now)
         except BaseException:

@@ -10,6 +10,7 @@ import re
 import shlex
 import warnings
 from glob import glob
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,18 +48,18 @@ SMALLER = {
         ("--nodes 100", "--nodes 20"),
         ("--checkpoint-every 300", "--checkpoint-every 1e-9"),
     ],
+    "docs/guides/cohorts.md": [("--nodes 100 --sch", "--nodes 30 --sch")],
     "docs/guides/experiments.md": [
         ("--replicates 10 --figure", "--replicates 2 --schedulers mincent,fcfs --figure"),
         ("--replicates 10 --schedulers all", "--replicates 2 --schedulers all"),
         ("--nodes 200 --half-width 0.02 --workers 4", "--nodes 5 --half-width 0.9"),
     ],
-    "docs/guides/local.md": [("--nodes 200", "--nodes 20"), ("degree=40", "degree=9")],
     "docs/guides/plots.md": [("--nodes 300 --record", "--nodes 50 --record")],
     "docs/guides/report.md": [
         ("../before/fcfs.npz", "results/mincent.npz"),
         ("--replicates 10", "--replicates 2 --schedulers mincent,fcfs"),
     ],
-    "docs/guides/schedulers.md": [("--nodes 100 --sch", "--nodes 30 --sch")],
+    "docs/guides/schedulers.md": [("--nodes 200", "--nodes 20"), ("Nearby.degree=40", "Nearby.degree=9")],
 }
 #: What is not run: page -> {first line: why}.
 NOT_RUN = {
@@ -80,6 +81,8 @@ NOT_RUN = {
         "import polars as pl": "polars is no extra of ours",
     },
 }
+#: What needs the extra jit, which the tests do not.
+COMPILED = re.compile(r'nodes="compiled"|--node-form compiled')
 #: Put at the end of commands that start processes, which is tested where they are.
 HERE = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(?!.*--workers)")
 
@@ -178,7 +181,7 @@ def test_blocks_run_in_order(page, folder):
     skipped = set(NOT_RUN.get(name, {}))
     for line, language, code in blocks(page):
         where = f"{name}:{line}"
-        if code.splitlines()[0] in skipped:
+        if code.splitlines()[0] in skipped or (COMPILED.search(code) and not find_spec("numba")):
             continue
         for there, here in SMALLER.get(name, []):
             code = code.replace(there, here)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -91,34 +92,51 @@ def test_settings_of_known_schedulers_are_valid(page):
             make_scheduler(name, {parameter: value})
 
 
-# -- schedulers.md ------------------------------------------------------------------------------------------
+# -- schedulers.md, cohorts.md ------------------------------------------------------------------------------
+
+
+def test_the_node_programs_run_compiled_with_equal_digests(folder):
+    pytest.importorskip("numba", reason="needs the extra jit")
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(20, seed=1),
+        gs.Workload.bags(applications=5, interarrival=60.0, seed=2),
+        faults=gs.Faults.poisson(1200.0, seed=1),
+        seed=3,
+    )
+    code = blocks(DOCS / "guides/schedulers.md", "python")
+    saved = {found[1]: each for each in code if (found := re.match(r"# (\w+)\.py\n", each))}
+    assert saved.keys() == {"nearby", "choices", "stealing", "tree"}
+    for name, source in saved.items():
+        (folder / f"{name}.py").write_text(source)
+        scheduler = getattr(import_module(name), name.title())()
+        interpreted = gs.simulate(scenario, scheduler, nodes="interpreted")
+        assert gs.simulate(scenario, scheduler, nodes="compiled").digest == interpreted.digest, name
 
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_the_example_scheduler_runs_from_the_shell_and_keeps_the_law(folder, interfaces):
-    code = blocks(DOCS / "guides/schedulers.md", "python")[0]
-    (folder / "random_shares.py").write_text(code)
+    code = blocks(DOCS / "guides/cohorts.md", "python")[0]
+    (folder / "dealer.py").write_text(code)
     shell = CliRunner()
     common = ["--nodes", "20", "--applications", "5", "--interfaces", interfaces, "--no-progress"]
-    flags = ["--set", "random_shares:RandomShares.k=3", "--out", "mine.gridsim"]
-    done = shell.invoke(cli, ["run", "--scheduler", "random_shares:RandomShares", *common, *flags])
+    flags = ["--set", "dealer:Dealer.k=3", "--out", "mine.gridsim"]
+    done = shell.invoke(cli, ["run", "--scheduler", "dealer:Dealer", *common, *flags])
     assert done.exit_code == 0, done.output
     loaded = gs.Result.load("mine.gridsim")
     assert (loaded.applications["nodes_used"] <= 3).all() and loaded.facts == {"k": 3}
     assert 5 < loaded.messages["sent"].sum() <= 15
 
-    module = sys.modules["random_shares"]
+    module = sys.modules["dealer"]
     for cohort_limit in (None, 1, 2):
-        again = gs.simulate(loaded.scenario, module.RandomShares(k=3), cohort_limit=cohort_limit)
+        again = gs.simulate(loaded.scenario, module.Dealer(k=3), cohort_limit=cohort_limit)
         assert again.digest == loaded.digest
-    done = shell.invoke(cli, ["compare", "--schedulers", "random_shares:RandomShares,mincent", *common])
-    assert done.exit_code == 0 and "random_shares:RandomShares" in done.output
+    done = shell.invoke(cli, ["compare", "--schedulers", "dealer:Dealer,mincent", *common])
+    assert done.exit_code == 0 and "dealer:Dealer" in done.output
     done = shell.invoke(
         cli,
-        ["run", "--scheduler", "random_shares:RandomShares", *common, *flags[:1]]
-        + ["random_shares:RandomShares.k=0"],
+        ["run", "--scheduler", "dealer:Dealer", *common, *flags[:1]] + ["dealer:Dealer.k=0"],
     )
-    assert done.exit_code == 2 and "random-shares.k" in done.output
+    assert done.exit_code == 2 and "dealer.k" in done.output
 
 
 # -- outputs.md ---------------------------------------------------------------------------------------------

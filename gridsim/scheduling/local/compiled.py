@@ -255,6 +255,7 @@ def _closed(enter: Any) -> Any:
 _HINTS = {
     "<class 'function'>": "make it a method of the node, or decorate it with numba.njit",
     "'super'": "give the method of the base class another name, and call that",
+    "Cannot cast none": "use a number such as -1 for None",
     "exception_match": "write except Exception, or check the condition before",
 }
 

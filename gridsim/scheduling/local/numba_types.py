@@ -23,7 +23,7 @@ from numba.core import ir as numba_ir
 from numba.core.datamodel import models
 from numba.core.typing import signature, templates
 from numba.cpython import listobj
-from numba.extending import lower_builtin, overload, register_model
+from numba.extending import lower_builtin, lower_cast, overload, register_model
 from numba.np import arrayobj
 
 from gridcore.nodes.message_core import CONTEXT
@@ -492,10 +492,17 @@ def _set_node_attribute(context: Any, builder: Any, sig: Any, args: Any, attr: s
     pointer = builder.bitcast(node.state, context.get_value_type(record))
     wanted = signature(types.none, record, given)
     if isinstance(record.typeof(attr), types.NestedArray):
-        raise NotCompiled(
-            f"self.{attr} is an array, of which only elements can be assigned: self.{attr}[:] = ..."
-        )
+        raise NotCompiled(_WHOLE_ARRAY.format(f"self.{attr}"))
     arrayobj.record_setattr(context, builder, wanted, (pointer, args[1]), attr)
+
+
+_WHOLE_ARRAY = "{} is an array, of which only elements can be assigned: self.name[:] = ..."
+
+
+@lower_cast(types.Array, types.NestedArray)
+def _assigned_array(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
+    """Numba converts an array that is assigned to an attribute before it asks how to assign it."""
+    raise NotCompiled(_WHOLE_ARRAY.format("the attribute"))
 
 
 @templates.infer_getattr

@@ -248,9 +248,22 @@ def _no_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
     tasks.foo()  # type: ignore[attr-defined]
 
 
+def _array_replaced(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.kept = np.zeros(3)
+
+
+def _array_copied(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.kept = self.kept
+
+
+def _none(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.count = None
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [
+        (_none, "use a number such as -1 for None"),
         (_fraction, "self.count is an int where __init__ sets it, and gets a fraction here"),
         (_unknown_kind, "the kind of a message 'aks' is unknown; there are ask, bare"),
         (_lacks_field, "view.send of 'ask' lacks number"),
@@ -290,6 +303,13 @@ def test_kinds_of_messages_that_only_interpreted_nodes_have_are_named(kind: gs.M
         gs.simulate(SMALL, Only(), nodes="compiled")
 
 
+@pytest.mark.parametrize("method", [_array_replaced, _array_copied])
+def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
+    line = inspect.getsourcelines(method)[1] + 1
+    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: .*only elements can be assigned"):
+        gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3)), nodes="compiled")
+
+
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
 def test_a_state_that_is_no_number_is_named(kept: Any) -> None:
     with pytest.raises(gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept is .*write, say, -1"):
@@ -298,6 +318,10 @@ def test_a_state_that_is_no_number_is_named(kept: Any) -> None:
 
 def _too_many(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, tasks + 1)
+
+
+def _none_of_them(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, 0)
 
 
 def _to_nobody(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -330,7 +354,18 @@ def _no_choice(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [_too_many, _to_nobody, _in_the_past, _unheard, _by_zero, _raises, _fieldless, _no_choice]
+    "method",
+    [
+        _too_many,
+        _none_of_them,
+        _to_nobody,
+        _in_the_past,
+        _unheard,
+        _by_zero,
+        _raises,
+        _fieldless,
+        _no_choice,
+    ],
 )
 def test_errors_of_handlers_are_those_of_interpreted_ones(method: Any) -> None:
     """The same type; and the same text, unless it is Python's own."""
