@@ -283,13 +283,6 @@ def test_what_cannot_be_compiled_is_named_with_its_line(method: Any, said: str) 
         gs.simulate(SMALL, scheduler_of(method), nodes="compiled")
 
 
-@pytest.mark.parametrize("method", [_array_replaced, _array_copied])
-def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
-    line = inspect.getsourcelines(method)[1] + 1
-    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: .*only elements can be assigned"):
-        gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3)), nodes="compiled")
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -308,6 +301,13 @@ def test_kinds_of_messages_that_only_interpreted_nodes_have_are_named(kind: gs.M
         gs.CompileError, match="messages, or ones with arrays, .*, such as 'own', run interpreted only"
     ):
         gs.simulate(SMALL, Only(), nodes="compiled")
+
+
+@pytest.mark.parametrize("method", [_array_replaced, _array_copied])
+def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
+    line = inspect.getsourcelines(method)[1] + 1
+    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: .*only elements can be assigned"):
+        gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3)), nodes="compiled")
 
 
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
