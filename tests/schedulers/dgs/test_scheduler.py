@@ -12,6 +12,7 @@ import pytest
 import gridsim as gs
 from gridcore.dgs.protocol import COMMITTING, PLACED
 from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.interpreted import Interpreted
 from gridsim.support.clock import NS
 from gridsim.validation.results import validate_result
 
@@ -227,12 +228,15 @@ def test_each_attempt_misses_what_it_has_lost() -> None:
     known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
     known.detection, known.missed_at = 60, {}
     job = SimpleNamespace(phase=COMMITTING, start=7, nodes=[0, 1], hit=False)
-    known.of = SimpleNamespace(  # type: ignore[assignment]
+    grid: Any = SimpleNamespace(
         records=[job],
+        now=0,
         times=SimpleNamespace(slot=1),
         runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None, placed={0: (np.array([2, 3]), 9)}),
+        hit=lambda *lost: Interpreted.hit(grid, *lost),
         start_again=lambda job: heard.append((known.engine.now, job)),
     )
+    known.of = grid
     known._lose(0, 0, 7)
     known.engine.now = 1
     known._lose(0, 1, 7)
