@@ -238,7 +238,7 @@ def _compile(made: Any, program: Any, wanted: Any) -> dict[str, Any]:
         try:
             enter = made.entry(program, method, kind)
             found[name] = cfunc(signature)(_closed(enter))
-            program.check_assignments()
+            program.check_functions()
         except Exception as error:
             raise _told(program, method, error) from error
     return found

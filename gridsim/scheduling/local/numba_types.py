@@ -63,6 +63,11 @@ class NotCompiled(Exception):
     at: tuple[str, int] | None = None
 
 
+#: Functions that add in an order of their own; so do the methods of arrays of these names.
+_SUMS = (sum, np.sum, np.mean, np.std, np.var)
+_NAMES_OF_SUMS = {each.__name__ for each in _SUMS}
+
+
 @dataclass(eq=False)
 class Program:
     """What the types need to know of one node program: its class, state, messages, parameters and names."""
@@ -79,8 +84,12 @@ class Program:
     actions: tuple[str, ...]
     functions: dict[Any, Any] = field(default_factory=dict)
 
-    def check_assignments(self) -> None:
-        """Raise NotCompiled where a handler assigns what the attribute cannot hold, and would be cut off."""
+    def check_functions(self) -> None:
+        """Raise NotCompiled where compiled code would compute something else than Python does.
+
+        That is where an attribute is assigned what it cannot hold, and where floats are added: NumPy adds in
+        pairs, and so rounds otherwise.
+        """
         for function in self.functions.values():
             for compiled in function.overloads.values():
                 annotation = compiled.type_annotation
@@ -88,6 +97,22 @@ class Program:
                     for done in block.find_insts(numba_ir.SetAttr):
                         if isinstance(annotation.typemap[done.target.name], NodeType):
                             self._check_assigned(done.attr, annotation.typemap[done.value.name], done.loc)
+                    for call in block.find_exprs(op="call"):
+                        self._check_called(
+                            annotation.typemap[call.func.name], annotation.calltypes[call], call
+                        )
+
+    def _check_called(self, what: Any, signature: Any, call: Any) -> None:
+        key = getattr(what, "typing_key", None)
+        if isinstance(what, types.BoundFunction):
+            name, among = key[-1] if isinstance(key, tuple) else str(key), what.this
+        else:
+            name, among = getattr(key, "__name__", ""), (*signature.args, None)[0]
+            name = name if key in _SUMS else ""
+        if name in _NAMES_OF_SUMS and isinstance(getattr(among, "dtype", None), types.Float):
+            problem = NotCompiled(f"{name} of floats rounds otherwise than NumPy does; add them in a loop")
+            problem.at = call.loc.filename, call.loc.line
+            raise problem
 
     def _check_assigned(self, name: str, given: Any, loc: Any) -> None:
         wanted = _record(self.state).typeof(name)

@@ -63,7 +63,7 @@ class Restless(gs.LocalPolicy):
         elif draw == 2:
             view.cancel("tick")
         elif draw < 6:
-            load = view.work + self.load.sum() * self.factor
+            load = view.work + self.load.max() * self.factor
             view.send(self._any(view), "note", left=view.random.integers(3), value=load)
         elif draw == 6:
             self.mean += view.random.exponential(2.0) + view.random.uniform(1.0, 2.0) * view.speed
@@ -244,6 +244,18 @@ def _function(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, len(_text(tasks)))
 
 
+def _array_sum(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(np.ones(9).sum(), "tick")
+
+
+def _numpy_mean(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(np.mean(np.ones(9)), "tick")
+
+
+def _python_sum(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(sum([0.5, 0.25]), "tick")
+
+
 def _no_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
     tasks.foo()  # type: ignore[attr-defined]
 
@@ -274,6 +286,9 @@ def _none(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_unknown_timer, "the name of a timer 'tock' is unknown; there are tick"),
         (_application, "must be a whole number, got an application, which has a .number"),
         (_function, "make it a method of the node, or decorate it with numba.njit"),
+        (_array_sum, "sum of floats rounds otherwise than NumPy does; add them in a loop"),
+        (_numpy_mean, "mean of floats rounds otherwise"),
+        (_python_sum, "sum of floats rounds otherwise"),
         (_no_attribute, "Unknown attribute 'foo' of type int64"),
     ],
 )
