@@ -206,7 +206,7 @@ def test_who_commits_after_all_is_released() -> None:
 
 def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when the failure before would have been noticed: it was back by then."""
-    missed = []
+    missed: list[tuple[float, int]] = []
     absent = Failures.absent
 
     def watching(failures: Failures, nodes: list[int]) -> None:
