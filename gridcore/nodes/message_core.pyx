@@ -1100,9 +1100,7 @@ cdef class NodeCore:
 
     def view_of(self, Py_ssize_t node, Py_ssize_t application):
         """Return the view of `node`, to which this makes an application known."""
-        self._check(node)
-        if not 0 <= application < self.release.shape[0]:
-            raise ValueError(f"application must be in 0..{self.release.shape[0] - 1}, got {application}")
+        self._check_node(node, application)
         self._hear(node, application)
         return self._view(node)
 
@@ -1540,11 +1538,14 @@ cdef class NodeCore:
 
     def give(self, node, application, tasks):
         """Give `tasks` tasks that are submitted now to `node` even if it is down: what it sends is then lost."""
+        self._check_node(node, application)
         self._give_to(node, application, tasks, "on_release")
 
-    def tick(self, nodes, str name, long long now):
+    def tick(self, nodes, name, long long now):
         """Let the timer `name` fire on each of `nodes`, at an event of the engine at `now` ns."""
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         value = 0.0 if self.values else None
@@ -1758,6 +1759,13 @@ cdef class NodeCore:
         self._check(machine)
         self._catch_up(machine)
         return self.queues.waiting[machine]
+
+    cdef int _check_node(self, Py_ssize_t node, Py_ssize_t application) except -1:
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        if not 0 <= application < self.submitter.shape[0]:
+            raise ValueError(f"application must be in 0..{self.submitter.shape[0] - 1}, got {application}")
+        return 0
 
     cdef int _check(self, Py_ssize_t machine) except -1:
         if not 0 <= machine < self.queues.machines:

@@ -142,7 +142,7 @@ def test_taken_up_again_and_again(tmp_path: Path) -> None:
         simulation = Simulation(scenario, scheduler, Options())
         with Checkpoint(file) as kept:
             kept.restore(simulation)
-        simulation.engine.at_wave_end(Seen(simulation, file, 9))
+        simulation.engine.at_wave_end(Seen(simulation, file, 3))
         with pytest.raises(Cut):
             simulation.run()
     assert gs.resume(file).digest == whole.digest

@@ -24,7 +24,9 @@ CLASSES = [
     if isinstance(getattr(gridcore, name), type) and name not in ("SummaryGrid", "RandomStream", "View")
 ]
 #: For what handlers of nodes call, who run within the core.
-WITHIN_HANDLERS = ("wake", "work_of", "waiting_at")
+WITHIN_HANDLERS = (
+    "wake", "work_of", "waiting_at", "stop", "view_of", "give", "machine_of", "available",
+)  # fmt: skip
 IN_USE = "this object is in use: it is for one thread, and one call, at a time"
 
 

@@ -86,7 +86,7 @@ def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Resu
         return str(error).split(":")[0]
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
 def test_the_program_and_the_compiled_protocol_are_equal(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
@@ -101,7 +101,7 @@ def test_the_program_and_the_compiled_protocol_are_equal(
     assert one.tables["schedule"] == other.tables["schedule"] and one.facts == other.facts
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scenario=scenarios(fails=True), scheduler=schedulers())
 def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
     """The first is run by the compiled protocol, the other one by the node program."""
