@@ -11,7 +11,7 @@ from gridcore.dgs.protocol import BROKEN, COMMITTING, DONE, FAILED, PLACED
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.engine.engine import ACT, TIMER, Engine
+from gridsim.engine.engine import ACT, TIMER
 from gridsim.errors import SchedulerError
 from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.decisions import DecisionLog
@@ -20,9 +20,10 @@ from gridsim.schedulers.dgs.jobs import Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.policy import View, as_number
 from gridsim.scheduling.local.slots import OwnSlots
+from gridsim.scheduling.local.source import CorePolicy
 from gridsim.support.arrays import Integers
 from gridsim.support.state import check_names
 
@@ -38,7 +39,7 @@ class Silent:
         pass
 
 
-class Interpreted(Policy):
+class Interpreted(CorePolicy):
     """All nodes of a run, and what they share: jobs, the overlay, and the accounting of runs.
 
     It is `gridsim.schedulers.dgs.node.Jobs` for the nodes.
@@ -124,28 +125,6 @@ class Interpreted(Policy):
         """A node for what does not depend on which one it is: `Jobs.home` says who acts for a job."""
         node: DgsNode = self.core.programs[0]
         return node
-
-    # -- as a source of the engine ----------------------------------------------------------------------
-
-    def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`."""
-        return self.core.advance(limit)
-
-    def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
-        if self.core.finished:
-            engine.stop()
-        else:
-            engine.touch("pause", [0])
-
-    @property
-    def events(self) -> int:
-        """How many handlers of nodes the core has called."""
-        return self.core.events
-
-    def exhausted(self) -> bool:
-        """See `gridsim.engine.Source`."""
-        return self.core.exhausted
 
     # -- what nodes are given, see `gridsim.schedulers.dgs.node.Jobs` -----------------------------------
 

@@ -18,6 +18,7 @@ split a request, and to debit a summary by what was dispatched since.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ TABLES: dict[str, dict[str, type]] = {
 }
 
 
-class TreeNode(LocalPolicy):
+class TreeNode(LocalPolicy, ABC):
     """What leaves and routers have in common: they report their availability to their parents.
 
     A node that has changed reports, but not more often than the update rate allows.  Meanwhile it keeps
@@ -110,9 +111,9 @@ class TreeNode(LocalPolicy):
         """Take over what survives a failure of this node; requests up to number `issued` are void."""
         self.number, self.free_at, self.got = former.number, former.free_at, issued
 
+    @abstractmethod
     def availability(self, view: View) -> tuple[float, float, Cells] | None:
         """Return release, minimum stretch and cells of a summary; None if there is none at the moment."""
-        raise NotImplementedError
 
     def on_act(self, view: View) -> None:
         """Report, now or when that is allowed."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import NEVER, TaskQueues
-from gridsim.engine.engine import ACT, TIMER, Engine
+from gridsim.engine.engine import ACT, TIMER
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
@@ -25,6 +25,7 @@ from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider, TruthOf
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
+from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
@@ -136,7 +137,7 @@ def _check_one_program(scheduler: Any) -> None:
             )
 
 
-class Adapter(Policy):
+class Adapter(CorePolicy):
     """A `Policy` that runs a `LocalPolicy` for each node of the layout."""
 
     takes_releases = True
@@ -283,28 +284,6 @@ class Adapter(Policy):
     def on_release(self, applications: list[int]) -> None:
         """See `gridsim.scheduling.contract.Policy`."""
         raise AssertionError("the core reads releases itself")
-
-    # -- as a source of the engine --------------------------------------------------------------------------
-
-    def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`."""
-        return self.core.advance(limit)
-
-    def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
-        if self.core.finished:
-            engine.stop()
-        else:
-            engine.touch("pause", [0])
-
-    @property
-    def events(self) -> int:
-        """How many handlers of nodes have been called, and machines reordered."""
-        return self.core.events
-
-    def exhausted(self) -> bool:
-        """See `gridsim.engine.Source`."""
-        return self.core.exhausted
 
     def _pause(self, _: list[int]) -> None:
         """Do nothing: after it the engine calls what waits for the end of a wave."""

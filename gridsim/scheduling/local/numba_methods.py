@@ -148,33 +148,27 @@ class _Send:
         return context.get_dummy_value()
 
 
-@_method(ViewType, "enqueue")
-class _Enqueue:
-    @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
-        found = _bound("view.enqueue", ("application", "tasks"), args, kws)
-        wanted = [_number(f"{name} of view.enqueue", int, each) for name, each in found.items()]
-        return types.none, wanted, _parameter_list(found)
+def _queue_method(method: str, result: Any) -> None:
+    """Register `View.enqueue` or `View.take`, which differ in what they return."""
 
-    @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        call_core(context, builder, at.context, "enqueue", I32, at.node, *args)
-        return context.get_dummy_value()
+    @_method(ViewType, method)
+    class Queue:
+        @staticmethod
+        def typed(view: Any, args: Any, kws: Any) -> Any:
+            found = _bound(f"view.{method}", ("application", "tasks"), args, kws)
+            wanted = [_number(f"{name} of view.{method}", int, each) for name, each in found.items()]
+            return result, wanted, _parameter_list(found)
+
+        @staticmethod
+        def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+            at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+            kind = I32 if result is types.none else I64
+            found = call_core(context, builder, at.context, method, kind, at.node, *args)
+            return context.get_dummy_value() if result is types.none else found
 
 
-@_method(ViewType, "take")
-class _Take:
-    @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
-        found = _bound("view.take", ("application", "tasks"), args, kws)
-        wanted = [_number(f"{name} of view.take", int, each) for name, each in found.items()]
-        return types.int64, wanted, _parameter_list(found)
-
-    @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        return call_core(context, builder, at.context, "take", I64, at.node, *args)
+_queue_method("enqueue", types.none)
+_queue_method("take", types.int64)
 
 
 @_method(ViewType, "application")
