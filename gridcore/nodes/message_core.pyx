@@ -431,6 +431,17 @@ cdef class View:
             raise core._wrong_timer(self.node, name, seconds)
         core._set_timer(self.node, core.timer_names.index(name), seconds, value)
 
+    def at(self, instant, name, value=0.0):
+        """Set a timer as `timer` does, for an instant in ns (see `now_ns`): exact, however far ahead that is."""
+        cdef NodeCore core = self.core
+        if type(instant) is not int:
+            instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
+        if type(value) is not float:
+            value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
+        if name not in core.timer_names or not core.now <= instant <= _LONGEST:
+            raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
+        timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
+
     def act(self, double seconds=0.0):
         """Call `LocalPolicy.on_act` once, in so many `seconds`, before anything is released at that instant.
 
@@ -1555,6 +1566,8 @@ cdef class NodeCore:
         for k in range(u.shape[0]):
             call("on_timer", self.programs[u[k]], self._view(u[k]), <PyObject*> name,
                  <PyObject*> value if self.values else NULL)
+            if self.unheard:
+                self._handle_now()
         while self._phase_due() == TIMERS:
             self._release_or_fire()
 
