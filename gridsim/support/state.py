@@ -8,9 +8,11 @@ run.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from types import SimpleNamespace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,9 +105,11 @@ def _plain(value: Any, save: Callable[[Array], int], what: str) -> Any:
         return {"arrays": [save(each) for each in value]}
     if isinstance(value, np.random.Generator) and isinstance(value.bit_generator, np.random.PCG64):
         return {"generator": _plain(value.bit_generator.state, save, what)}
-    if type(value) in (list, tuple) or type(value) in _KEPT:
-        items = [_plain(each, save, f"{what}[{k}]") for k, each in enumerate(value)]
-        return {type(value).__name__: items}
+    if type(value) in (list, tuple, deque):
+        return {type(value).__name__: [_plain(each, save, f"{what}[{k}]") for k, each in enumerate(value)]}
+    if type(value) in _KEPT:
+        key, names = _KEPT[type(value)]
+        return {key: [_plain(getattr(value, name), save, f"{what}.{name}") for name in names]}
     if type(value) is set:
         return {"set": [_plain(each, save, what) for each in sorted(value)]}
     if type(value) is dict:
@@ -151,15 +155,18 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
     "list": list,
     "tuple": tuple,
     "set": set,
+    "deque": deque,
 }
-#: Named tuples that a checkpoint may hold.
-_KEPT: set[type] = set()
+#: Classes of records that a checkpoint may hold, with their names in it and the names of their fields.
+_KEPT: dict[type, tuple[str, tuple[str, ...]]] = {}
 
-Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
+Record = TypeVar("Record")
 
 
-def kept_in_checkpoints(cls: type[Tuple]) -> type[Tuple]:
-    """Class decorator that allows values of a named tuple class to be kept in checkpoints."""
-    _KEPT.add(cls)
-    _SEQUENCES[cls.__name__] = lambda fields: cls(*fields)
+def kept_in_checkpoints(cls: type[Record]) -> type[Record]:
+    """Class decorator that allows values of a named tuple class or a dataclass to be kept in checkpoints."""
+    key, kind = f"{cls.__module__}.{cls.__qualname__}", cast(Any, cls)
+    names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
+    _KEPT[cls] = key, tuple(names)
+    _SEQUENCES[key] = lambda fields: cls(*fields)
     return cls
