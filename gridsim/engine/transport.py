@@ -150,7 +150,8 @@ class Transport:
     ) -> None:
         """Open the transport once all kinds are declared.
 
-        machine_of : the machine that each node is on; None if node i is on machine i.
+        machine_of : the machine that each node is on; None if node i is on machine i.  There may be further
+            machines than those of the platform.
         level_of : the level of each node, below 64; messages are also counted by level.
         application_of : the application of each thing that messages are about; None if they name
             applications.
@@ -177,7 +178,7 @@ class Transport:
     def _connect(self) -> Links:
         links = Links(
             self._machine_of,
-            self._machines,
+            max(self._machines, int(self._machine_of.max(initial=-1)) + 1),
             latency=nanoseconds(self.network.latency),
             jitter=nanoseconds(self.network.jitter),
             seed=self._seed,
@@ -315,7 +316,8 @@ class Transport:
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
         """Return the bytes that each machine has sent and received: columns bytes_out, bytes_in."""
-        return {"bytes_out": self.links.bytes_out.copy(), "bytes_in": self.links.bytes_in.copy()}
+        columns = {"bytes_out": self.links.bytes_out, "bytes_in": self.links.bytes_in}
+        return {name: column[: self._machines].copy() for name, column in columns.items()}
 
     def watch(self, first: int, last: int) -> None:
         """Record the use of interfaces from `first` to `last` ns (at least 1 s) if the network asks for it.
@@ -341,9 +343,9 @@ class Transport:
         the busiest windows of 1 s and 10 s.  A message counts in the window in which it begins to cross the
         interface.  There are no columns if the use was not watched.
         """
-        windows = self.links.windows
-        if windows is None:
+        if self.links.windows is None:
             return {}
+        windows = self.links.windows[: self._machines]
         tens = np.add.reduceat(windows, np.arange(0, windows.shape[1], 10), axis=1)
         bandwidth = self.network.bandwidth
         return {

@@ -236,7 +236,7 @@ class Adapter(CorePolicy):
         if ends and parameters.reports:
             raise ScenarioError(f"{parameters.name}: nodes with on_done cannot ask for reports, too")
         return TaskQueues(
-            run.speeds,
+            self.layout.padded(run.speeds),
             order=parameters.local_order,
             watch="completion" if ends else parameters.watch,
             log=ends or parameters.reports,
@@ -376,6 +376,7 @@ class Adapter(CorePolicy):
         self.core.drain(self.now)
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
+        outcome.machines = {name: of[: len(self.run.speeds)] for name, of in outcome.machines.items()}
         outcome.tables = self.notes.tables()
         return outcome
 

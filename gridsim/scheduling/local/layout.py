@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ class Layout:
 
     Messages between nodes of one machine take no time and are not counted.
 
-    machine_of : int64[nodes], the machine of each node.
+    machine_of : int64[nodes], the machine of each node.  Further machines than the platform has, such as that
+        of a server, never fail and run no tasks.
     home : int64[machines], the node of each machine that gets what is submitted there, and that handles what
         its task queue does.
     level_of : int64[nodes], the level of each node, below 64, by which messages are counted; None for none.
@@ -31,6 +33,14 @@ class Layout:
         """Return the layout in which node u, and no other, sits on machine u."""
         return cls(np.arange(machines), np.arange(machines))
 
+    @classmethod
+    def with_server(cls, machines: int) -> Layout:
+        """Return the layout with node u on machine u, and the last node, a server, on a further machine.
+
+        The server gets all that is submitted.
+        """
+        return cls(np.arange(machines + 1), np.full(machines + 1, machines))
+
     @property
     def nodes(self) -> int:
         """The number of nodes."""
@@ -41,5 +51,9 @@ class Layout:
         return np.flatnonzero(np.isin(self.machine_of, machines))
 
     def of_nodes(self, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return bool[nodes]: which nodes are up, given which machines are."""
-        return up[self.machine_of]
+        """Return bool[nodes]: which nodes are up, given which machines of the platform are."""
+        return self.padded(up)[self.machine_of]
+
+    def padded(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return a column of the machines of the platform with ones for the further machines."""
+        return np.append(column, np.ones(max(0, len(self.home) - len(column)), column.dtype))

@@ -85,4 +85,6 @@ class Decider:
             found = self.truths[action](self.truth, node, said["machine"])
             said["true"], said["age"] = found if isinstance(found, tuple) else (found, said["age"])
         decider = self.grid.core.machine_of(node)
+        if decider >= self.truth.machines:  # a server, see `Layout`
+            decider = -1
         self.log.note(action, time=self.grid.now, application=application, decider=decider, **said)

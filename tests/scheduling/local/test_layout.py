@@ -13,6 +13,7 @@ import pytest
 import gridsim as gs
 from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.layout import Layout
+from gridsim.testing.resuming import differing_end
 
 
 class Desk(LocalPolicy):
@@ -87,3 +88,88 @@ def test_programs_and_homes_must_fit() -> None:
 
     with pytest.raises(ValueError, match="home must have 3 entries, got 2"):
         gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
+
+
+# -- a server on a further machine ---------------------------------------------------------------------------
+
+#: ns, which are no float of seconds.
+LONG = 2**53 + 1
+
+
+class Server(LocalPolicy):
+    """Hands out tasks one by one, and hears at once of ticks."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for task in range(tasks):
+            view.send(task % 2, "work", application=application.number, tasks=1)
+        view.decide("shared", application.number, tasks=tasks)
+        view.at(LONG, "late")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        if name == "late":
+            view.note("seen", node=view.node, machine=view.machine, at=view.now_ns)
+
+    def on_told(self, view: Any, message: Any) -> None:
+        view.note("seen", node=message.sender, machine=view.machine, at=view.now_ns)
+
+
+class Client(LocalPolicy):
+    """Queues what comes, and tells the server when a tick comes."""
+
+    def on_work(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+    def on_timer(self, view: Any, name: str) -> None:
+        view.send(view.machines - 1, "told")
+
+
+class Served(Desks, frozen=True, kw_only=True):
+    """Two machines, and a server on a third."""
+
+    name: ClassVar[str] = "served"
+    messages: ClassVar[dict[str, Message]] = {
+        **Desks.messages,
+        "told": Message(0, delay=0.0, counted=False),
+    }
+    timers = ("late",)
+    ticks: ClassVar[dict[str, float]] = {"tick": 8e6}
+    decision_words: ClassVar[Any] = {"shared": ("shared {tasks} tasks", "", "")}
+    tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"node": int, "machine": int, "at": int}}
+
+    def layout(self, machines: int) -> Layout:
+        return Layout.with_server(machines)
+
+    def program(self, node: int) -> LocalPolicy:
+        return Server(self) if node == 2 else Client(self)
+
+
+@pytest.mark.parametrize("latency", [0.0, 0.5])
+def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> None:
+    """Both machines fail; what is submitted then goes to the server all the same."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of([0.0, 10.0], 2, 1e10, [0, 1]),
+        gs.Network(latency=latency, record_use=True),
+        faults=gs.Faults.of([0, 1], [5.0, 5.0], [20.0, 30.0]),
+    )
+    found = gs.simulate(scenario, Served(), record="decisions")
+    seen = list(
+        zip(*(found.tables["seen"][name].tolist() for name in ("node", "machine", "at")), strict=True)
+    )
+    ticks = [(node, 2, at * 10**15) for at in (8, 16) for node in (0, 1)]
+    assert seen[:5] == [*ticks[:2], (2, 2, LONG), *ticks[2:]]
+    assert found.tables["decisions"]["decider"].tolist() == [-1] * len(found.tables["decisions"])
+    assert found.machines["tasks"].sum() == 4 and len(found.machines) == 2
+    assert found.machines["bytes_in"].sum() > 0 == found.machines["bytes_out"].sum()
+    assert differing_end(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
+
+
+def test_a_timer_is_set_for_an_instant_to_come() -> None:
+    class Late(Served, frozen=True, kw_only=True):
+        timers = ("later",)
+
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 1, 1.0, [0]))
+    with pytest.raises(
+        gs.SchedulerError, match="node 2 sets the timer 'late' in .* one of later, in 0 s or more"
+    ):
+        gs.simulate(scenario, Late())
