@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping
 from itertools import groupby
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import Applications
 from gridsim.model.fluctuation import Pace
 from gridsim.schedulers.wqr.rules import LONGEST, Rules
 from gridsim.support.arrays import Floats
+from gridsim.support.clock import NEVER
+
+#: How a task copy ends: another one has completed the task (KILLED), or its machine has failed.
+COMPLETED, KILLED, FAILED = range(3)
+
+#: The record of the copies that have ended, which no node can read; see `View.note`.
+#: copy : its number, in the order in which copies began.  machine, application, task : where and of what.
+#: start, end : ns.  begin : Mflop that were done before.  checkpoints : how many it has written.
+TABLES: dict[str, dict[str, type]] = {
+    "copies": {
+        **dict.fromkeys(("copy", "machine", "application", "task", "start", "end"), int),
+        **{"begin": float, "checkpoints": int, "how": int},
+    }
+}
 
 
-class Computing:
+_NAMES = list(TABLES["copies"])
+
+
+class Cycles:
     """How fast machines compute: at full speed, or slowed by background load."""
 
     def __init__(self, speeds: Floats, pace: Pace | None) -> None:
@@ -34,11 +52,11 @@ class Computing:
         steps = pace.factors.shape[1]
         return float(pace.factors[pace.series[machine], (pace.first[machine] + step) % steps])
 
-    def done(self, machine: int, begin: int, end: int) -> float:
-        """Return what `machine` does from `begin` to `end`, in ns at full speed."""
+    def done(self, machine: int, begin: int, time: int) -> float:
+        """Return what `machine` does from `begin` on in so much time, in ns at full speed."""
         if self.pace is None:
-            return end - begin
-        period, done = self.pace.period, 0.0
+            return time
+        period, done, end = self.pace.period, 0.0, begin + time
         while begin < end:
             step = begin // period
             edge = min((step + 1) * period, end)
@@ -66,163 +84,91 @@ class Computing:
             raise OverflowError("a task ends after the last instant")
         return None
 
-
-#: How a task copy ends: "killed" if another one has completed the task.
-Ending = Literal["completed", "killed", "failed"]
-
-
-@dataclass(slots=True)
-class Copy:
-    """A task copy that has ended.
-
-    copy : its number, in the order in which copies began.  start, end : ns.
-    begin : Mflop that were done before.  checkpoints : how many it has written.
-    """
-
-    copy: int
-    machine: int
-    application: int
-    task: int
-    start: int
-    end: int
-    begin: float
-    checkpoints: int
-    how: Ending
-
-    @property
-    def failed(self) -> bool:
-        """Whether it was lost because its machine failed."""
-        return self.how == "failed"
-
-    @property
-    def completed(self) -> bool:
-        """Whether it completed its task."""
-        return self.how == "completed"
-
-
-class Copies:
-    """The record of all task copies that have ended, which no node can read."""
-
-    def __init__(self, rules: Rules, computing: Computing) -> None:
-        self.rules, self.computing = rules, computing
-        self.rows: list[Copy] = []
-        self.completed = 0
-
-    def add(self, copy: Copy) -> None:
-        """Add a copy that has ended."""
-        self.rows.append(copy)
-        self.completed += copy.completed
-
-    def in_order(self) -> list[Copy]:
-        """Return the copies in order of their ends.
-
-        At one instant those of completed tasks come first, by the machine that completed each task; then
-        those that failed, by machine.  Of the copies of one task, the one that began last comes first.
-        """
-        won = {(c.application, c.task): c.machine for c in self.rows if c.completed}
-
-        def place(c: Copy) -> tuple[int, bool, int, int]:
-            return c.end, c.failed, c.machine if c.failed else won[c.application, c.task], -c.copy
-
-        return sorted(self.rows, key=place)
-
-    def spent(self, c: Copy) -> tuple[float, float, float, float]:
+    def spent(self, rules: Rules, copy: Any) -> tuple[float, float, float, float]:
         """Return how a copy has spent the cycles of its machine, Mflop at full speed.
 
         The four values are: computed for its task; the part of this after its newest checkpoint; overhead of
         checkpoints; taken by background load.
         """
-        rules, speed = self.rules, self.computing.speeds[c.machine]
-        reading = min(c.end - c.start, rules.restore if c.begin > 0.0 else 0)
-        windows = [
-            c.start + reading + k * (rules.interval + rules.checkpoint) for k in range(c.checkpoints + 1)
-        ]
-        fresh_time = c.end - windows[-1]
-        if rules.interval:
-            fresh_time = min(fresh_time, rules.interval)
-        fresh = float(self.computing.done(c.machine, windows[-1], windows[-1] + fresh_time))
-        done, computing = fresh, fresh_time + c.checkpoints * rules.interval
-        if self.computing.pace is None:
-            done += float(c.checkpoints * rules.interval)
-        else:
-            for window in windows[:-1]:
-                done += self.computing.done(c.machine, window, window + rules.interval)
-        overhead = float(c.end - c.start - computing)
-        shares = done, fresh, overhead, float(computing) - done
-        computed, after, over, slowed = (share / 1e9 * speed for share in shares)
-        return computed, after, over, slowed
+        ran, interval = copy.end - copy.start, rules.interval
+        start = copy.start + min(ran, rules.restore if copy.begin > 0.0 else 0)
+        windows = [start + k * (interval + rules.checkpoint) for k in range(copy.checkpoints + 1)]
+        fresh_time = min(copy.end - windows[-1], interval or NEVER)
+        done = fresh = float(self.done(copy.machine, windows[-1], fresh_time))
+        for window in windows[:-1]:
+            done += self.done(copy.machine, window, interval)
+        computing = fresh_time + copy.checkpoints * interval
+        shares = done, fresh, float(ran - computing), float(computing) - done
+        computed, after, overhead, slowed = (share / 1e9 * self.speeds[copy.machine] for share in shares)
+        return computed, after, overhead, slowed
 
-    def totals(self, applications: Applications, machines: int) -> dict[str, NDArray[Any]]:
-        """Return the totals of bags and machines, named as by `gridcore.work_queue.dispatch.WorkQueue`."""
-        bags = len(applications)
-        total: dict[str, NDArray[Any]] = {
-            **{name: np.full(bags, -1, np.int64) for name in ("first_start", "finish")},
-            **{
-                name: np.zeros(bags, np.int64)
-                for name in ("completed", "nodes_used", "resubmitted", "replicas", "killed", "undisturbed")
-            },
-            **{name: np.zeros(bags) for name in ("redundant", "lost", "overhead", "slowed")},
-            **{name: np.zeros(machines, np.int64) for name in ("busy", "tasks", "interrupted", "ended")},
-        }
-        column = {"completed": "tasks", "killed": "ended", "failed": "interrupted"}
-        self._add_cycles(total)
-        for c in self.rows:
-            total["busy"][c.machine] += c.end - c.start
-            total[column[c.how]][c.machine] += 1
-        by_task = sorted(self.rows, key=lambda c: (c.application, c.task, c.copy))
-        for i, group in groupby(by_task, key=lambda c: c.application):
-            bag = list(group)
-            total["first_start"][i] = min(c.start for c in bag)
-            total["nodes_used"][i] = len({c.machine for c in bag})
-            total["killed"][i] = sum(c.how == "killed" for c in bag)
-            for _, copies in groupby(bag, key=lambda c: c.task):
-                self._count(total, i, list(copies))
-        return total
 
-    @staticmethod
-    def _count(total: dict[str, NDArray[Any]], i: int, copies: list[Copy]) -> None:
-        """Count the copies of a task of bag i, in the order in which they began.
+def totals(
+    copies: Mapping[str, NDArray[Any]], bags: int, cycles: Cycles, rules: Rules
+) -> dict[str, NDArray[Any]]:
+    """Return the totals of bags and machines, named as by `gridcore.work_queue.dispatch.WorkQueue`."""
+    machines, bag, machine = len(cycles.speeds), copies["application"], copies["machine"]
+    completed, killed, failed = (copies["how"] == how for how in (COMPLETED, KILLED, FAILED))
 
-        A copy that began while none ran is the first one, or resubmits the task after a failure.
-        """
-        ran_until, alone = 0, 0
-        for k, c in enumerate(copies):
-            alone += k == 0 or ran_until <= c.start
-            ran_until = max(ran_until, c.end)
-        completed = [c.end for c in copies if c.completed]
-        total["resubmitted"][i] += alone - 1
-        total["replicas"][i] += len(copies) - alone
-        if completed:
-            total["completed"][i] += 1
-            total["undisturbed"][i] += alone == 1
-            total["finish"][i] = max(total["finish"][i], *completed)
+    def count(of: NDArray[Any], length: int) -> NDArray[Any]:
+        return np.bincount(of, minlength=length)
 
-    def _add_cycles(self, total: dict[str, NDArray[Any]]) -> None:
-        """Add up how cycles were spent, in the order in which copies ended."""
-        spent: dict[tuple[int, int], float] = {}  # by copies of a task that ended without completing it
-        for _, group in groupby(self.in_order(), key=lambda c: (c.end, c.failed, c.application, c.task)):
-            copies, winner = list(group), None
-            for c in copies:
-                i, task = c.application, (c.application, c.task)
-                computed, fresh, overhead, slowed = self.spent(c)
-                total["overhead"][i] += overhead
-                total["slowed"][i] += slowed
-                if c.completed:
-                    winner = c
-                else:
-                    spent[task] = spent.get(task, 0.0) + (computed - fresh if c.failed else computed)
-                if c.failed:
-                    total["lost"][i] += fresh
-            if winner is not None:
-                total["redundant"][i] += max(0.0, spent.get(task, 0.0) - winner.begin)
+    total: dict[str, NDArray[Any]] = {
+        "first_start": np.full(bags, NEVER),
+        "finish": np.full(bags, -1),
+        "completed": count(bag[completed], bags),
+        "killed": count(bag[killed], bags),
+        "nodes_used": count(np.unique(bag * machines + machine) // machines, bags),
+        "busy": np.zeros(machines, np.int64),
+        "tasks": count(machine[completed], machines),
+        "ended": count(machine[killed], machines),
+        "interrupted": count(machine[failed], machines),
+        **{name: np.zeros(bags, np.int64) for name in ("resubmitted", "replicas", "disturbed")},
+        **{name: np.zeros(bags) for name in ("redundant", "lost", "overhead", "slowed")},
+    }
+    np.minimum.at(total["first_start"], bag, copies["start"])
+    np.maximum.at(total["finish"], bag[completed], copies["end"][completed])
+    np.add.at(total["busy"], machine, copies["end"] - copies["start"])
+    columns = (copies[name].tolist() for name in _NAMES)
+    rows = [SimpleNamespace(**dict(zip(_NAMES, row, strict=True))) for row in zip(*columns, strict=True)]
+    total["first_start"][total["first_start"] == NEVER] = -1
+    _count_starts(total, rows)
+    _add_cycles(total, rows, cycles, rules)
+    total["undisturbed"] = total["completed"] - total.pop("disturbed")
+    return total
 
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the copies as columns, named as by `gridcore.work_queue.dispatch.WorkQueue`."""
-        names = {"machine": "machine", "bag": "application", "task": "task", "start": "start", "end": "end"}
-        columns: dict[str, NDArray[Any]] = {
-            name: np.array([getattr(c, source) for c in self.rows], np.int64)
-            for name, source in names.items()
-        }
-        columns["completed"] = np.array([c.completed for c in self.rows], np.int64)
-        columns["begin"] = np.array([c.begin for c in self.rows], np.float64)
-        return columns
+
+def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
+    """Count the copies that began while none of their task ran, after a failure, and the other replicas."""
+    ran_until: dict[tuple[int, int], int] = {}
+    disturbed = set()
+    for copy in sorted(rows, key=lambda copy: copy.copy):
+        task = copy.application, copy.task
+        if ran_until.get(task, 0) > copy.start:
+            total["replicas"][copy.application] += 1
+        elif task in ran_until:
+            total["resubmitted"][copy.application] += 1
+            disturbed.add(task)
+        ran_until[task] = max(ran_until.get(task, 0), copy.end)
+    for application, _ in disturbed:
+        total["disturbed"][application] += 1
+
+
+def _add_cycles(total: dict[str, NDArray[Any]], rows: list[Any], cycles: Cycles, rules: Rules) -> None:
+    """Add up how cycles were spent, in the order in which copies ended.
+
+    Of the copies of a task that is completed, the one that began last comes first.
+    """
+    spent: dict[tuple[int, int], float] = defaultdict(float)  # by copies that did not complete their task
+    for (failed, bag, task), group in groupby(rows, key=lambda c: (c.how == FAILED, c.application, c.task)):
+        among = list(group)
+        for copy in among if failed else sorted(among, key=lambda copy: -copy.copy):
+            computed, fresh, overhead, slowed = cycles.spent(rules, copy)
+            total["overhead"][bag] += overhead
+            total["slowed"][bag] += slowed
+            if failed:
+                total["lost"][bag] += fresh
+            if copy.how != COMPLETED:
+                spent[bag, task] += computed - fresh if failed else computed
+        if not failed:
+            total["redundant"][bag] += max(0.0, spent[bag, task] - among[0].begin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,61 +54,23 @@ class QueueNotes(Stateful):
 
     def decided(self, queue: WorkQueue, application: int, task: int, machine: int) -> None:
         """Record that `task` of an application is to start on `machine` now, or that it waits (-1)."""
-        if machine < 0:
-            note_decision(self.log, "waited", queue.now, application, task)
-            return
-        self._go_on(queue.now)
-        running, begun, alike, free, until, lasts = queue.weigh(application, task, machine)
-        action = "replicated" if running else "restarted" if begun else "started"
-        note_decision(
-            self.log,
-            action,
-            queue.now,
-            application,
-            task,
-            machine,
-            fails=int(self.until[machine]),
-            tasks=alike,
-            among=free,
-            until=until,
-            lasts=lasts,
-        )
+        now, action, grounds = queue.now, "waited", {}
+        if machine >= 0:
+            self._go_on(now)
+            running, begun, alike, free, until, lasts = queue.weigh(application, task, machine)
+            action = "replicated" if running else "restarted" if begun else "started"
+            grounds = {
+                "machine": machine,
+                "tasks": alike,
+                "among": free,
+                "saw": seconds(until, now),
+                "limit": seconds(lasts, 0),
+                "true": seconds(int(self.until[machine]), now),
+                "age": 0.0,
+            }
+        self.log.note(action, time=now, application=application, task=task, decider=-1, **grounds)
 
 
-def note_decision(
-    log: Decisions,
-    action: str,
-    now: int,
-    application: int,
-    task: int,
-    machine: int = -1,
-    *,
-    fails: int = NEVER,
-    tasks: int = 0,
-    among: int = -1,
-    until: int = NEVER,
-    lasts: int = 0,
-) -> None:
-    """Note in `log` what the server does with a task.
-
-    machine : where a copy starts, -1 if the task waits.  Of a start are also given:
-    fails, until : when the machine fails, and when it is predicted to fail, ns.
-    tasks : the number of tasks that could be next.  among : the number of free machines.
-    lasts : how long the task takes there at full speed, with its checkpoints, ns.
-    """
-    grounds: dict[str, Any] = {}
-    if machine >= 0:
-        grounds = {
-            "machine": machine,
-            "tasks": tasks,
-            "among": among,
-            "saw": _seconds(until, now),
-            "limit": _seconds(lasts, 0),
-            "true": _seconds(fails, now),
-            "age": 0.0,
-        }
-    log.note(action, time=now, application=application, task=task, decider=-1, **grounds)
-
-
-def _seconds(until: int, now: int) -> float:
+def seconds(until: int, now: int) -> float:
+    """Return the time from `now` until an instant (ns) in s."""
     return math.inf if until == NEVER else (until - now) / NS

@@ -5,8 +5,8 @@ J. Arora et al. (information-aware selections).
 
 The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which task is next, and
 on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy at a time and writes its
-checkpoints.  They tell each other by `SIGNALS`, which take no time.  `gridsim.schedulers.wqr.runner` runs
-them on the event engine.
+checkpoints.  They tell each other by `SIGNALS`, which take no time.
+`gridsim.schedulers.wqr.interpreted` runs them on the message core.
 
 At one instant tasks end first, then machines fail and recover, and then free machines get tasks.  All times
 are whole ns.
@@ -15,37 +15,35 @@ are whole ns.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from typing import Any
 
-import numpy as np
-
-from gridsim.schedulers.wqr.cycles import Ending
-from gridsim.schedulers.wqr.rules import KEPT, Rules
-from gridsim.schedulers.wqr.selections import Machines, Tasks, asked
-from gridsim.schedulers.wqr.views import SERVER, Lost, ServerView, WorkerView
-from gridsim.scheduling.local.policy import Message
+from gridcore.common.state import LATEST
+from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
+from gridsim.schedulers.wqr.decisions import seconds
+from gridsim.schedulers.wqr.rules import KEPT, uniform
+from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
+from gridsim.scheduling.local.policy import LocalPolicy, Message, View
 from gridsim.support.clock import NEVER, NS
+from gridsim.support.state import kept_in_checkpoints
 
 
 def _signal(**fields: Any) -> Message:
     """What the server and a worker are assumed to know at once: no message tells them."""
-    return Message(0, delay=0.0, counted=False, moves_tasks=False, **fields)
+    return Message(0, delay=0.0, counted=False, **fields)
 
 
-#: In the order in which they are delivered, if they are sent at one instant.
 SIGNALS = {
     # to the server
-    "checkpoint": _signal(saved=float),  # Mflop of the task that it holds
+    "up": _signal(speed=float, until=int),  # when it fails again, as far as that is known
+    "checkpoint": _signal(saved=float),  # Mflop of the task that it runs
     "completed": _signal(),
     "failed": _signal(),
-    "up": _signal(speed=float, until=int),  # when it fails again, as far as that is known
     # to a worker
     "assign": _signal(copy=int, application=int, task=int, size=float, saved=float),
-    "accept": _signal(),
     "kill": _signal(),
 }
 
@@ -53,35 +51,27 @@ SIGNALS = {
 # -- the server -------------------------------------------------------------------------------------------
 
 
+@kept_in_checkpoints
 @dataclass(eq=False, slots=True)
 class Bag:
-    """An application: a bag of independent tasks."""
+    """An application: a bag of independent tasks, 0, 1, 2 and so on."""
 
     number: int
-    tasks: list[Task] = field(default_factory=list)
-    left: int = 0  # tasks that are not completed
-    unstarted: deque[Task] = field(default_factory=deque)  # in the order of their first starts
-    failed: deque[Task] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
+    left: int  # tasks that are not completed
+    size: list[float]  # of each task, Mflop
+    saved: list[float]  # Mflop of each task in its newest checkpoint on the server
+    copies: list[list[int]]  # the machines that run each task
+    unstarted: deque[int]  # in the order of their first starts
+    failed: deque[int] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
     #: Tasks that may get a further copy, by how many they have; None until the first one is wanted.
-    running: dict[int, list[Task]] | None = None
+    running: dict[int, list[int]] | None = None
+
+    def residual(self, task: int) -> float:
+        """Return the Mflop of a task that are left after its newest checkpoint."""
+        return self.size[task] - self.saved[task]
 
 
-@dataclass(eq=False, slots=True)
-class Task:
-    """A task of a bag, as the server knows it."""
-
-    bag: Bag
-    number: int
-    size: float  # Mflop
-    saved: float = 0.0  # Mflop in its newest checkpoint on the server
-    copies: list[int] = field(default_factory=list)  # the machines that run it
-
-    @property
-    def residual(self) -> float:
-        """Mflop that are left after the newest checkpoint."""
-        return self.size - self.saved
-
-
+@kept_in_checkpoints
 @dataclass(eq=False, slots=True)
 class Machine:
     """A machine, as the server knows it."""
@@ -92,135 +82,133 @@ class Machine:
     until: int = NEVER  # when it fails again, as it was told
     up_times: list[int] = field(default_factory=list)  # the last of them
     failures: int = 0
-    task: Task | None = None  # of which it runs a copy
 
 
-class Server:
-    """The work queue: it has all tasks, and gives copies of them to free machines."""
+class Server(LocalPolicy):
+    """The work queue: it has all tasks, and gives copies of them to free machines.
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.bags: list[Bag] = []  # with tasks left, in order of release
+    parameters : see `gridsim.schedulers.wqr.interpreted.Grid`.  chance : generator of the order in which
+    tasks start first, and of task orders that draw.
+    """
+
+    def __init__(self, parameters: Any, chance: Any) -> None:
+        super().__init__(parameters)
+        self.chance = chance
+        self.bags: dict[int, Bag] = {}  # with tasks left, in order of release
         self.machines: dict[int, Machine] = {}
         self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
-        self.assigned = 0  # copies
+        self.running: dict[int, tuple[int, int]] = {}  # machine -> bag, and task of which it runs a copy
+        self.assigned = self.drawn = 0  # copies, and random numbers for tasks that get a further one
 
     # -- what it is told ----------------------------------------------------------------------------------
 
-    def on_release(self, view: ServerView, application: int, sizes: list[float]) -> None:
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Put a bag of tasks of these sizes (Mflop) into the queue; it is served after those before it."""
-        bag = Bag(application, left=len(sizes))
-        bag.tasks = [Task(bag, number, size) for number, size in enumerate(sizes)]
-        tasks = bag.tasks
-        if self.rules.order == "random":
-            tasks = [tasks[k] for k in view.chance.permutation(len(tasks))]
-        elif not callable(self.rules.order):
-            tasks = sorted(tasks, key=self.rank)
-        bag.unstarted.extend(tasks)
-        self.bags.append(bag)
-        if self.rules.predictor != "exact":
+        number, sizes = application.number, application.sizes
+        first = deque(sequence(self.parameters.order, sizes, self.chance).tolist())
+        self.bags[number] = Bag(number, tasks, sizes.tolist(), [0.0] * tasks, [[] for _ in sizes], first)
+        if self.parameters.predictor != "exact":
             self.free = {u: self.predicted(view, u) for u in self.free}
-        view.timer("assign")
+        self.parameters.assign_soon()
 
-    def on_up(self, view: ServerView, message: Any) -> None:
+    def on_up(self, view: View, message: Any) -> None:
         """A machine is up, at the beginning or after a failure."""
         machine = self.machines.setdefault(message.sender, Machine(message.speed))
-        machine.up, machine.since, machine.until = True, view.now, message.until
+        machine.up, machine.since, machine.until = True, view.now_ns, message.until
         self.become_free(view, message.sender)
 
-    def on_failed(self, view: ServerView, message: Any) -> None:
+    def on_failed(self, view: View, message: Any) -> None:
         """A machine has failed: its task is resubmitted automatically unless other copies of it run."""
         machine = self.machines[message.sender]
-        if view.now > machine.since:
+        if view.now_ns > machine.since:
             # in the place of the oldest, so that up times are added up in the same order each time
             place = machine.failures % KEPT
-            machine.up_times[place : place + 1] = [view.now - machine.since]
+            machine.up_times[place : place + 1] = [view.now_ns - machine.since]
             machine.failures += 1
         machine.up = False
         self.free.pop(message.sender, None)
-        task, machine.task = machine.task, None
-        if task is not None:
-            self.leave_group(task)
-            task.copies.remove(message.sender)
-            self.join_group(task)
-            if not task.copies:
-                task.bag.failed.append(task)
-        view.timer("assign")
+        if message.sender in self.running:
+            bag, task = self.run_by(message.sender)
+            del self.running[message.sender]
+            self.leave_group(bag, task)
+            bag.copies[task].remove(message.sender)
+            self.join_group(bag, task)
+            if not bag.copies[task]:
+                bag.failed.append(task)
+        self.parameters.assign_soon()
 
-    def on_checkpoint(self, view: ServerView, message: Any) -> None:
+    def on_checkpoint(self, view: View, message: Any) -> None:
         """A copy has written a checkpoint: the newest one of its task is kept."""
-        task = self.machines[message.sender].task
-        if task is not None:
-            task.saved = max(task.saved, message.saved)
+        bag, task = self.run_by(message.sender)
+        bag.saved[task] = max(bag.saved[task], message.saved)
 
-    def on_completed(self, view: ServerView, message: Any) -> None:
-        """A copy has completed its task: kill the others, unless one was faster at this very instant."""
-        task = self.machines[message.sender].task
-        if task is None:
-            return
-        self.leave_group(task)
-        for u in task.copies:
-            view.send(u, "accept" if u == message.sender else "kill")
-            self.machines[u].task = None
+    def on_completed(self, view: View, message: Any) -> None:
+        """A copy has completed its task: kill the others."""
+        bag, task = self.run_by(message.sender)
+        self.leave_group(bag, task)
+        for u in bag.copies[task]:
+            if u != message.sender:
+                view.send(u, "kill")
+            del self.running[u]
             self.become_free(view, u)
-        task.copies.clear()
-        task.bag.left -= 1
-        if not task.bag.left:
-            self.bags.remove(task.bag)
+        bag.copies[task] = []
+        bag.left -= 1
+        if not bag.left:
+            del self.bags[bag.number]
 
-    def become_free(self, view: ServerView, machine: int) -> None:
+    def run_by(self, machine: int) -> tuple[Bag, int]:
+        """Return the bag and the task of the copy that a machine runs."""
+        bag, task = self.running[machine]
+        return self.bags[bag], task
+
+    def become_free(self, view: View, machine: int) -> None:
         """Let a machine have a task, once everything else at this instant has happened."""
         self.free[machine] = self.predicted(view, machine)
-        view.timer("assign")
+        self.parameters.assign_soon()
 
     # -- assigning tasks to machines ----------------------------------------------------------------------
 
-    def on_timer(self, view: ServerView, name: str) -> None:
+    def on_timer(self, view: View, name: str) -> None:
         """Assign tasks to free machines as long as there are both: those of the first bag that has one."""
-        while self.free and (bag := next((bag for bag in self.bags if self.candidates(bag)), None)):
+        while self.free and (bag := next(filter(self.candidates, self.bags.values()), None)):
             task = self.choose_task(view, bag)
-            machine = self.choose_machine(view, task)
+            machine = self.choose_machine(view, bag, task)
             if machine is None:
-                view.decide("waited", bag.number, task.number)
+                view.decide("waited", bag.number, task=task)
                 break
-            self.assign(view, task, machine)
+            self.assign(view, bag, task, machine)
 
-    def candidates(self, bag: Bag) -> deque[Task] | list[Task]:
+    def candidates(self, bag: Bag) -> Sequence[int]:
         """Return the tasks of which one is next: those that failed, else those with the fewest copies."""
         if bag.failed or bag.unstarted:
             return bag.failed or bag.unstarted
         if bag.running is None:
-            bag.running = {copies: [] for copies in range(1, self.rules.max_replicas)}
-            for task in bag.tasks:
-                self.join_group(task)
-        return next((group for group in bag.running.values() if group), [])
+            bag.running = {copies: [] for copies in range(1, self.parameters.max_replicas)}
+            for task in range(len(bag.size)):
+                self.join_group(bag, task)
+        return next(filter(None, bag.running.values()), [])
 
-    def choose_task(self, view: ServerView, bag: Bag) -> Task:
+    def choose_task(self, view: View, bag: Bag) -> int:
         """Choose one of the candidates by the task order; of failed ones the oldest is next."""
-        order, tasks = self.rules.order, self.candidates(bag)
+        order, tasks = self.parameters.order, self.candidates(bag)
         if callable(order):
-            tasks = sorted(tasks if not bag.failed else [bag.failed[0]], key=lambda task: task.number)
-            numbers, residual = np.array([t.number for t in tasks]), np.array([t.residual for t in tasks])
-            given = Tasks(numbers, residual, bag.number, view.now / NS, view.chance)
-            return tasks[asked("task_order", order, given)]
+            among = sorted([bag.failed[0]] if bag.failed else tasks)
+            return asked_task(order, among, [*map(bag.residual, among)], bag.number, view.now_ns, self.chance)
         if bag.failed or bag.unstarted:
             return tasks[0]
-        return tasks[view.draw(len(tasks))] if order == "random" else min(tasks, key=self.rank)
+        if order == "random":
+            self.drawn += 1
+            return tasks[int(uniform(self.parameters.seed, self.drawn) * len(tasks))]
+        sign = 1 if order == "small" else -1  # SmallET, GreatET; ties: the lowest number
+        return min(tasks, key=lambda k: (sign * bag.residual(k), k))
 
-    def rank(self, task: Task) -> tuple[float, int]:
-        """SmallET: the smallest residual first; GreatET: the greatest first; ties: the lowest number."""
-        return (task.residual if self.rules.order == "small" else -task.residual), task.number
-
-    def choose_machine(self, view: ServerView, task: Task) -> int | None:
+    def choose_machine(self, view: View, bag: Bag, task: int) -> int | None:
         """Choose a free machine for a task; None: as printed, it waits for machine 0, which is not free."""
-        choice, free, machines = self.rules.choice, self.free, self.machines
+        choice, as_printed, now = self.parameters.choice, self.parameters.as_printed, view.now_ns
+        free, machines = self.free, self.machines
         if callable(choice):
-            numbers = sorted(free)
-            power = np.array([machines[u].speed for u in numbers])
-            up_time = np.array([np.inf if free[u] == NEVER else (free[u] - view.now) / NS for u in numbers])
-            lasts = np.array([self.lasts(task, u) / NS for u in numbers])
-            given = Machines(np.array(numbers), power, up_time, lasts, view.now / NS)
-            return numbers[asked("machine_choice", choice, given)]
+            rows = [(u, machines[u].speed, free[u], self.lasts(bag, task, u)) for u in sorted(free)]
+            return asked_machine(choice, now, *zip(*rows, strict=True))
 
         def fastest(among: Iterable[int]) -> int:
             return min(among, key=lambda u: (-machines[u].speed, u))
@@ -232,148 +220,162 @@ class Server:
         elif choice == "avail":
             best = min(free, key=lambda u: (-free[u], u))
         else:
-            more = view.now + self.rules.as_printed  # Figure 4 wants it to be up 1 ns longer
-            stay_up = [u for u in free if free[u] >= min(more + self.lasts(task, u), NEVER)]
-            best = fastest(stay_up or ([0] if self.rules.as_printed else free))
-        if not self.rules.as_printed:
+            more = now + as_printed  # Figure 4 wants it to be up 1 ns longer
+            stay_up = [u for u in free if free[u] >= min(more + self.lasts(bag, task, u), NEVER)]
+            best = fastest(stay_up or ([0] if as_printed else free))
+        if not as_printed:
             return best
         # Figures 2 to 4 begin with machine 0, free or not, and take another one if it is better.
         if choice == "avail":
-            better = free[best] > (self.predicted(view, 0) if machines[0].up else view.now)
+            better = free[best] > (self.predicted(view, 0) if machines[0].up else now)
         else:
             better = machines[best].speed > machines[0].speed
         return best if better else 0 if 0 in free else None
 
-    def assign(self, view: ServerView, task: Task, machine: int) -> None:
+    def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
         """Start a copy of a task on a free machine, from the newest checkpoint."""
-        bag, alike = task.bag, len(self.candidates(task.bag))
-        action = "replicated" if task.copies else "restarted" if bag.failed else "started"
-        grounds = {"among": len(self.free), "until": self.free[machine], "lasts": self.lasts(task, machine)}
-        view.decide(action, bag.number, task.number, machine=machine, tasks=alike, **grounds)
+        action = "replicated" if bag.copies[task] else "restarted" if bag.failed else "started"
+        lasts, until, now = self.lasts(bag, task, machine), self.free[machine], view.now_ns
+        if lasts >= NEVER - now:
+            raise OverflowError("a task ends after the last instant")
+        about = {"task": task, "tasks": len(self.candidates(bag)), "among": len(self.free)}
+        saw = seconds(until, now)
+        view.decide(action, bag.number, **about, machine=machine, saw=saw, limit=seconds(lasts, 0))
         if action == "replicated":
-            self.leave_group(task)
+            self.leave_group(bag, task)
         else:
             (bag.failed or bag.unstarted).remove(task)
-        task.copies.append(machine)
-        self.join_group(task)
+        bag.copies[task].append(machine)
+        self.join_group(bag, task)
         del self.free[machine]
-        self.machines[machine].task, self.assigned = task, self.assigned + 1
-        about = {"copy": self.assigned, "application": bag.number, "task": task.number}
-        view.send(machine, "assign", **about, size=task.size, saved=task.saved)
+        self.running[machine], self.assigned = (bag.number, task), self.assigned + 1
+        about = {"copy": self.assigned, "application": bag.number, "task": task}
+        view.send(machine, "assign", **about, size=bag.size[task], saved=bag.saved[task])
 
-    def join_group(self, task: Task) -> None:
+    def join_group(self, bag: Bag, task: int) -> None:
         """Add a task to those with as many copies, if it may get a further one."""
-        if task.bag.running is not None and len(task.copies) in task.bag.running:
-            task.bag.running[len(task.copies)].append(task)
+        if bag.running is not None and len(bag.copies[task]) in bag.running:
+            bag.running[len(bag.copies[task])].append(task)
 
-    def leave_group(self, task: Task) -> None:
+    def leave_group(self, bag: Bag, task: int) -> None:
         """Take a task out of its group; the last of the group takes its place."""
-        if task.bag.running is not None and len(task.copies) in task.bag.running:
-            group = task.bag.running[len(task.copies)]
+        if bag.running is not None and len(bag.copies[task]) in bag.running:
+            group = bag.running[len(bag.copies[task])]
             group[group.index(task)] = group[-1]
             del group[-1]
 
     # -- information --------------------------------------------------------------------------------------
 
-    def lasts(self, task: Task, machine: int) -> int:
+    def lasts(self, bag: Bag, task: int, machine: int) -> int:
         """Return how long the rest of a task takes on a machine at full speed, with its checkpoints, ns."""
-        return self.rules.lasts(task.saved, task.size, self.machines[machine].speed)
+        lasts: int = self.parameters.lasts(bag.saved[task], bag.size[task], self.machines[machine].speed)
+        return lasts
 
-    def predicted(self, view: ServerView, machine: int) -> int:
+    def predicted(self, view: View, machine: int) -> int:
         """Return when a machine that is up is predicted to fail, ns."""
         known = self.machines[machine]
-        if self.rules.predictor == "exact":
+        if self.parameters.predictor == "exact":
             return known.until
-        age = view.now - known.since
+        age = view.now_ns - known.since
         longer = [float(time) for time in known.up_times if time > age]
-        if self.rules.predictor == "past" and longer:
+        if self.parameters.predictor == "past" and longer:
             mean = reduce(add, longer) / len(longer)
             return known.since + round(mean) if mean < 9.2e18 - known.since else NEVER
-        return min(view.now + age, NEVER)
+        return min(view.now_ns + age, NEVER)
 
 
 # -- a worker ---------------------------------------------------------------------------------------------
 
 
-class Worker:
+class Worker(LocalPolicy):
     """A machine.  It runs one task copy at a time; when it fails, it loses that and all that it knows.
 
-    With local checkpoints its disk keeps that of the last task that it lost.
+    parameters : as of the server.  disk : what a failure leaves, with local checkpoints: those of the task
+    that was ``"running"`` or is, and of the last one that it ``"lost"``, as (application, task, Mflop done).
     """
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
+    def __init__(self, parameters: Any, disk: dict[str, tuple[int, int, float]]) -> None:
+        super().__init__(parameters)
+        self.disk = disk
         self.copy: Any = None  # the signal that assigned it
         self.start = self.since = 0  # when the copy began, and when it began to compute after a checkpoint
         self.begin = 0.0  # Mflop that were done before
         self.left = self.computed = 0.0  # ns at full speed: to its end, and in its checkpoints
         self.checkpoints = 0  # how many it has written
+        self.until, self.then = 0, ""  # when what it does now is over, and what has then happened
 
-    def on_start(self, view: WorkerView) -> None:
+    def on_start(self, view: View) -> None:
         """The machine is up, at the beginning or after a failure."""
-        if "running" in view.disk:
-            view.disk["lost"] = view.disk.pop("running")
-        view.send(SERVER, "up", speed=view.speed, until=view.until)
+        if "running" in self.disk:
+            self.disk["lost"] = self.disk.pop("running")
+        view.send(self.parameters.server, "up", speed=view.speed, until=self.parameters.told(view.node))
 
-    def on_assign(self, view: WorkerView, message: Any) -> None:
+    def on_assign(self, view: View, message: Any) -> None:
         """Run a copy of a task, from its newest checkpoint."""
-        self.copy, self.start, self.begin = message, view.now, message.saved
-        if self.rules.local:
-            lost = view.disk.get("lost")
-            same = lost is not None and lost[:2] == (message.application, message.task)
-            self.begin = lost.saved if lost is not None and same else 0.0
+        self.copy, self.start, self.begin = message, view.now_ns, message.saved
+        if self.parameters.local:
+            *lost, saved = self.disk.get("lost", (-1, -1, 0.0))
+            self.begin = saved if lost == [message.application, message.task] else 0.0
             self.keep(view, self.begin)
-        self.left, self.computed, self.checkpoints = view.time_for(message.size - self.begin), 0, 0
+        self.left = self.parameters.cycles.time_for(view.node, message.size - self.begin)
+        self.computed = self.checkpoints = 0
         if self.begin > 0.0:
-            view.timer(self.rules.restore, "restored")
+            self.go_on(view, self.parameters.restore, "restored")
         else:
             self.compute(view)
 
-    def compute(self, view: WorkerView) -> None:
+    def compute(self, view: View) -> None:
         """Compute until the task is done, or for one interval, after which a checkpoint is written."""
-        self.since = view.now
-        last = view.time_until_done(self.left, self.rules.interval or NEVER)
+        self.since, limit = view.now_ns, self.parameters.interval or NEVER
+        last = self.parameters.cycles.time_until_done(view.node, self.since, self.left, limit)
         if last is None:
-            view.timer(self.rules.interval + self.rules.checkpoint, "written")
+            self.go_on(view, limit + self.parameters.checkpoint, "written")
         else:
-            view.timer(last, "completed")
+            self.go_on(view, last, "completed")
 
-    def on_timer(self, view: WorkerView, name: str) -> None:
-        """A checkpoint has been restored or written, or the task is completed."""
-        if name == "completed":
-            view.send(SERVER, "completed")
-            return
-        if name == "written":
-            done = view.done(self.since, self.since + self.rules.interval)
-            self.left -= done
-            self.computed += done
-            self.checkpoints += 1
-            self.keep(view, self.begin + float(self.computed) / NS * view.speed)
-        self.compute(view)
+    def go_on(self, view: View, after: int, then: str) -> None:
+        """Do what takes `after` ns."""
+        self.until, self.then = view.now_ns + after, then
+        view.at(min(self.until, LATEST), then)
 
-    def keep(self, view: WorkerView, saved: float) -> None:
+    def on_timer(self, view: View, name: str) -> None:
+        """A checkpoint has been restored or written, the task is completed, or the machine fails."""
+        if name == "fails":
+            if self.copy is not None:
+                self.end(view, FAILED)
+            view.send(self.parameters.server, "failed")
+        elif view.now_ns < self.until:
+            raise OverflowError("a task ends after the last instant")
+        elif name == "completed":
+            self.end(view, COMPLETED)
+            view.send(self.parameters.server, "completed")
+        else:
+            if name == "written":
+                done = self.parameters.cycles.done(view.node, self.since, self.parameters.interval)
+                self.left -= done
+                self.computed += done
+                self.checkpoints += 1
+                self.keep(view, self.begin + float(self.computed) / NS * view.speed)
+            self.compute(view)
+
+    def keep(self, view: View, saved: float) -> None:
         """Keep a checkpoint, in which `saved` Mflop of the task are done, on the disk or the server."""
-        if self.rules.local:
-            view.disk["running"] = Lost(self.copy.application, self.copy.task, saved)
+        if self.parameters.local:
+            self.disk["running"] = self.copy.application, self.copy.task, saved
         else:
-            view.send(SERVER, "checkpoint", saved=saved)
+            view.send(self.parameters.server, "checkpoint", saved=saved)
 
-    def on_accept(self, view: WorkerView, message: Any) -> None:
-        """This copy has completed the task."""
-        self.end(view, "completed")
-
-    def on_kill(self, view: WorkerView, message: Any) -> None:
+    def on_kill(self, view: View, message: Any) -> None:
         """Another copy has completed the task."""
-        self.end(view, "killed")
+        self.checkpoints += self.then == "written" and self.until == view.now_ns  # at this very instant
+        view.cancel(self.then)
+        self.end(view, KILLED)
 
-    def end(self, view: WorkerView, how: Ending) -> None:
-        """End the copy, and forget its checkpoint."""
-        view.record(how, self.copy, self.start, self.begin, self.checkpoints)
-        view.cancel()
-        view.disk.pop("running", None)
+    def end(self, view: View, how: int) -> None:
+        """End the copy, and record it for the result; only a failure leaves a checkpoint on the disk."""
+        about = {name: getattr(self.copy, name) for name in ("copy", "application", "task")}
+        about |= {name: getattr(self, name) for name in ("start", "begin", "checkpoints")}
+        view.note("copies", **about, machine=view.node, end=view.now_ns, how=how)
         self.copy = None
-
-    def on_failure(self, view: WorkerView) -> None:
-        """The machine fails: for the record only, as another worker takes the place of this one."""
-        if self.copy is not None:
-            view.record("failed", self.copy, self.start, self.begin, self.checkpoints)
+        if how != FAILED:
+            self.disk.pop("running", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ KEPT = 32
 LONGEST = 9_200_000_000_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rules:
     """The parameters of `WqrFt`, which explains them, with times in ns.
 
@@ -41,8 +41,11 @@ class Rules:
     as_printed: bool
 
     @classmethod
-    def of(cls, parameters: Any, mean_up_time: float) -> Rules:
-        """Return the rules of a `WqrFt` for machines that are up for about `mean_up_time` s."""
+    def of(cls, parameters: Any, mean_up_time: float, **further: Any) -> Self:
+        """Return the rules of a `WqrFt` for machines that are up for about `mean_up_time` s.
+
+        further : the fields that a subclass adds.
+        """
         name, order, choice = parameters.name, parameters.task_order, parameters.machine_choice
         return cls(
             order=order if order in ORDERS else function_named(f"{name}.task_order", order),
@@ -54,6 +57,7 @@ class Rules:
             local=parameters.checkpoint_store == "local",
             predictor=parameters.predictor,
             as_printed=parameters.as_printed,
+            **further,
         )
 
     def lasts(self, begin: float, size: float, speed: float) -> int:
@@ -73,6 +77,15 @@ class Rules:
     def seconds(self) -> float:
         """The interval in s; inf for no checkpoints."""
         return self.interval / NS if self.interval else math.inf
+
+
+def uniform(seed: int, number: int) -> float:
+    """Return draw `number`, from 1, uniform in [0, 1): SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    mask = 2**64 - 1
+    x = (seed + number * 0x9E3779B97F4A7C15) & mask
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return float((x ^ (x >> 31)) >> 11) * (1.0 / 9007199254740992.0)
 
 
 class Predictions(Stateful):

@@ -20,14 +20,20 @@ from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.wqr.decisions import WORDS, QueueNotes
+from gridsim.schedulers.wqr.interpreted import Interpreted
 from gridsim.schedulers.wqr.outcome import check_waiting, outcome
 from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
-from gridsim.schedulers.wqr.runner import Interpreted
-from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, Machines, Tasks, asked, function_named
+from gridsim.schedulers.wqr.selections import (
+    CHOICES,
+    ORDERS,
+    asked_machine,
+    asked_task,
+    function_named,
+    sequence,
+)
 from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
-from gridsim.support.arrays import Integers
-from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.parameters import Limits
 
 #: Longest checkpoint interval and longest costs, s; with a longer interval there are no checkpoints.
@@ -215,16 +221,8 @@ class Compiled(Policy):
         """Run everything due before now, then submit the tasks of `applications`."""
         self._advance(self.run.engine.now)
         for i in applications:
-            self.queue.submit(i, self._sequence(self.sizes[self.offsets[i] : self.offsets[i + 1]]))
-
-    def _sequence(self, sizes: Any) -> Integers:
-        """Return the order in which tasks of these sizes are started for the first time."""
-        order = self.rules.order
-        if order == "random":
-            return self.order_chance.permutation(len(sizes))
-        if order in ("small", "great"):
-            return np.argsort(sizes if order == "small" else -sizes, kind="stable")
-        return np.arange(len(sizes))
+            sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
+            self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
 
     def advance(self, limit: int) -> int:
         """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
@@ -263,21 +261,18 @@ class Compiled(Policy):
     # -- decisions one by one, for functions of the user or to record them --------------------------------
 
     def _decide(self) -> None:
-        queue, now, order, choice = self.queue, self.queue.now / NS, self.rules.order, self.rules.choice
+        queue, now, order, choice = self.queue, self.queue.now, self.rules.order, self.rules.choice
         if not callable(order):
             application, task = queue.pick_task()
         else:
             application, numbers, residual = queue.candidates()
-            tasks = Tasks(numbers, residual, application, now, self.order_chance)
-            task = int(numbers[asked("task_order", order, tasks)])
+            task = asked_task(order, numbers, residual, application, now, self.order_chance)
         if not callable(choice):
             machine = queue.pick_machine(application, task)
         else:
             free, until = queue.idle_machines()
-            lasts = queue.lasts(application, task, free) / NS
-            up_time = np.where(until == NEVER, math.inf, (until - queue.now) / NS)
-            machines = Machines(free, self.run.speeds[free], up_time, lasts, now)
-            machine = int(free[asked("machine_choice", choice, machines)])
+            lasts = queue.lasts(application, task, free)
+            machine = asked_machine(choice, now, free, self.run.speeds[free], until, lasts)
         if self.notes is not None:
             self.notes.decided(queue, application, task, machine)
         if machine < 0:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NEVER, NS
 from gridsim.support.imports import imported
 
 ORDERS = ("random", "small", "great")
@@ -82,7 +83,39 @@ def function_named(path: str, name: str) -> Any:
     return found
 
 
-def asked(what: str, function: Callable[..., Any], choices: Tasks | Machines) -> int:
+def sequence(order: str | TaskOrder, sizes: Floats, chance: np.random.Generator) -> Integers:
+    """Return the order in which tasks of these sizes are started for the first time."""
+    if order == "random":
+        return chance.permutation(len(sizes))
+    if order in ("small", "great"):
+        return np.argsort(sizes if order == "small" else -sizes, kind="stable")
+    return np.arange(len(sizes))
+
+
+def asked_task(
+    order: TaskOrder, number: Any, residual: Any, application: int, now: int, chance: np.random.Generator
+) -> int:
+    """Return the number of the task that a function chooses; raise SchedulerError if it chooses none.
+
+    The arguments are as in `Tasks`, but `now` is in ns.
+    """
+    tasks = Tasks(np.asarray(number), np.asarray(residual), application, now / NS, chance)
+    return int(number[_asked("task_order", order, tasks)])
+
+
+def asked_machine(choice: MachineChoice, now: int, number: Any, power: Any, until: Any, lasts: Any) -> int:
+    """Return the number of the machine that a function chooses; raise SchedulerError if it chooses none.
+
+    The arguments are as in `Machines`, but all times are ns, and `until` has when machines are predicted to
+    fail.
+    """
+    ends, takes = np.asarray(until), np.asarray(lasts) / NS
+    up_time = np.where(ends == NEVER, np.inf, (ends - now) / NS)
+    machines = Machines(np.asarray(number), np.asarray(power), up_time, takes, now / NS)
+    return int(number[_asked("machine_choice", choice, machines)])
+
+
+def _asked(what: str, function: Callable[..., Any], choices: Tasks | Machines) -> int:
     """Return the position that a function of the user chooses; raise SchedulerError if it chooses none."""
     when, count = f"t = {choices.now} s:", len(choices.number)
     try:
