@@ -67,7 +67,6 @@ class Transport:
         self._application_of: NDArray[np.int64] | None = None
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
-        self._signals: set[str] = set()
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
         self._level_of: NDArray[np.int64] | None = None
         #: The kernel that carries the messages.
@@ -108,7 +107,6 @@ class Transport:
         opaque: tuple[str, ...] = (),
         about: str = "application",
         counted: bool = True,
-        signal: bool = False,
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
@@ -120,16 +118,7 @@ class Transport:
         something in memory: their values mean nothing to an observer.  `about` names the field with the
         number of the application that the message is about; if it numbers something else, such as jobs,
         `open` must be given the application of each.  `counted`: whether the accounting has a row for it.
-
-        `signal`: such a message takes no time and is no traffic.  It is delivered at the instant at which it
-        is sent, before any other act or timer of that instant, and it is not in the accounting.  It
-        stands for what a system is assumed to know without a message.  Its nodes need not be on machines.
         """
-        if signal:
-            assert handler is not None
-            self._signals.add(name)
-            self._engine.on(name, handler, priority=priority, phase=DELIVERY)
-            return
         keep = keep or lost is not None
         number = len(self._kinds)
         new = _Kind(name, number, dtype, nbytes, handler, priority, deferred, keep, opaque, about, counted)
@@ -204,10 +193,8 @@ class Transport:
                 )
 
     def send(self, name: str, rows: Rows) -> None:
-        """Send `rows` of kind `name`; they leave at the end of the current wave, signals at once."""
-        if name in self._signals:
-            self._engine.post(self._engine.now, name, rows)
-        elif len(rows):
+        """Send `rows` of kind `name`; they leave at the end of the current wave."""
+        if len(rows):
             self._by_name[name].outbox.append(rows)
             self._waiting = True
 

@@ -327,28 +327,6 @@ def test_never_opened() -> None:
     assert net.interfaces()["bytes_in"].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("cohort_limit", [None, 1])
-def test_signals_take_no_time_and_are_no_traffic(cohort_limit: int | None) -> None:
-    setup = Setup(cohort_limit=cohort_limit)
-    for priority, name in ((3, "late"), (0, "early")):
-        setup.net.kind(name, ROW, 0, setup.catch(name), priority=priority, signal=True)
-    # after all timers of their kind, before those of another; by kind, then receiver, then order of sending
-    setup.engine.on("then", lambda _: setup.net.send("late", rows((9, 0, 5))), priority=1, phase=TIMER)
-    setup.engine.at(7, "then")
-    setup.at(7, ("late", rows((2, 0, 1))), ("fast", rows((1, 0, 2))))
-    setup.at(7, ("late", rows((-1, 1, 3), (-1, 0, 4))), ("early", rows((8, 0, 6))), ("early", rows()))
-    setup.engine.run(8)
-    assert setup.trace == [
-        (7, "early", 8, 0, 6),
-        (7, "late", -1, 1, 3),
-        (7, "late", -1, 0, 4),
-        (7, "late", 2, 0, 1),
-        (7, "late", 9, 0, 5),
-    ]
-    assert setup.accounting().keys() == {"fast", "slow"}
-    assert setup.net.interfaces()["bytes_out"].tolist() == [1, 0, 0]
-
-
 def test_unknown_kinds() -> None:
     setup = Setup()
     with pytest.raises(KeyError, match="odd"):

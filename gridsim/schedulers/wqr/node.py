@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import Any
+
+import numpy as np
 
 from gridcore.common.state import LATEST
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
@@ -180,13 +180,11 @@ class Server(LocalPolicy):
 
     def candidates(self, bag: Bag) -> Sequence[int]:
         """Return the tasks of which one is next: those that failed, else those with the fewest copies."""
-        if bag.failed or bag.unstarted:
-            return bag.failed or bag.unstarted
-        if bag.running is None:
+        if bag.running is None and not (bag.failed or bag.unstarted):
             bag.running = {copies: [] for copies in range(1, self.parameters.max_replicas)}
             for task in range(len(bag.size)):
                 self.join_group(bag, task)
-        return next(filter(None, bag.running.values()), [])
+        return bag.failed or bag.unstarted or next(filter(None, (bag.running or {}).values()), [])
 
     def choose_task(self, view: View, bag: Bag) -> int:
         """Choose one of the candidates by the task order; of failed ones the oldest is next."""
@@ -235,12 +233,13 @@ class Server(LocalPolicy):
     def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
         """Start a copy of a task on a free machine, from the newest checkpoint."""
         action = "replicated" if bag.copies[task] else "restarted" if bag.failed else "started"
-        lasts, until, now = self.lasts(bag, task, machine), self.free[machine], view.now_ns
+        lasts, now = self.lasts(bag, task, machine), view.now_ns
         if lasts >= NEVER - now:
             raise OverflowError("a task ends after the last instant")
-        about = {"task": task, "tasks": len(self.candidates(bag)), "among": len(self.free)}
-        saw = seconds(until, now)
-        view.decide(action, bag.number, **about, machine=machine, saw=saw, limit=seconds(lasts, 0))
+        about = {"application": bag.number, "task": task}
+        among = {"tasks": len(self.candidates(bag)), "among": len(self.free)}
+        saw, limit = seconds(self.free[machine], now), seconds(lasts, 0)
+        view.decide(action, **about, **among, machine=machine, saw=saw, limit=limit)
         if action == "replicated":
             self.leave_group(bag, task)
         else:
@@ -249,18 +248,16 @@ class Server(LocalPolicy):
         self.join_group(bag, task)
         del self.free[machine]
         self.running[machine], self.assigned = (bag.number, task), self.assigned + 1
-        about = {"copy": self.assigned, "application": bag.number, "task": task}
-        view.send(machine, "assign", **about, size=bag.size[task], saved=bag.saved[task])
+        sent = {"copy": self.assigned, "size": bag.size[task], "saved": bag.saved[task]}
+        view.send(machine, "assign", **about, **sent)
 
     def join_group(self, bag: Bag, task: int) -> None:
         """Add a task to those with as many copies, if it may get a further one."""
-        if bag.running is not None and len(bag.copies[task]) in bag.running:
-            bag.running[len(bag.copies[task])].append(task)
+        (bag.running or {}).get(len(bag.copies[task]), []).append(task)
 
     def leave_group(self, bag: Bag, task: int) -> None:
         """Take a task out of its group; the last of the group takes its place."""
-        if bag.running is not None and len(bag.copies[task]) in bag.running:
-            group = bag.running[len(bag.copies[task])]
+        if group := (bag.running or {}).get(len(bag.copies[task])):
             group[group.index(task)] = group[-1]
             del group[-1]
 
@@ -268,8 +265,7 @@ class Server(LocalPolicy):
 
     def lasts(self, bag: Bag, task: int, machine: int) -> int:
         """Return how long the rest of a task takes on a machine at full speed, with its checkpoints, ns."""
-        lasts: int = self.parameters.lasts(bag.saved[task], bag.size[task], self.machines[machine].speed)
-        return lasts
+        return int(self.parameters.lasts(bag.saved[task], bag.size[task], self.machines[machine].speed))
 
     def predicted(self, view: View, machine: int) -> int:
         """Return when a machine that is up is predicted to fail, ns."""
@@ -279,7 +275,7 @@ class Server(LocalPolicy):
         age = view.now_ns - known.since
         longer = [float(time) for time in known.up_times if time > age]
         if self.parameters.predictor == "past" and longer:
-            mean = reduce(add, longer) / len(longer)
+            mean = float(np.cumsum(longer)[-1]) / len(longer)  # added up in this order
             return known.since + round(mean) if mean < 9.2e18 - known.since else NEVER
         return min(view.now_ns + age, NEVER)
 
