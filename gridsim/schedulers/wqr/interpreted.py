@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from gridcore.common.state import LATEST
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.wqr.cycles import COMPLETED, TABLES, Cycles, totals
 from gridsim.schedulers.wqr.decisions import WORDS, seconds
@@ -167,6 +168,8 @@ class Interpreted(Adapter):
     def _change(self, _: list[int]) -> None:
         """Let the machines fail and recover that do so at this instant."""
         now = self.run.engine.now
+        if now > LATEST:
+            raise OverflowError("machines change after the last instant of the message core")
         count = int(np.searchsorted(self.changes[:, 0], now, side="right"))
         _, machine, up, fails, told = self.changes[:count].T
         self.changes = self.changes[count:]

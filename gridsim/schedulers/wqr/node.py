@@ -98,7 +98,7 @@ class Server(LocalPolicy):
         self.machines: dict[int, Machine] = {}
         self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
         self.running: dict[int, tuple[int, int]] = {}  # machine -> bag, and task of which it runs a copy
-        self.assigned = self.drawn = 0  # copies, and random numbers for tasks that get a further one
+        self.assigned = self.drawn = 0  # copies, and random numbers for choosing tasks to replicate
 
     # -- what it is told ----------------------------------------------------------------------------------
 
@@ -286,8 +286,8 @@ class Server(LocalPolicy):
 class Worker(LocalPolicy):
     """A machine.  It runs one task copy at a time; when it fails, it loses that and all that it knows.
 
-    parameters : as of the server.  disk : what a failure leaves, with local checkpoints: those of the task
-    that was ``"running"`` or is, and of the last one that it ``"lost"``, as (application, task, Mflop done).
+    parameters : as of the server.  disk : what a failure leaves: local checkpoints, as (application, task,
+    Mflop done), of the task that it is ``"running"``, and of the last one that it ``"lost"``.
     """
 
     def __init__(self, parameters: Any, disk: dict[str, tuple[int, int, float]]) -> None:
@@ -330,7 +330,7 @@ class Worker(LocalPolicy):
             self.go_on(view, last, "completed")
 
     def go_on(self, view: View, after: int, then: str) -> None:
-        """Do what takes `after` ns."""
+        """Do what takes so many ns.  What ends after the last instant is an error if it comes to that."""
         self.until, self.then = view.now_ns + after, then
         view.at(min(self.until, LATEST), then)
 
