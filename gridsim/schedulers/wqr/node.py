@@ -77,7 +77,6 @@ class Machine:
     """A machine, as the server knows it."""
 
     speed: float  # Mflop/s
-    up: bool = True
     since: int = 0  # when it came up
     until: int = NEVER  # when it fails again, as it was told
     up_times: list[int] = field(default_factory=list)  # the last of them
@@ -114,7 +113,7 @@ class Server(LocalPolicy):
     def on_up(self, view: View, message: Any) -> None:
         """A machine is up, at the beginning or after a failure."""
         machine = self.machines.setdefault(message.sender, Machine(message.speed))
-        machine.up, machine.since, machine.until = True, view.now_ns, message.until
+        machine.since, machine.until = view.now_ns, message.until
         self.become_free(view, message.sender)
 
     def on_failed(self, view: View, message: Any) -> None:
@@ -125,7 +124,6 @@ class Server(LocalPolicy):
             place = machine.failures % KEPT
             machine.up_times[place : place + 1] = [view.now_ns - machine.since]
             machine.failures += 1
-        machine.up = False
         self.free.pop(message.sender, None)
         if message.sender in self.running:
             bag, task = self.run_by(message.sender)
@@ -225,7 +223,8 @@ class Server(LocalPolicy):
             return best
         # Figures 2 to 4 begin with machine 0, free or not, and take another one if it is better.
         if choice == "avail":
-            better = free[best] > (self.predicted(view, 0) if machines[0].up else now)
+            up = 0 in free or 0 in self.running
+            better = free[best] > (self.predicted(view, 0) if up else now)
         else:
             better = machines[best].speed > machines[0].speed
         return best if better else 0 if 0 in free else None
