@@ -54,7 +54,8 @@ def main(sdist: str, wheel: str, installed: str | None = None) -> int:
     }
     wrong += differ("the wheel", sources, set(packed) - kernels)
     compiled = {name.split(".")[0] + ".pyx" for name in kernels}
-    wrong += differ("the wheel, compiled,", {name for name in sources if name.endswith(".pyx")} | MADE, compiled)
+    kinds = {name for name in sources if name.endswith(".pyx")} | MADE
+    wrong += differ("the wheel, compiled,", kinds, compiled)
     built = tempfile.gettempdir().encode()
     wrong += [f"{name} names the folder it was built in" for name in kernels if built in packed[name]]
     for name, data in packed.items() if installed else ():
