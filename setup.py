@@ -33,30 +33,36 @@ if SANITIZE:
 # What is built otherwise lies elsewhere, or files of one build would be taken for those of another.
 FLAVOUR = "-".join(["checked"] * CHECKED + [*filter(None, SANITIZE.split(","))])
 BUILD = f"build/{FLAVOUR}" if FLAVOUR else "build"
+# What Cython adds to every module that knows memoryviews: compiled once, not with each kernel.
+COMMON = "gridcore.common._cyutility"
+PROCESSORS = os.cpu_count() or 1
 
-setup(
-    # one compiler for each processor: most of an installation is compiling
-    options={"build": {"build_base": BUILD}, "build_ext": {"parallel": os.cpu_count() or 1}},
-    ext_modules=cythonize(
-        [
-            Extension(
-                ".".join(path.with_suffix("").parts),
-                [path.as_posix()],
-                extra_compile_args=FLAGS,
-                extra_link_args=LINK,
-                depends=sorted(path.as_posix() for path in Path("gridcore").rglob("*.h")),
-            )
-            for path in KERNELS
-        ],
-        build_dir=BUILD if FLAVOUR else None,
-        compiler_directives={
-            "language_level": "3",
-            "boundscheck": CHECKED,
-            "wraparound": False,
-            "initializedcheck": CHECKED,
-            "cdivision": True,
-            "embedsignature": True,
-            "embedsignature.format": "python",
-        },
-    ),
-)
+
+def extension(name: str, path: str) -> Extension:
+    headers = sorted(path.as_posix() for path in Path("gridcore").rglob("*.h"))
+    return Extension(name, [path], extra_compile_args=FLAGS, extra_link_args=LINK, depends=headers)
+
+
+if __name__ == "__main__":  # which processes that translate are not
+    setup(
+        # Cython and a compiler for each processor: they take most of an installation
+        options={"build": {"build_base": BUILD}, "build_ext": {"parallel": PROCESSORS}},
+        ext_modules=cythonize(
+            [
+                extension(COMMON, COMMON.replace(".", "/") + ".c"),
+                *(extension(".".join(path.with_suffix("").parts), path.as_posix()) for path in KERNELS),
+            ],
+            shared_utility_qualified_name=COMMON,
+            nthreads=PROCESSORS,
+            build_dir=BUILD if FLAVOUR else None,
+            compiler_directives={
+                "language_level": "3",
+                "boundscheck": CHECKED,
+                "wraparound": False,
+                "initializedcheck": CHECKED,
+                "cdivision": True,
+                "embedsignature": True,
+                "embedsignature.format": "python",
+            },
+        ),
+    )

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[1]
 ADDED = ("PKG-INFO", "setup.cfg", "gridcore.egg-info/")
 PACKAGES = ("gridcore", "gridsim")
+MADE = {"gridcore/common/_cyutility.pyx"}  # of no source: what Cython adds to all kernels, see setup.py
 SOURCES = {".py", ".pyi", ".pyx", ".pxd", ".h", ".j2", ".css", ".js", ".typed"}
 
 
@@ -53,7 +54,8 @@ def main(sdist: str, wheel: str, installed: str | None = None) -> int:
     }
     wrong += differ("the wheel", sources, set(packed) - kernels)
     compiled = {name.split(".")[0] + ".pyx" for name in kernels}
-    wrong += differ("the wheel, compiled,", {name for name in sources if name.endswith(".pyx")}, compiled)
+    kinds = {name for name in sources if name.endswith(".pyx")} | MADE
+    wrong += differ("the wheel, compiled,", kinds, compiled)
     built = tempfile.gettempdir().encode()
     wrong += [f"{name} names the folder it was built in" for name in kernels if built in packed[name]]
     for name, data in packed.items() if installed else ():

@@ -133,12 +133,11 @@ def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, co
     up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
     def lasting(draw: Draw, chance: np.random.Generator, count: int) -> Integers:
-        with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
-            return nanoseconds(draw(chance, count))
+        return nanoseconds(draw(chance, count))
 
     def up(count: int) -> Integers:
         # a machine is up for at least a nanosecond, as otherwise time would stand still
-        return lasting(draw_up, up_time, count).clip(1)
+        return np.maximum(lasting(draw_up, up_time, count), 1)
 
     def down(count: int) -> Integers:
         return lasting(draw_down, down_time, count)
@@ -147,7 +146,8 @@ def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, co
     # anything can happen.  The draws depend on where blocks are cut: each round of a block takes the machines
     # in order.
     block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
-    fails = up(nodes)
+    with np.errstate(over="ignore"):
+        fails = up(nodes)
     return Course(_or_never(fails), _drawn_blocks(fails, up, down, block, count))
 
 
@@ -164,19 +164,28 @@ def _drawn_blocks(
         # empty blocks are skipped: there may be millions before a machine recovers
         soonest = min(int(fails.min()), *late.time[:1].tolist(), END)
         until = min(until + block * (1 + (soonest - until) // block), END)
-        pieces = [late]
         count(0)
-        while len(due := np.flatnonzero(fails < until)):
-            count(2 * len(due))
-            gone = fails[due]
-            back = _later(gone, down(len(due)))
-            again = fails[due] = _later(back, up(len(due)))
-            pieces.append(Events(gone, due, np.zeros(len(due), np.bool_), _or_never(back)))
-            pieces.append(Events(back, due, np.ones(len(due), np.bool_), _or_never(again)))
-        whole_block = _joined(pieces).in_order()
+        # of each round: who fails when, is back when, and fails again when
+        rounds: list[tuple[Integers, Integers, Integers, Integers]] = []
+        with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
+            while len(due := (fails < until).nonzero()[0]):
+                count(2 * len(due))
+                gone = fails[due]
+                back = _later(gone, down(len(due)))
+                again = fails[due] = _later(back, up(len(due)))
+                rounds.append((gone, due, back, again))
+        whole_block = _joined([late, *_turns(rounds)]).in_order()
         cut = int(np.searchsorted(whole_block.time, until))
         late = whole_block[cut:]
         yield whole_block[:cut]
+
+
+def _turns(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
+    """Return the failures and the recoveries of these rounds: in few rows each, but thousands of rounds."""
+    if rounds:
+        gone, machine, back, again = (np.concatenate(column) for column in zip(*rounds, strict=True))
+        yield Events(gone, machine, np.zeros(len(gone), np.bool_), _or_never(back))
+        yield Events(back, machine, np.ones(len(back), np.bool_), _or_never(again))
 
 
 def _joined(pieces: list[Events]) -> Events:

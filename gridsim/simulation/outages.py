@@ -38,6 +38,7 @@ class Outages:
         # For each machine the sum over its outages of (time of recovery - time of failure), ns; of the outage
         # of a machine that is down the recovery is not yet added.
         self._down = np.zeros(machines, np.int64)
+        self._back = np.zeros(machines, np.bool_)  # used within `_fire` only
         self._engine, self._network, self._faults = engine, network, faults
         never = Course(np.full(machines, NEVER, np.int64), iter(()))
         course = never if faults is None else faults.course(machines)
@@ -117,10 +118,15 @@ class Outages:
     def _fire(self, _: list[int]) -> None:
         rows = self._happen(int(np.searchsorted(self._block.time, self.now, side="right")))
         failed, back = rows.machine[~rows.up], rows.machine[rows.up]
-        reset = np.intersect1d(failed, back, assume_unique=True)
-        self._network.fail(reset)
-        self._network.fail(np.setdiff1d(failed, reset, assume_unique=True), down=True)
-        self._network.restore(np.setdiff1d(back, reset, assume_unique=True))
+        # by marks, and not by sorting: there are thousands of changes, of one or two machines each
+        self._back[back] = True
+        reset = self._back[failed]
+        self._back[failed] = False  # what is left of `back`
+        returned = back[self._back[back]]
+        self._back[back] = False
+        self._network.fail(failed[reset])
+        self._network.fail(failed[~reset], down=True)
+        self._network.restore(returned)
         self._policy.on_faults(failed, back)
         self._wait()
         if self._over():

@@ -32,6 +32,9 @@ GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").gl
 SMALLER = {
     "README.md": [
         ("nodes=1000", "nodes=50"),
+        ('"platform.nodes": 100', '"platform.nodes": 20'),
+        ("replicates=10,", "replicates=2,"),
+        ("replicates=3,", "replicates=2,"),
         ("--nodes 2000", "--nodes 20"),
         (
             "compare --schedulers fair-tree,mincent,fcfs-random",
@@ -41,7 +44,8 @@ SMALLER = {
         ("sweep study.toml --workers 2", "sweep study.toml --workers 1"),
         ("compare --record", "compare --nodes 50 --record"),
         ("gridsim ladder", "gridsim ladder --nodes 20 --replicates 2 --applications 9"),
-        ("reproduce wqr-tables", "reproduce wqr-tables --quick"),
+        ("reproduce wqr-tables", "reproduce wqr-tables --quick --seeds 1 --workers 1"),
+        ("--nodes 100 --decisions", "--nodes 20 --decisions"),
         ("--nodes 10000 --checkpoint-every 60", "--nodes 50 --checkpoint-every 60"),
     ],
     "docs/guides/checks.md": [
@@ -59,7 +63,11 @@ SMALLER = {
         ("../before/fcfs.npz", "results/mincent.npz"),
         ("--replicates 10", "--replicates 2 --schedulers mincent,fcfs"),
     ],
-    "docs/guides/schedulers.md": [("--nodes 200", "--nodes 20"), ("Nearby.degree=40", "Nearby.degree=9")],
+    "docs/guides/schedulers.md": [
+        ("--nodes 200", "--nodes 20"),
+        ("Nearby.degree=40", "Nearby.degree=9"),
+        ("examples=20", "examples=4"),
+    ],
 }
 #: What is not run: page -> {first line: why}.
 NOT_RUN = {

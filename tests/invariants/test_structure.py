@@ -163,10 +163,11 @@ def test_the_reader_reads() -> None:
 # -- which way imports point ------------------------------------------------------------------------------
 
 
-@named([path for path in sources(".py", ".pyx", ".pxd") if path.is_relative_to(CORE)])
-def test_gridcore_imports_only_numpy(path: Path) -> None:
-    compiled = ("libc", "cython", "cpython") if path.suffix != ".py" else ()
-    assert outside(path, "numpy", "gridcore", *compiled) == []
+def test_gridcore_imports_only_numpy() -> None:
+    for path in sources(".py", ".pyx", ".pxd"):
+        if path.is_relative_to(CORE):
+            compiled = ("libc", "cython", "cpython") if path.suffix != ".py" else ()
+            assert outside(path, "numpy", "gridcore", *compiled) == [], path
 
 
 @pytest.mark.parametrize("package", ["gridcore", "gridsim"])
@@ -189,14 +190,16 @@ def test_every_package_is_in_the_order(root: Path, order: tuple[str, ...]) -> No
     assert found - {"__init__", "__main__"} == set(order)
 
 
-@named([path for path in sources(".py", ".pyx", ".pxd") if path.parent not in (SIM, CORE)])
-def test_imports_point_one_way(path: Path) -> None:
+def test_imports_point_one_way() -> None:
     """Those in functions and for type checkers, too."""
-    package, own, *_ = module_name(path).split(".")
-    order = ORDER if package == "gridsim" else CORE_ORDER
-    targets = [entry.target.split(".") for entry in imports(path)]
-    reached = {parts[1] for parts in targets if parts[0] == package and len(parts) > 1}
-    assert not {name for name in reached if order.index(name) > order.index(own)}
+    for path in sources(".py", ".pyx", ".pxd"):
+        if path.parent in (SIM, CORE):
+            continue
+        package, own, *_ = module_name(path).split(".")
+        order = ORDER if package == "gridsim" else CORE_ORDER
+        targets = [entry.target.split(".") for entry in imports(path)]
+        reached = {parts[1] for parts in targets if parts[0] == package and len(parts) > 1}
+        assert not {name for name in reached if order.index(name) > order.index(own)}, path
 
 
 def _defines_scheduler(path: Path) -> bool:
@@ -320,24 +323,25 @@ def test_all_kernels_are_offered() -> None:
 # -- what the library never does --------------------------------------------------------------------------
 
 
-@named(sources(".py", ".pyx", ".pxd"))
-def test_chance_comes_from_named_streams(path: Path) -> None:
+def test_chance_comes_from_named_streams() -> None:
     """No global generator, and none but by a name: neither the module random nor numpy's legacy functions."""
-    assert not {entry.target for entry in imports(path)} & {"random", "numpy.random", "secrets.randbelow"}
-    code = path.read_text(encoding="utf-8")
-    used = set(re.findall(r"\bn(?:p|umpy)\.random\.(\w+)", code))
     # made where streams get their names, come back where states are read, seeds of replicas are spawned
     makers = {"random_streams": {"PCG64", "SeedSequence"}, "state": {"PCG64"}, "replicas": {"SeedSequence"}}
-    allowed = makers.get(path.stem, set()) if path.is_relative_to(SIM) else set()
-    assert used <= {"Generator"} | allowed
-    assert not re.search(r"libc\.stdlib cimport [^\n]*\bs?rand\b", code)
+    for path in sources(".py", ".pyx", ".pxd"):
+        barred = {"random", "numpy.random", "secrets.randbelow"}
+        assert not {entry.target for entry in imports(path)} & barred, path
+        code = path.read_text(encoding="utf-8")
+        used = set(re.findall(r"\bn(?:p|umpy)\.random\.(\w+)", code))
+        allowed = makers.get(path.stem, set()) if path.is_relative_to(SIM) else set()
+        assert used <= {"Generator"} | allowed, path
+        assert not re.search(r"libc\.stdlib cimport [^\n]*\bs?rand\b", code), path
 
 
-@named([path for path in sources(".py", ".pyx") if path != SIM / "cli" / "main.py"])
-def test_the_library_never_prints(path: Path) -> None:
-    code = path.read_text(encoding="utf-8")
-    if path.suffix == ".pyx":
-        assert not re.search(r"\bprint\(", re.sub(r'"""(?:.|\n)*?"""', "", code))
-        return
-    calls = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
-    assert not [f for f in calls if isinstance(f, ast.Name) and f.id == "print"]
+def test_the_library_never_prints() -> None:
+    for path in sources(".py", ".pyx"):
+        code = path.read_text(encoding="utf-8")
+        if path.suffix == ".pyx":
+            assert not re.search(r"\bprint\(", re.sub(r'"""(?:.|\n)*?"""', "", code)), path
+        elif path != SIM / "cli" / "main.py" and "print" in code:
+            calls = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+            assert not [f for f in calls if isinstance(f, ast.Name) and f.id == "print"], path

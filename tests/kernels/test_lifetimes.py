@@ -211,6 +211,7 @@ def test_states_leave_nothing(name: str) -> None:
         assert grows(lambda: STATES[name]().setstate(state)) < FEW
 
 
+@pytest.mark.slow
 def test_a_leak_would_be_seen() -> None:
     malloc = ctypes.CDLL(None).malloc
     assert grows(lambda: malloc(4000)) >= FEW  # others may give back some memory meanwhile

@@ -164,9 +164,9 @@ def test_the_fair_tree_loses_nothing_in_ten_thousand_failure_schedules(tmp_path:
 
 
 def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
-    found = check_scheduler(wrong.Shares(), examples=40, folder=tmp_path)
-    assert found.examples >= 40 and found.left_out == {}
-    assert str(found).startswith("shares: 40 scenarios, ") and list(tmp_path.iterdir()) == []
+    found = check_scheduler(wrong.Shares(), examples=12, folder=tmp_path)
+    assert found.examples >= 12 and found.left_out == {}
+    assert str(found).startswith("shares: 12 scenarios, ") and list(tmp_path.iterdir()) == []
 
 
 CAUGHT = {
@@ -186,8 +186,8 @@ CAUGHT = {
 }
 
 
-#: Errors that are found in the first examples; to find and shrink the others takes long.
-SOON = ("DoubleBooks", "ForgetsAMessage", "DrawsToNote", "KeepsQuiet")
+#: One error that ends a run and one that does not, found in the first examples; the others take long.
+SOON = ("DoubleBooks", "KeepsQuiet")
 
 
 @pytest.mark.parametrize(

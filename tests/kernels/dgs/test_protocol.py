@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from typing import Any
@@ -104,28 +105,38 @@ def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
     return run
 
 
-TAKEN = {
-    (name, wave): kept(SCHEDULERS[name], wave)
-    for name, waves in {"push": (2, 20, 50), "pull": (2, 20, 50), "failing": (20, 66, 1310)}.items()
-    for wave in waves
-}  # the same for all tests
+#: Of which scheduler, and after how many waves, states are taken.
+CASES = [*((name, wave) for name in ("push", "pull") for wave in (2, 20, 50))]
+CASES += [("failing", wave) for wave in (20, 66, 1310)]
+
+
+@functools.cache
+def taken(case: tuple[str, int]) -> tuple[Any, dict[str, Any]]:
+    """The same for all tests, and made when one of them asks for it."""
+    return kept(SCHEDULERS[case[0]], case[1])
+
+
+@functools.cache
+def ends_as(name: str) -> str:
+    return started(SCHEDULERS[name]).run().digest
 
 
 def test_something_was_under_way() -> None:
+    states = [taken(case)[1] for case in CASES]
     for entry in ("talks", "found", "pool", "ending", "overdue", "thinking"):
-        assert any(len(state[entry]) for _, state in TAKEN.values()), entry
-    assert any(state["talks"][:, 10].any() for _, state in TAKEN.values())  # a machine has failed
+        assert any(len(state[entry]) for state in states), entry
+    assert any(state["talks"][:, 10].any() for state in states)  # a machine has failed
 
 
-@pytest.mark.parametrize("case", TAKEN, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_it_comes_out_as_it_went_in(case: tuple[str, int]) -> None:
-    at, state = TAKEN[case]
+    at, state = taken(case)
     run = resumed(SCHEDULERS[case[0]], at)
     policy: Any = run.policy
     again = policy.flow.getstate()
     assert set(again) == set(state)
     assert all(np.array_equal(again[entry], state[entry]) for entry in state)
-    assert run.run().digest == started(SCHEDULERS[case[0]]).run().digest
+    assert run.run().digest == ends_as(case[0])
 
 
 def test_some_searchers_found_nothing() -> None:
@@ -142,10 +153,10 @@ NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(sorted(TAKEN)), st.data())
+@given(st.sampled_from(sorted(CASES)), st.data())
 def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -> None:
     """Some numbers are others: the state is refused, or the run goes on to no use, but within its memory."""
-    at, state = TAKEN[case]
+    at, state = taken(case)
     bad = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
     for _ in range(data.draw(st.integers(1, 3))):
         entry = data.draw(st.sampled_from(sorted(bad)))
@@ -168,7 +179,7 @@ def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -
 
 def test_nothing_left_to_do_is_an_end() -> None:
     """Where messages are lost to a state, jobs are left over: the run ends all the same."""
-    at, state = TAKEN["pull", 50]
+    at, state = taken(("pull", 50))
     run = resumed(SCHEDULERS["pull"], at)
     policy: Any = run.policy
     assert len(state["thinking"])
@@ -178,7 +189,7 @@ def test_nothing_left_to_do_is_an_end() -> None:
 
 
 def test_what_is_no_state() -> None:
-    at, state = TAKEN["push", 50]
+    at, state = taken(("push", 50))
     run = resumed(SCHEDULERS["push"], at)
     policy: Any = run.policy
     for name in state:

@@ -211,22 +211,20 @@ def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObje
         assert not any(fits(group, at) for group in combinations(range(NODES), count))
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@given(story=stories())
-def test_nothing_overlaps(kind: Callable[..., Any], story: list[tuple[Any, ...]]) -> None:
-    schedules = kind(NODES)
+@given(stories())
+def test_nothing_overlaps(story: list[tuple[Any, ...]]) -> None:
+    schedules = SlotSchedules(NODES)
     told(schedules, story)
     for node in range(NODES):
         begins, ends, _ = schedules.reservations(node)
         assert (begins < ends).all() and (ends[:-1] <= begins[1:]).all()
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@given(story=stories(), node=nodes, start=starts, length=slots)
+@given(stories(), nodes, starts, slots)
 def test_reserve_and_release_leave_no_trace(
-    kind: Callable[..., Any], story: list[tuple[Any, ...]], node: int, start: int, length: int
+    story: list[tuple[Any, ...]], node: int, start: int, length: int
 ) -> None:
-    schedules = kind(NODES)
+    schedules = SlotSchedules(NODES)
     told(schedules, story)
     before = table(schedules)
     if schedules.reserve([node], [start], [length], [99], 50)[0]:
@@ -235,13 +233,12 @@ def test_reserve_and_release_leave_no_trace(
     assert table(schedules) == before
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@given(story=stories(), after=st.lists(st.tuples(nodes, starts, slots), max_size=6), cut=nodes)
+@given(stories(), st.lists(st.tuples(nodes, starts, slots), max_size=6), nodes)
 def test_stale_views_never_see_the_future(
-    kind: Callable[..., Any], story: list[tuple[Any, ...]], after: list[tuple[int, int, int]], cut: int
+    story: list[tuple[Any, ...]], after: list[tuple[int, int, int]], cut: int
 ) -> None:
     """What happens after an instant changes nothing for who has looked at that instant."""
-    schedules = kind(NODES, stale=True)
+    schedules = SlotSchedules(NODES, stale=True)
     told(schedules, [step for step in story if step[0] != "forget"])
     seen = 40  # later than all that
     everyone = np.arange(NODES)

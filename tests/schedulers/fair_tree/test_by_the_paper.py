@@ -434,7 +434,7 @@ def compared(case: Case) -> list[Request]:
     return paper.requests
 
 
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 200), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
 def test_random_cases_are_as_by_the_paper(seeds: range) -> None:
     """Who accepts what and when, at what stretch, and what becomes of it, to the nanosecond."""
     requests, applications, below_the_root = 0, 0, 0
