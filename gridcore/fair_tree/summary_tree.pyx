@@ -322,6 +322,7 @@ cdef class SummaryTree:
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
         """Fill `rooms` with what each child of `u` can take, one after the other; False if no grid cell fits it."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
+            memset(self.rooms, 0, 2 * self.g.n_stretch * sizeof(long long))
             return False
         self._column(2 * u + 1, application, now, self.rooms)
         self._column(2 * u + 2, application, now, self.rooms + self.g.n_stretch)
@@ -669,20 +670,16 @@ cdef class SummaryTree:
                 raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
             self.node[rows[k].node].rest = rows[k].minimum
 
-    def spread(self, nodes, bint always=False):
-        """Return what `nodes` send to child routers: the rest's minimum stretch, where it changed (or `always`)."""
+    def spread(self):
+        """Return the `SPREAD` rows by which the root tells routers below it the minimum stretch of their rest."""
         cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef Py_ssize_t k, j, n, n_out = 0
         cdef Spread[2] made
-        out_array = np.empty(2 * u.shape[0], SPREAD)
+        cdef Py_ssize_t k, n = self._spread(0, True, made) if self.first_leaf else 0
+        out_array = np.empty(n, SPREAD)
         cdef Spread[::1] out = out_array
-        for k in range(u.shape[0]):
-            n = self._spread(u[k], always, made)
-            for j in range(n):
-                out[n_out] = made[j]
-                n_out += 1
-        return out_array[:n_out]
+        for k in range(n):
+            out[k] = made[k]
+        return out_array
 
     cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil:
         cdef Py_ssize_t j, child, n = 0
