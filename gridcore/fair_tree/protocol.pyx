@@ -118,8 +118,8 @@ cdef class TreeFlow:
     cdef bint spread_on_change
     cdef bint run_on
     cdef long long cell, goal
-    cdef readonly long long placed_at   # ns, -1: not all tasks are placed
-    cdef long long touched_at           # ns, the instant at which the caller will call `act`; -1: none
+    cdef readonly long long placed_at   # ns; `NEVER`: not all tasks are placed
+    cdef long long touched_at           # ns, the instant at which the caller will call `act`, or `NEVER`
     cdef _DecisionLog log               # None: decisions are not logged
     cdef double[::1] ordered            # minimum stretch of each leaf when its queue was last ordered
     cdef object observe
@@ -168,7 +168,7 @@ cdef class TreeFlow:
             raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
         self.tree, self.queues, self.links, self.cell = tree, queues, links, cell
         self.goal, self.run_on, self.observe = goal, run_on, observe
-        self.placed_at = self.touched_at = -1
+        self.placed_at = self.touched_at = _NEVER
         if log is not None:
             self.log = _DecisionLog(tree, queues, links, *log)
         self.summary = self._kind("summary", summary, sizeof(Summary))
@@ -249,7 +249,7 @@ cdef class TreeFlow:
     cdef int _act(self, long long now) except -1:
         """Let leaves that received shares order their queues, and nodes that learnt something report."""
         self._reorder(now)
-        if self.placed_at < 0 and self.queues.enqueued >= self.goal:
+        if self.placed_at == _NEVER and self.queues.enqueued >= self.goal:
             self.placed_at = now
             if not self.run_on:
                 self.reports.clear()
@@ -588,7 +588,7 @@ cdef class TreeFlow:
         """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
         cdef _Held alone = self._hold()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
-        self.touched_at = -1
+        self.touched_at = _NEVER
         self._act(now)
 
     def noted(self, Py_ssize_t most, long long now):
@@ -635,7 +635,7 @@ cdef class TreeFlow:
         turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
         if (turns_array[:, 1] >= self.tree.nodes).any():
             raise ValueError(f"state['turns'] must be of nodes below {self.tree.nodes}")
-        placed_at, touched_at = read.whole("placed_at", -1), read.whole("touched_at", -1)
+        placed_at, touched_at = read.whole("placed_at"), read.whole("touched_at")
         marked = [read.array(name, np.int64, (None,), 0, self.tree.nodes - 1) for name in ("reports", "orders")]
         if (marked[1] < self.tree.first_leaf).any():
             raise ValueError("state['orders'] must be of leaves")

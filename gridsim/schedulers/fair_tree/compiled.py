@@ -143,7 +143,7 @@ class Compiled(Policy):
 
     def _stop(self) -> None:
         """End the run once all tasks are placed, unless it is to go on."""
-        if self.flow.placed_at >= 0 and not self.parameters.run_on:
+        if self.flow.placed_at < NEVER and not self.parameters.run_on:
             self.run.engine.stop()
 
     # -- events of the engine -----------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Compiled(Policy):
             completed=int(self.reported.sum()),
             below_window=self.tree.below_window,
             above_window=self.tree.above_window,
-            ledger_end=None if placed < 0 else placed,
+            ledger_end=placed if placed < NEVER else None,
             resubmitted=None if self.recovery is None else self.recovery.resubmitted,
         )
         return outcome(self.parameters, self.run, self.grid, self.queues, self.bags, found)
