@@ -12,7 +12,6 @@ from kinds import (
     Kind,
     Part,
     ascending,
-    cells,
     flag,
     flags,
     grid,
@@ -422,43 +421,6 @@ def _tree_nodes(c: Context) -> Any:
     return places("tree", "k")(c)
 
 
-def _reporting(c: Context) -> Any:
-    c.of["nodes"] = made = ascending("tree", "k")(c)
-    c.sizes["reporting"] = int(((made >= c.sizes["routers"]) & (made > 0)).sum())
-    return made
-
-
-def _said(dtype: str) -> Kind:
-    """Messages that came of what was called before; each is handed over once."""
-
-    def make(c: Context) -> Any:
-        from gridcore.fair_tree import summary_tree as tree
-
-        waiting = c.of.setdefault(dtype, [])
-        n = min(len(waiting), 1 + c.s.below(4))
-        taken = [waiting.pop(c.s.below(len(waiting))) for _ in range(n)]
-        c.of["reference's"] = np.array([row for _, row in taken], getattr(tree, dtype))
-        return np.array([row for row, _ in taken], getattr(tree, dtype))
-
-    return make
-
-
-def _requests(c: Context) -> Any:
-    """Climbing requests, or those that a router has sent."""
-    from gridcore.fair_tree import summary_tree as tree
-
-    if c.s.chance(128):
-        taken = _said("REQUEST")(c)
-        here = taken["node"] < c.sizes["routers"]
-        c.of["reference's"] = c.of["reference's"][here]
-        return taken[here]
-    made = np.zeros(c.s.below(3) if c.sizes["routers"] and c.sizes["applications"] else 0, tree.REQUEST)
-    made["node"] = c.s.bytes(len(made)) % max(1, c.sizes["routers"])
-    made["application"] = c.s.bytes(len(made)) % max(1, c.sizes["applications"])
-    made["tasks"], made["sequence"], made["minimum"] = 1 + c.s.bytes(len(made)), -1, np.nan
-    return made
-
-
 TREE = Part(
     "SummaryTree",
     {
@@ -479,30 +441,10 @@ TREE = Part(
             "size": reals(POSITIVE, "j", 0, 3),
             "task_size": reals(POSITIVE, "j", 0, 3),
         },
-        "route": {"rows": _requests, "now": now},
-        "acknowledge": {"rows": _said("REQUEST")},
-        "receive": {"rows": _said("SUMMARY")},
-        "ready": {"nodes": _tree_nodes, "now": later()},
-        "report": {
-            "nodes": _reporting,
-            "now": now,
-            "summaries": lambda c: cells("reporting")(c),
-            "minimum": lambda c: POSITIVE[c.s.bytes(c.sizes["reporting"])],
-            "release": lambda c: NOT_NEGATIVE[c.s.bytes(c.sizes["reporting"])],
-        },
-        "forget": {"rows": _said("SUMMARY")},
         "reset": {"nodes": _tree_nodes},
         "leave": {"nodes": _tree_nodes},
         "silence": {"nodes": _tree_nodes},
-        "take_spread": {"rows": _said("SPREAD")},
-        "spread": {
-            "nodes": lambda c: places("routers", "k")(c),
-            "always": flag,
-        },
-        "known": {"node": place("tree"), "now": now},
-        "held": {"nodes": _tree_nodes},
-        "look": {"node": place("routers"), "application": place("applications"), "now": now},
-        "owed": {"node": place("tree")},
+        "spread": {},
     },
     ("leaves", "nodes", "first_leaf", "below_window", "above_window", "payloads_in_use"),
 )

@@ -8,7 +8,21 @@ from typing import Any
 import numpy as np
 from arrays import POSITIVE
 from classes import leaves
-from kinds import Context, Part, ascending, flag, grid, later, maybe, now, one_of, place, whole, wholes
+from kinds import (
+    Context,
+    Part,
+    ascending,
+    flag,
+    grid,
+    later,
+    maybe,
+    now,
+    one_of,
+    place,
+    places,
+    whole,
+    wholes,
+)
 
 
 def _links_of(
@@ -95,8 +109,9 @@ def _before_flow(c: Context, module: str) -> None:
     )  # fmt: skip
     c.of["queues"] = TaskQueues(speed)
     c.of["queues"].add_applications(np.zeros(applications), size, task_size)
-    widths = [tree.SUMMARY.itemsize, tree.REQUEST.itemsize, SHARE.itemsize]
-    _links_of(c, links, widths, [False, False, True], [True, True, False], 2 * len(speed) - 1)
+    widths = [tree.SUMMARY.itemsize, tree.REQUEST.itemsize, SHARE.itemsize, tree.SPREAD.itemsize]
+    deferred, keep = [False, False, True, False], [True, True, False, False]
+    _links_of(c, links, widths, deferred, keep, 2 * len(speed) - 1)
 
 
 def flow_records(c: Context) -> Any:
@@ -117,21 +132,25 @@ FLOW = Part(
         "summary": lambda c: (0, 100),
         "request": lambda c: (1, 100),
         "accept": lambda c: (2, 50),
+        "spread": lambda c: (3, 20),
+        "spread_on_change": flag,
         "idle_minimum": lambda c: np.full(c.sizes["leaves"], 0.5),
         "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["tree"],
         "goal": one_of(2**62, 10, 0),
+        "run_on": flag,
+        "log": maybe(lambda c: (np.ones(c.sizes["leaves"], bool), lambda _: 1.0)),
         "cell": one_of(0, 0, 10**9),
         "threads": one_of(1, 1, 2),
     },
     {
         "advance": {"limit": later(10**10)},
-        "report": {"nodes": ascending("tree", "k"), "now": now},
-        "take_turns": {"now": now},
-        "take_orders": {},
+        "touch": {"nodes": places("tree", "k"), "now": now},
+        "act": {"now": now},
+        "noted": {"most": whole(0, 255), "now": now},
         "arrived": {},
         "decisions": {},
     },
-    ("goal",),
+    ("placed_at",),
     _before_flow,
 )
 

@@ -78,14 +78,6 @@ cdef inline Py_ssize_t ledger_length(const Ledger* l, int entry) noexcept nogil:
     return n
 
 
-cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
-    cdef long long tasks = 0
-    while entry >= 0:
-        tasks += l.debt[entry].tasks
-        entry = l.debt[entry].next
-    return tasks
-
-
 cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
     """Return how many of the stretch samples, which increase, are below `stretch`."""
     cdef Py_ssize_t low = 0, high = g.n_stretch, middle

@@ -1,11 +1,10 @@
 """The compiled protocol of the fair tree: handles summaries, requests and shares without Python handlers.
 
 Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
-`TreeFlow` connects the tree, the queues of the leaves and the links, and runs everything that happens between
-two instants at which the caller must act: summaries, spreads and requests arrive, leaves accept their shares and order
-their queues, nodes report when their turn has come, leaves become idle.  An instant at which anything else is
-due is left to the caller as a whole, so the order of events does not change.  The same run without the compiled
-protocol has the same digest; this is how it is tested, for it has no reference implementation of its own.
+`TreeFlow` connects the tree, the queues of the leaves and the links, and runs everything that nodes do because of a
+message, a change of a queue, or because their turn has come: summaries, spreads and requests arrive, leaves accept
+their shares and order their queues, nodes report.  The caller begins what happens at set times: releases, heartbeats,
+failures.  The node program has the same digest, and logs the same decisions; this is how it is tested.
 
 If many leaves act at one instant, as with equal delays, several threads order and sample their queues.  A thread
 touches only data of its leaves; everything else is done before or after, in the order of the leaves.
@@ -14,13 +13,14 @@ touches only data of its leaves; everything else is done before or after, in the
 from concurrent.futures import ThreadPoolExecutor
 
 cimport cython
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, NAN
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.common.arguments cimport _Held, check_instant, hold, indices, kept
 from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
-from gridcore.common.memory cimport prefetch
+from gridcore.common.memory cimport grown, prefetch
+from gridcore.fair_tree.decision_log cimport _DecisionLog
 from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink,
                                 payloads_wide, payloads_within)
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
@@ -87,12 +87,10 @@ cdef class _Marked:
             self.within[self.item[k]] = False
         self.n = 0
 
-    cdef object taken(self):
-        """Return the nodes in ascending order and empty the set."""
+    cdef object told(self):
+        """Return int64[k], the nodes in ascending order."""
         self.sort()
-        result = np.array(self.item[:self.n], np.int64)
-        self.clear()
-        return result
+        return np.array(self.item[:self.n], np.int64)
 
 
 cdef class TreeFlow:
@@ -104,8 +102,11 @@ cdef class TreeFlow:
     summary, spread, request, accept : number of the kind in `links`, and bytes of a message.
     spread_on_change : whether routers spread the minimum stretch whenever it changes, and not only pass it on.
     submitter : int64[applications], the node that receives the accept messages.
-    goal : total number of tasks.  The instant at which the last of them is placed is left to the caller: all
-        messages of that instant have arrived by then, but nothing has been done in response to them.
+    goal : total number of tasks.  When the last of them has been placed, `placed_at` is set.
+    run_on : whether the protocol goes on after that; otherwise no node reports any more.
+    log : None, or how to log decisions, see `noted`: (bool[machines], whether each is up; a function from a node to
+        the total speed of the leaves below it that are up, Mflop/s).
+    observe : None, or a function that is told what is sent: now (ns), the number of the kind, uint8[1, width].
     threads : how many threads share the leaves that act at one instant; the result does not depend on it.
     """
 
@@ -115,8 +116,13 @@ cdef class TreeFlow:
     cdef Links links
     cdef Kind summary, spread, request, accept
     cdef bint spread_on_change
-    cdef long long cell
-    cdef public long long goal
+    cdef bint run_on
+    cdef long long cell, goal
+    cdef readonly long long placed_at   # ns; `NEVER`: not all tasks are placed
+    cdef long long touched_at           # ns, the instant at which the caller will call `act`, or `NEVER`
+    cdef _DecisionLog log               # None: decisions are not logged
+    cdef double[::1] ordered            # minimum stretch of each leaf when its queue was last ordered
+    cdef object observe
     cdef const double[::1] idle_minimum
     cdef const long long[::1] submitter
     cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
@@ -139,8 +145,8 @@ cdef class TreeFlow:
     cdef Py_ssize_t n_made
 
     def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, spread, request, accept,
-                  idle_minimum, submitter, long long goal, bint spread_on_change=False, long long cell=0,
-                  Py_ssize_t threads=1):
+                  idle_minimum, submitter, long long goal, bint run_on=False, bint spread_on_change=False,
+                  long long cell=0, log=None, observe=None, Py_ssize_t threads=1):
         for name, given in (("tree", tree), ("queues", queues), ("links", links)):
             if given is None:
                 raise TypeError(f"{name} must be given, got None")
@@ -160,13 +166,18 @@ cdef class TreeFlow:
         self.submitter = indices(submitter, "submitter", 0, tree.nodes)
         if self.submitter.shape[0] != queues.n_applications:
             raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
-        self.tree, self.queues, self.links, self.goal, self.cell = tree, queues, links, goal, cell
+        self.tree, self.queues, self.links, self.cell = tree, queues, links, cell
+        self.goal, self.run_on, self.observe = goal, run_on, observe
+        self.placed_at = self.touched_at = _NEVER
+        if log is not None:
+            self.log = _DecisionLog(tree, queues, links, *log)
         self.summary = self._kind("summary", summary, sizeof(Summary))
         self.spread = self._kind("spread", spread, sizeof(Spread))
         self.spread_on_change = spread_on_change
         self.request = self._kind("request", request, sizeof(Request))
         self.accept = self._kind("accept", accept, sizeof(Share))
         links.inner[self.summary.number] = links.inner[self.spread.number] = links.inner[self.request.number] = True
+        self.ordered = np.zeros(tree.leaves)
         self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
         self.arrivals = np.zeros((64, 2), np.int64)
         self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
@@ -208,28 +219,42 @@ cdef class TreeFlow:
     def advance(self, long long limit):
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else `NEVER`.
 
-        Everything due at `limit` itself is left to the caller.
+        What nodes do at `limit` itself is done, too, since it comes before everything else at an instant.  The caller
+        must act when requests were lost, which it gets from the links, and when all tasks are placed, unless the
+        protocol goes on.
         """
         cdef _Held alone = self._hold()
-        cdef long long turn, outer, at
+        cdef long long turn, at
         cdef const Event* first
+        cdef bint lost = False
         while True:
             turn = self.queues.change[self.queues.heap[0]]
             first = pending_first(&self.turns)
             if first != NULL and first.time < turn:
                 turn = first.time
             at = min(self.links._advance(min(limit, turn)), turn)
-            outer = self.links._first_outer()
-            if at >= min(outer, limit):
-                at = min(at, outer)
-                return at if at <= limit else _NEVER
+            if at > limit or at == _NEVER:
+                return limit if lost else _NEVER
             self._take_turns(at)
             while self._arrive(at):
                 self.links._advance(at)
-            if self._lose() or self.queues.enqueued >= self.goal:
+            if self._lose():  # the caller must act when this instant is over
+                lost, limit = True, at
+            if at == self.touched_at:
+                continue      # nodes act when the caller calls `act`
+            self._act(at)
+            if self.placed_at == at and not self.run_on:
                 return at
-            self._reorder(at)
-            self._report(at)
+
+    cdef int _act(self, long long now) except -1:
+        """Let leaves that received shares order their queues, and nodes that learnt something report."""
+        self._reorder(now)
+        if self.placed_at == _NEVER and self.queues.enqueued >= self.goal:
+            self.placed_at = now
+            if not self.run_on:
+                self.reports.clear()
+        self._report(now)
+        return 0
 
     cdef bint _arrive(self, long long now) except -1:
         """Deliver the summaries, spreads and requests that arrive at `now`, and send what follows; False if none did."""
@@ -276,8 +301,16 @@ cdef class TreeFlow:
         cdef Spread[2] out
         cdef Py_ssize_t k, n = self.tree._spread(m, always, out)
         for k in range(n):
-            self.links._send(now, self.spread.number, &out[k], self.spread.nbytes, self.spread.length)
+            self._post(&self.spread, &out[k], now)
         return 0
+
+    cdef int _post(self, const Kind* kind, const void* record, long long now) except -1:
+        """Send a message."""
+        cdef Py_ssize_t width
+        if self.observe is not None:
+            width = self.links.width[kind.number]
+            self.observe(now, kind.number, np.array(<const unsigned char[:1, :width]> <const unsigned char*> record))
+        return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
 
     cdef bint _lose(self) noexcept nogil:
         """Free the payloads of dropped summaries; True if other messages were dropped too, which the caller handles."""
@@ -327,7 +360,11 @@ cdef class TreeFlow:
         cdef Request[2] out
         cdef Decision made
         cdef Py_ssize_t k, n = 0
-        if self.tree._route(row, now, out, &n, &made) and made.hops >= 0:
+        cdef double minimum = self.tree._minimum(row.node)
+        cdef bint decided = self.tree._route(row, now, out, &n, &made)
+        if self.log is not None:
+            self.log._routed(row, decided, &made, out, n, minimum, now)
+        if decided and made.hops >= 0:
             if self.n_made == self.made.shape[0]:
                 wider = np.zeros(2 * self.n_made, DECISION)
                 wider[:self.n_made] = self.made
@@ -338,17 +375,21 @@ cdef class TreeFlow:
             self.made[self.n_made], self.made_at[self.n_made] = made, now
             self.n_made += 1
         for k in range(n):
-            self.links._send(now, self.request.number, &out[k], self.request.nbytes, self.request.length)
+            self._post(&self.request, &out[k], now)
         return 0
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
         cdef Share share
+        if self.log is not None:
+            self.log._settle(row.node - self.tree.first_leaf, NAN, now)
         self.tree._acknowledge(row)
         self.queues._enqueue(row.node - self.tree.first_leaf, <int> row.application, row.tasks, now)
         self.orders.add(row.node)
         share.node, share.sender = self.submitter[row.application], row.node
         share.application, share.tasks = row.application, row.tasks
-        self.links._send(now, self.accept.number, &share, self.accept.nbytes, self.accept.length)
+        self._post(&self.accept, &share, now)
+        if self.log is not None:
+            self.log._queued(row, now)
         return 0
 
     cdef int _reorder(self, long long now) except -1:
@@ -364,6 +405,8 @@ cdef class TreeFlow:
             u = self.orders.item[k] - self.tree.first_leaf
             self.queues._update(u)
             self.reports.add(self.orders.item[k])
+            if self.log is not None:
+                self.log._settle(u, self.ordered[u], now)
         self.orders.clear()
         return 0
 
@@ -455,7 +498,9 @@ cdef class TreeFlow:
     cdef int _send(self, int m, int handle, double least, long long now) except -1:
         cdef Summary row
         if self.tree._say(m, now, handle, least, &row):
-            self.links._send(now, self.summary.number, &row, self.summary.nbytes, self.summary.length)
+            if self.log is not None:
+                self.log._sent(m, row.payload, now)
+            self._post(&self.summary, &row, now)
         return 0
 
     # -- the work of threads -----------------------------------------------------------------------------
@@ -481,7 +526,8 @@ cdef class TreeFlow:
         cdef Queue q
         for k in range(low, high):
             if not sample:
-                self.queues._reorder(self.orders.item[k] - self.tree.first_leaf, now, scratch)
+                u = self.orders.item[k] - self.tree.first_leaf
+                self.ordered[u] = self.queues._reorder(u, now, scratch)
                 continue
             u = self.batch[k] - self.tree.first_leaf
             self.queues._sample(u, now, cell, &self.tree.g, room, scratch)
@@ -528,23 +574,35 @@ cdef class TreeFlow:
                              f"{self.tree.size.shape[0]}, as many as queues and tree have applications, got {n}")
         self.submitter = np.concatenate((self.submitter, more))
 
-    def report(self, nodes, long long now):
-        """Let `nodes` (ascending) report at `now` ns, or when their turn comes."""
+    def touch(self, nodes, long long now):
+        """Let `nodes` report at `now` ns, or when their turn comes; the caller must call `act` at `now`, too."""
+        cdef _Held alone = self._hold()
+        cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
+        cdef Py_ssize_t k
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
+        for k in range(m.shape[0]):
+            self.reports.add(m[k])
+        self.touched_at = now
+
+    def act(self, long long now):
+        """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
         cdef _Held alone = self._hold()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
-        self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
+        self.touched_at = _NEVER
+        self._act(now)
 
-    def take_turns(self, long long now):
-        """Return int64[k]: nodes that must report at `now` ns as their turn has come or their queue has changed."""
-        cdef _Held alone = self._hold()
-        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
-        self._take_turns(now)
-        return self.reports.taken()
+    def noted(self, Py_ssize_t most, long long now):
+        """Return (`gridcore.fair_tree.decision_log.NOTE` rows logged up to `now` ns, how many were left out).
 
-    def take_orders(self):
-        """Return int64[k]: leaves that must order their queues at the instant that `advance` returned."""
+        These are the rows since the last call.  From them on at most `most` rows are kept.
+        """
         cdef _Held alone = self._hold()
-        return self.orders.taken()
+        cdef Py_ssize_t k
+        if self.log is None:
+            raise ValueError("log must be given for decisions to be logged")
+        for k in range(self.orders.n):
+            self.log._settle(self.orders.item[k] - self.tree.first_leaf, NAN, now)
+        return self.log._taken(most)
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
@@ -553,14 +611,17 @@ cdef class TreeFlow:
         `gridcore.common.state`.
         """
         cdef _Held alone = self._hold()
-        if self.reports.n or self.orders.n:
-            raise RuntimeError("the state of a flow is told between two instants only")
+        if self.log is not None and self.log.n:
+            raise RuntimeError("the state of a flow is told without logged decisions only: call noted() before")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
         pending_read(&self.turns, turns)
         return shown({
-            "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(), "goal": self.goal,
+            "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(),
+            "placed_at": self.placed_at, "touched_at": self.touched_at,
+            "reports": self.reports.told(), "orders": self.orders.told(),
             "arrivals": np.asarray(self.arrivals[:self.n_arrivals]),
             "made": np.asarray(self.made[:self.n_made]), "made_at": np.asarray(self.made_at[:self.n_made]),
+            **({} if self.log is None else {"sampled": self.log._read_sampled()}),
         })
 
     def setstate(self, state):
@@ -574,10 +635,14 @@ cdef class TreeFlow:
         turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
         if (turns_array[:, 1] >= self.tree.nodes).any():
             raise ValueError(f"state['turns'] must be of nodes below {self.tree.nodes}")
-        goal = read.whole("goal")
+        placed_at, touched_at = read.whole("placed_at"), read.whole("touched_at")
+        marked = [read.array(name, np.int64, (None,), 0, self.tree.nodes - 1) for name in ("reports", "orders")]
+        if (marked[1] < self.tree.first_leaf).any():
+            raise ValueError("state['orders'] must be of leaves")
         arrivals = read.array("arrivals", np.int64, (None, 2))
         made = read.array("made", DECISION, (None,))
         made_at = read.array("made_at", np.int64, (len(made),))
+        sampled = None if self.log is None else read.array("sampled", np.int64, (None,), 0)
         for pending in (self.summary.number, self.spread.number, self.request.number):
             self._check(&self.links.queue[<int> pending])
         self._check(&self.links.heads)
@@ -585,7 +650,16 @@ cdef class TreeFlow:
         pending_clear(&self.turns)
         for k in range(turns.shape[0]):
             pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
-        self.goal, self.n_arrivals, self.n_made = goal, len(arrivals), len(made)
+        if self.log is not None:
+            self.log._write_sampled(sampled)
+        self.reports.clear()
+        self.orders.clear()
+        for k in marked[0]:
+            self.reports.add(k)
+        for k in marked[1]:
+            self.orders.add(k)
+        self.placed_at, self.touched_at = placed_at, touched_at
+        self.n_arrivals, self.n_made = len(arrivals), len(made)
         # never empty, because a full array is doubled
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
         self.made = np.concatenate((made, np.zeros(64, DECISION)))

@@ -2,8 +2,8 @@
 
 One object holds, for every edge of the tree, the parent's knowledge of the child (its last summary, its
 minimum stretch, and the *ledger* of what was dispatched to it since), and for every node its last report.
-Each method takes a whole cohort of messages or nodes, handles its rows in sequence, and returns
-the messages that follow.  The object has no clock and sends nothing itself.
+It has no clock and sends nothing itself: `gridcore.fair_tree.protocol` hands it one message, or one node that
+may report, at a time, and sends what follows.
 
 Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
 
@@ -16,7 +16,7 @@ released earlier, because the request took a while or is for lost tasks.  Its de
 so a summary sampled for an application released at t > r is read at size w - (t - r) / S (A.1).
 
 Source: Celaya & Marchal, sections 5.3 and 6, with corrections to Algorithm 4 and to the conservative
-update (the ledger and its echo).  The reference implementation is `tests.reference.summary_tree`.
+update (the ledger and its echo).  The node program is `gridsim.schedulers.fair_tree.node`.
 """
 
 from libc.math cimport INFINITY, ceil, floor, fmax, fmin, isfinite, isnan
@@ -24,10 +24,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport (
-    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, kept, plain,
+    FINITE, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, kept,
 )
 from gridcore.fair_tree.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
-                              ledger_settle, ledger_tasks)
+                              ledger_settle)
 from gridcore.common.memory cimport prefetch
 from gridcore.fair_tree.payloads cimport (CHUNK, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
                                 payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
@@ -197,39 +197,16 @@ cdef class SummaryTree:
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def route(self, const Request[::1] rows, long long now):
-        """Decide on requests at routers at `now` ns.
+    cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
+                     Decision* made) except -1:
+        """Decide at `now` ns on a request at a router.
 
         A request from the parent (sequence >= 0) is split between the children.  A climbing request is split
         at the root, or where the smallest sample S that hosts all its tasks satisfies S <= bound * minimum;
         otherwise it goes on to the parent.  If no sample hosts all tasks, each child gets what the last sample
         guarantees, and the remainder is divided in proportion to speed.  A sample at which the deadline has
         passed hosts nothing.
-
-        Returns (requests to send, decisions taken) as structured arrays.
         """
-        cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k, n = rows.shape[0], n_out = 0, n_made = 0
-        out_array, made_array = np.empty(2 * n, REQUEST), np.empty(n, DECISION)
-        cdef Request[::1] out = out_array
-        cdef Decision[::1] made = made_array
-        for k in range(n):
-            if not 0 <= rows[k].node < self.first_leaf:
-                raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
-            if not 0 <= rows[k].application < self.size.shape[0]:
-                raise ValueError(f"rows[{k}].application must be in 0..{self.size.shape[0] - 1}, "
-                                 f"got {rows[k].application}")
-            if not 1 <= rows[k].tasks < 2**52:
-                raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {rows[k].tasks}")
-        check_instant(now, "now")
-        for k in range(n):
-            # there is always room for two: `n_out` is at most 2 * k
-            if self._route(&rows[k], now, &out[n_out], &n_out, &made[n_made]):
-                n_made += 1
-        return out_array[:n_out], made_array[:n_made]
-
-    cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
-                     Decision* made) except -1:
         cdef Request r = row[0]
         cdef Py_ssize_t u = r.node, i, j, child, sample = -1
         cdef long long[2] room
@@ -322,6 +299,7 @@ cdef class SummaryTree:
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
         """Fill `rooms` with what each child of `u` can take, one after the other; False if no grid cell fits it."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
+            memset(self.rooms, 0, 2 * self.g.n_stretch * sizeof(long long))
             return False
         self._column(2 * u + 1, application, now, self.rooms)
         self._column(2 * u + 2, application, now, self.rooms + self.g.n_stretch)
@@ -389,29 +367,11 @@ cdef class SummaryTree:
         share[1] = tasks - share[0]
         return 0
 
-    def acknowledge(self, const Request[::1] rows):
-        """Record that leaves have received these requests, which their next summaries will echo."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k
-        for k in range(rows.shape[0]):
-            if not 0 <= rows[k].node < self.nodes:
-                raise ValueError(f"rows[{k}].node must be in 0..{self.nodes - 1}, got {rows[k].node}")
-            self._acknowledge(&rows[k])
-
     cdef void _acknowledge(self, const Request* row) noexcept nogil:
         self.node[row.node].got = max(self.node[row.node].got, row.sequence)
         self.node[row.node].asked = 1
 
     # -- summaries ----------------------------------------------------------------------------------------
-
-    def receive(self, const Summary[::1] rows):
-        """Deliver summaries of children to their parents; drops stale summaries, and summaries of nodes that left."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k
-        for k in range(rows.shape[0]):
-            self._check_summary(&rows[k], k)
-        for k in range(rows.shape[0]):
-            self._receive(&rows[k])
 
     cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1:
         if not (0 < row.sender < self.nodes and row.node == (row.sender - 1) // 2):
@@ -432,29 +392,6 @@ cdef class SummaryTree:
         ledger_settle(&self.ledger, &self.node[child].debt, row.echo)
         self.node[parent].since = min(self.node[parent].since, row.since)
 
-    def ready(self, nodes, long long now):
-        """Determine which of `nodes` may report at `now` ns; each of them has changed, or its turn has come.
-
-        Returns (nodes that may report, nodes that must wait and were not waiting yet, when their turns come in ns).
-        """
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef Py_ssize_t k, m, n = u.shape[0], n_go = 0, n_wait = 0
-        go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-        cdef long long[::1] go = go_array, wait = wait_array, when = when_array
-        cdef long long due
-        check_instant(now, "now", self.hold_off + self.gap)
-        for k in range(n):
-            m = u[k]
-            due = self._turn(m, now)
-            if due == now:
-                go[n_go] = m
-                n_go += 1
-            elif due >= 0:
-                wait[n_wait], when[n_wait] = m, due
-                n_wait += 1
-        return go_array[:n_go], wait_array[:n_wait], when_array[:n_wait]
-
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
         if m == 0 or self.node[m].away:
@@ -471,56 +408,6 @@ cdef class SummaryTree:
             return -1
         self.node[m].due_at = _NEVER
         return now
-
-    def report(self, nodes, long long now, summaries, minimum, release):
-        """Return the summaries that `nodes` (ascending) send to their parents at `now` ns.
-
-        summaries, minimum, release : uint32[k, nS, nW, nA], float64[k] and float64[k] of the leaves among
-        `nodes`, in order.  The release (s) is the one for which the leaf sampled; inf if the leaf is idle, as
-        its summary then holds at any instant.
-
-        A router sends the sum of the debited summaries of its children; the release of the sum is the latest of
-        theirs.  With `celled` it stays silent while the releases differ.  A node with nothing new stays silent,
-        unless it has received a request since its last report: its parent must remove that from the ledger.
-        """
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        summaries = plain(summaries)
-        if not (isinstance(summaries, np.ndarray) and summaries.dtype == np.uint32 and summaries.ndim == 4
-                and summaries.shape[1:] == self.grid.shape):
-            raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
-        cdef const unsigned int[:, ::1] given = np.require(summaries, None, ("C", "A")).reshape(len(summaries), self.cells)
-        cdef const double[::1] low = doubles(minimum, "minimum"), since = doubles(release, "release")
-        cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
-        cdef double least
-        cdef int handle
-        out_array = np.empty(n, SUMMARY)
-        cdef Summary[::1] out = out_array
-        for k in range(n):
-            m = u[k]
-            leaf += m >= self.first_leaf and m > 0
-        if leaf != given.shape[0] or leaf != low.shape[0] or leaf != since.shape[0]:
-            raise ValueError(f"summaries, minimum and release must have one entry for each of the {leaf} leaves "
-                             f"among nodes, got {given.shape[0]}, {low.shape[0]} and {since.shape[0]}")
-        check_array(low, "minimum", NUMBER)
-        check_array(since, "release", NUMBER)
-        check_instant(now, "now", self.hold_off + self.gap)
-        leaf = 0
-        for k in range(n):
-            m = u[k]
-            if m == 0:
-                continue
-            if m >= self.first_leaf:
-                handle = payloads_put(&self.payloads, &given[leaf, 0])
-                payloads_release(&self.payloads, handle)[0] = since[leaf]
-                least = low[leaf]
-                leaf += 1
-            else:
-                handle = self._sum(m, now / 1e9, &least)
-                if handle < 0:
-                    continue
-            n_out += self._say(m, now, handle, least, &out[n_out])
-        return out_array[:n_out]
 
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
         cdef Py_ssize_t one = 2 * m + 1, other = 2 * m + 2
@@ -557,6 +444,11 @@ cdef class SummaryTree:
         return self.sum
 
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
+        """Fill in the summary that a node sends to its parent; False if it has nothing new to say.
+
+        It is sent all the same if the node has received a request since its last summary: its parent must remove
+        that from the ledger.
+        """
         cdef int said = self.node[m].said
         if (said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
                 and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
@@ -582,16 +474,6 @@ cdef class SummaryTree:
         return True
 
     # -- failures -----------------------------------------------------------------------------------------
-
-    def forget(self, const Summary[::1] rows):
-        """Release the payloads of summaries that were lost on their way."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k
-        for k in range(rows.shape[0]):
-            if not payloads_has(&self.payloads, rows[k].payload):
-                raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
-        for k in range(rows.shape[0]):
-            payloads_drop(&self.payloads, <int> rows[k].payload)
 
     def reset(self, nodes):
         """Put `nodes`, which have failed, back into the tree with an empty memory.
@@ -660,29 +542,16 @@ cdef class SummaryTree:
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
-    def take_spread(self, const Spread[::1] rows):
-        """Store, at each router addressed, the minimum stretch of the rest of the tree."""
+    def spread(self):
+        """Return the `SPREAD` rows by which the root tells routers below it the minimum stretch of their rest."""
         cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k
-        for k in range(rows.shape[0]):
-            if not 0 <= rows[k].node < self.first_leaf:
-                raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
-            self.node[rows[k].node].rest = rows[k].minimum
-
-    def spread(self, nodes, bint always=False):
-        """Return what `nodes` send to child routers: the rest's minimum stretch, where it changed (or `always`)."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef Py_ssize_t k, j, n, n_out = 0
         cdef Spread[2] made
-        out_array = np.empty(2 * u.shape[0], SPREAD)
+        cdef Py_ssize_t k, n = self._spread(0, True, made) if self.first_leaf else 0
+        out_array = np.empty(n, SPREAD)
         cdef Spread[::1] out = out_array
-        for k in range(u.shape[0]):
-            n = self._spread(u[k], always, made)
-            for j in range(n):
-                out[n_out] = made[j]
-                n_out += 1
-        return out_array[:n_out]
+        for k in range(n):
+            out[k] = made[k]
+        return out_array
 
     cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil:
         cdef Py_ssize_t j, child, n = 0
@@ -828,48 +697,3 @@ cdef class SummaryTree:
     def payloads_in_use(self):
         """The number of summaries that a sender, a message or a parent refers to."""
         return payloads_in_use(&self.payloads)
-
-    def known(self, Py_ssize_t node, long long now):
-        """Return the debited summary of `node`, on which its parent may count at `now` ns: uint32[nS, nW, nA]."""
-        cdef _Held alone = hold(&self.occupied)
-        if not 0 <= node < self.nodes:
-            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
-        check_instant(now, "now")
-        result = np.zeros(self.cells, np.uint32)
-        cdef unsigned int[::1] out = result
-        cdef const unsigned int* cells = self._read(node, now / 1e9, self.left)
-        if cells != NULL:
-            memcpy(&out[0], cells, self.cells * sizeof(int))
-        return result.reshape(self.grid.shape)
-
-    def held(self, nodes):
-        """Return int64[k]: the handle of the payload that the parent of each of `nodes` holds for it, -1 for none."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef Py_ssize_t k
-        return np.array([self.node[u[k]].held for k in range(u.shape[0])], np.int64)
-
-    def look(self, Py_ssize_t node, Py_ssize_t application, long long now):
-        """Return the information by which router `node` would decide on `application` at `now` ns.
-
-        Returns (int64[nS, 2], how many tasks each child can take at each stretch sample; the smallest minimum
-        stretch, inf for none), both as far as the router knows.
-        """
-        cdef _Held alone = hold(&self.occupied)
-        if not 0 <= node < self.first_leaf:
-            raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
-        if not 0 <= application < self.size.shape[0]:
-            raise ValueError(f"application must be in 0..{self.size.shape[0] - 1}, got {application}")
-        check_instant(now, "now")
-        rooms = np.zeros((2, self.g.n_stretch), np.int64)
-        cdef long long[:, ::1] out = rooms
-        if self._columns(node, application, now / 1e9):
-            memcpy(&out[0, 0], self.rooms, 2 * self.g.n_stretch * sizeof(long long))
-        return np.ascontiguousarray(rooms.T), self._minimum(node)
-
-    def owed(self, Py_ssize_t node):
-        """Return the number of tasks dispatched to `node` that its last summary does not account for."""
-        cdef _Held alone = hold(&self.occupied)
-        if not 0 <= node < self.nodes:
-            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
-        return ledger_tasks(&self.ledger, self.node[node].debt)

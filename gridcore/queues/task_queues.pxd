@@ -50,7 +50,8 @@ cdef class TaskQueues:
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
     cdef int _make_room(self, Py_ssize_t u) except -1
     cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil
-    cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
+    cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
+        # returns the minimum stretch of the machine; nan if fewer than two shares wait, which have one order only
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
     cdef int _catch_up(self, long long until) except -1

@@ -20,7 +20,7 @@ The reference implementation is `tests.reference.task_queues`.
 
 cimport cython
 
-from libc.math cimport INFINITY, llrint
+from libc.math cimport INFINITY, NAN, llrint
 from libc.stdlib cimport free, malloc
 
 from gridcore.common.arguments cimport (
@@ -486,13 +486,14 @@ cdef class TaskQueues:
             return minimum_stretch(q, s.order, s.room)
         return bisect(q, s.order, s.room, self.tolerance)
 
-    cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
+    cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
         cdef Queue q
         cdef Py_ssize_t k, n = self.count[u]
+        cdef double least
         if n < 2:
-            return
+            return NAN
         self._gather(u, now, False, &q, s)
-        self._minimum(&q, s)
+        least = self._minimum(&q, s)
         # the room holds the reordered shares: eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
         cdef Share* moved = <Share*> s.room
@@ -500,6 +501,7 @@ cdef class TaskQueues:
             moved[k] = row[s.order[k]]
         for k in range(n):
             row[k] = moved[k]
+        return least
 
     def fail(self, machines, long long now):
         """Remove all tasks on `machines` at `now` ns, running tasks too; the machines are then empty and up.

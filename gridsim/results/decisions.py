@@ -44,6 +44,8 @@ _ROW = np.dtype(
     ]
 )
 _NAMES: tuple[str, ...] = _ROW.names or ()
+#: A row as bytes, which are copied at once and not field by field.
+_BYTES = np.dtype((np.void, _ROW.itemsize))
 
 
 class Decisions(Stateful):
@@ -97,14 +99,9 @@ class Decisions(Stateful):
         code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
         row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
         counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
-        count = max(counts, default=1)
-        room = min(count, self.limit - self.kept)
-        self.dropped += count - room
+        room = self._make_room(max(counts, default=1))
         if not room:
             return
-        if self.kept + room > len(self.rows):
-            more = min(self.limit, max(self.kept + room, 2 * self.kept))
-            self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
         if counts:
             rows = self.rows[self.kept : self.kept + room]
             for name, value in zip(_NAMES, row, strict=True):
@@ -112,6 +109,27 @@ class Decisions(Stateful):
         else:
             self.rows[self.kept] = row
         self.kept += room
+
+    def add(self, rows: NDArray[Any], left_out: int = 0) -> None:
+        """Add `rows` as a kernel has made them, and count those that it has `left_out`.
+
+        They have the type of `rows`, and the positions of their actions among the words.
+        """
+        room = self._make_room(len(rows))
+        self.rows.view(_BYTES)[self.kept : self.kept + room] = rows.view(_BYTES)[:room]
+        self.kept += room
+        self.dropped += left_out
+
+    def _make_room(self, count: int) -> int:
+        """Make room for `count` rows; return for how many there is, and count the others as dropped."""
+        room = min(count, self.limit - self.kept)
+        self.dropped += count - room
+        if self.kept + room > len(self.rows):
+            more = min(self.limit, max(self.kept + room, 2 * self.kept))
+            longer = np.empty(more, _ROW)
+            longer.view(_BYTES)[: self.kept] = self.rows.view(_BYTES)[: self.kept]
+            self.rows = longer
+        return room
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.support.state.Stateful`."""

@@ -161,6 +161,28 @@ def test_a_summary_of_anybody(payload: int) -> None:
         it.advance(10**9)
 
 
+def test_what_a_flow_logs_and_shows() -> None:
+    for log in ((np.ones(3, bool), sum), (np.ones(2), sum), (lying([True], (2,)), sum)):
+        with pytest.raises(ValueError, match=r"up must be bool\[2\]"):
+            flow(log=log)
+    with pytest.raises(TypeError, match="speed_below must be a function, got int"):
+        flow(log=(np.ones(2, bool), 3))
+    with pytest.raises(ValueError, match="log must be given"):
+        flow().noted(1, 0)
+
+    def speed_below(node: int) -> float:
+        raise KeyError(node)
+
+    made = parts()
+    it = flow(**made, log=(np.ones(2, bool), speed_below))
+    assert it.noted(9, 0)[1] == 0
+    row = np.zeros(1, REQUEST)
+    row["tasks"], row["sequence"] = 1, -1
+    made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
+    with pytest.raises(KeyError):
+        it.advance(10**9)
+
+
 def test_a_request_for_what_the_tree_does_not_know() -> None:
     made = parts()
     it = flow(**made)
@@ -262,22 +284,19 @@ def test_when_nodes_look_is_told(kind: Any) -> None:
         kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
 
 
-@pytest.mark.parametrize("summaries", [None, [], (), np.zeros((2, 1)), np.zeros((2, 1, 1, 1), np.int64)])
-def test_what_is_no_summary(summaries: Any) -> None:
-    with pytest.raises(ValueError, match=r"summaries must be uint32\[k, 1, 1, 1\]"):
-        tree().report([1, 2], 0, summaries, [1.0, 1.0], [0.0, 0.0])
-
-
 def test_a_tree_whose_state_was_refused_knows_nobody() -> None:
     """Its nodes referred to summaries that were not there any more."""
-    it = tree()
-    it.receive(it.report([1, 2], 0, np.ones((2, 1, 1, 1), np.uint32), [1.0, 1.0], [0.0, 0.0]))
+    made = parts()
+    it, told = made["tree"], flow(**made)
+    told.touch([1, 2], 0)
+    told.act(0)
+    assert it.payloads_in_use == 2
     state = dict(it.getstate())
     chunks = [chunk.copy() for chunk in state["cells_0"]]
     for bad in ([*chunks, np.zeros(3, np.uint8)], 3):
         with pytest.raises(ValueError, match=r"state\['cells_0'\]"):
             it.setstate({**state, "cells_0": bad})
-        assert it.held([0, 1, 2]).tolist() == [-1, -1, -1] and not it.known(1, 0).any()
+        assert it.payloads_in_use == 0
 
 
 def test_binding_more_tasks_than_there_is_time_for() -> None:
@@ -402,8 +421,6 @@ def test_arrays_that_say_of_themselves_what_is_not_so() -> None:
         aggregate_into(out, np.ones((3, *many), np.uint32)) is out
         and np.asarray(out).tolist() == [3] * 10_000
     )
-    with pytest.raises(ValueError, match=r"summaries must be uint32\[k, 1, 1, 1\]"):
-        tree().report([2], 0, lying(np.zeros((1, 5), np.uint32), (1, 1, 1, 1)), [0.0], [0.0])
     jobs = negotiation()[1]["jobs"]
     with pytest.raises(ValueError, match=r"length must be int64\[2\], shared with the policy"):
         negotiation(jobs={**jobs, "length": lying([1], (2,))})

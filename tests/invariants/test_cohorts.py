@@ -1,7 +1,6 @@
 """A cohort means what its rows one by one would mean, and a run is its scenario and its seed, no more.
 
-Whole cohorts over FIFO interfaces run in the compiled `TreeFlow`; cohorts that are cut go through the
-Python handlers, message by message.  So the first invariant proves the flow as well.
+Compiled protocols have no cohorts: that nothing is cut there is in the tests of each, with its node program.
 """
 
 from __future__ import annotations
@@ -10,17 +9,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 import gridsim as gs
-from gridcore.fair_tree.summaries import _vector_level
 from gridsim.testing import scenarios
-from tests._helpers.scenarios import CENTRAL, fair_trees
+from tests._helpers.scenarios import CENTRAL
 
 QUICK = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-LONG = settings(QUICK, max_examples=300)
 
 
 def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
@@ -30,56 +28,14 @@ def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
         assert cut.digest == whole.digest, f"cohorts of at most {limit} change the result"
 
 
-@pytest.mark.slow
-@QUICK
-@given(scenarios(), fair_trees())
-def test_cohorts_of_the_fair_tree(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
-    check_cohorts(scenario, scheduler)
-
-
-@pytest.mark.claims
-@LONG
-@given(scenarios(), fair_trees())
-def test_cohorts_of_the_fair_tree_at_length(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
-    check_cohorts(scenario, scheduler)
-
-
-@QUICK
-@given(scenarios(), fair_trees(spread="heartbeat", update_on="completion", run_on=True))
-def test_cohorts_of_the_flow(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
-    """Where the flow has most to do: FIFO interfaces, a report for each task, until the machines are idle."""
-    fifo = gs.Network(
-        latency=scenario.network.latency, bandwidth=scenario.network.bandwidth, interfaces="fifo"
+@pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
+def test_nothing_of_a_fair_tree_is_cut(nodes: Any) -> None:
+    whole, cut = (
+        gs.simulate(everyday(), gs.FairTree(), nodes=nodes, cohort_limit=limit, record="all")
+        for limit in (None, 1)
     )
-    check_cohorts(gs.Scenario(scenario.platform, scenario.workload, fifo, scenario.seed), scheduler)
-
-
-def test_the_flow_keeps_the_tolerance_of_the_queues() -> None:
-    """Leaves report the minimum stretch that `TaskQueues.minimum_stretch` gives, not the exact one."""
-    coarse = gs.FairTree(stretch="bisection", tolerance=0.5)
-    assert gs.simulate(everyday(), coarse).digest != gs.simulate(everyday(), gs.FairTree()).digest
-    check_cohorts(everyday(), coarse)
-
-
-@pytest.mark.parametrize(("threads", "level"), [(1, 1), (2, 1), (1, 0)])
-def test_summaries_of_either_width(threads: int, level: int) -> None:
-    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""
-    scenario = gs.Scenario(
-        gs.Platform.desktop_grid(nodes=600, seed=1),
-        gs.Workload.bags(8, interarrival=20.0, tasks_per_node=4.0, task_size=[1.0, 200_000.0], seed=2),
-        gs.Network(interfaces="equal"),
-        seed=3,
-    )
-    _vector_level(level)
-    try:
-        whole = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), threads=threads)
-    finally:
-        _vector_level(1)
-    grid = whole.facts["grid"]
-    empty = grid["stretch"][-1] * grid["size"][-1] * scenario.platform.speeds / grid["task_size"][0]
-    assert (empty > 2**16).all()
-    cut = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), cohort_limit=500)
-    assert cut.digest == whole.digest
+    assert whole.digest == cut.digest and whole.tables == cut.tables
+    assert whole.provenance["events"] == cut.provenance["events"]
 
 
 @pytest.mark.parametrize("mode", CENTRAL)

@@ -23,8 +23,9 @@ CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 #: Compiled, and nothing in it for Python.
 SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
-#: Kernels that have a reference implementation.  The others, protocols, are tested against runs without them.
-REFERRED = [path for path in KERNELS if path.stem not in ("protocol", "message_core")]
+#: Kernels without a reference implementation: protocols and their parts are compared with node programs.
+ALONE = ("protocol", "summary_tree", "decision_log", "message_core")
+REFERRED = [path for path in KERNELS if path.stem not in ALONE]
 REFERENCE = Path(__file__).parents[1] / "reference"
 #: How a kernel's memory is saved, which reference implementations do not do: an invariant of whole runs.
 MEMORY = {"getstate", "setstate"}

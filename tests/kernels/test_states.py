@@ -281,16 +281,15 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: made["links"].restore([1, 2], 4 * 10**10),
         ],
         "tree": [
+            lambda: made["tree"].spread(),
             lambda: made["tree"].reset(np.arange(17)),
-            *(lambda u=u: (made["tree"].known(u, 0), made["tree"].owed(u)) for u in range(17)),
-            lambda: made["tree"].ready(np.arange(17), 10**10),
             lambda: made["tree"].leave([16]),
-            lambda: made["tree"].spread(np.arange(17), True),
+            lambda: made["tree"].payloads_in_use,
         ],
         "flow": [
             lambda: made["flow"].advance(10**10),
-            lambda: made["flow"].take_orders(),
-            lambda: made["flow"].take_turns(10**10),
+            lambda: made["flow"].touch(np.arange(17), 2 * 10**10),
+            lambda: made["flow"].act(2 * 10**10),
             lambda: made["flow"].advance(4 * 10**10),
         ],
         "pull": [

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import gridcore
-from gridcore.fair_tree import summary_tree as tree
 from tests._helpers import thread_work as work
 
 THREADS = 8
@@ -192,14 +191,10 @@ class Meddler(Mapping[str, Any]):
         return 0
 
 
-ROWS = {"route": tree.REQUEST, "acknowledge": tree.REQUEST, "take_spread": tree.SPREAD}
-
-
 def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[Any], dict[str, Any]]:
     """What has the types that the kernel declares, and means nothing."""
     given: dict[str, Any] = {
-        "rows": np.zeros(1, ROWS.get(method, tree.SUMMARY)), "records": np.zeros((1, 1), np.uint8),
-        "views": np.zeros((1, 1), np.int32),
+        "records": np.zeros((1, 1), np.uint8), "views": np.zeros((1, 1), np.int32),
     }  # fmt: skip
     if method == "bind":
         given |= {"jobs": {}, "nodes": {}}

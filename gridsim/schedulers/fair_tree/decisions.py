@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridcore.fair_tree.summary_tree import DECISION, REQUEST, SummaryTree
-from gridcore.queues.task_queues import TaskQueues
-from gridsim.engine.engine import joined
+from gridcore.fair_tree.decision_log import ACTIONS
+from gridcore.fair_tree.protocol import TreeFlow
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE
 from gridsim.schedulers.fair_tree.bags import Bags
@@ -18,7 +18,6 @@ from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level
 from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import NEVER, NS
-from gridsim.support.state import Stateful
 
 _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "
@@ -36,152 +35,48 @@ WORDS: Words = {
     "gave": ("gave {tasks} tasks to its child on machine {machine}", "room for", "tasks"),
     "queued": ("queued {tasks} tasks", "a minimum stretch of all it has of", "s/Mflop"),
 }
+#: The position among the words of each action that the compiled protocol logs.
+_CODES = np.array([list(WORDS).index(action) for action in ACTIONS], np.int16)
 
 
-class TreeNotes(Stateful):
-    """Records in `log` what nodes decide, and the true values at that moment.
+class TreeLog:
+    """Moves what the compiled protocol has logged to `log`, in order with the requests of submitters."""
 
-    bound : B of the fair tree.  host : function from nodes to the machines on which they sit now.
+    def __init__(self, run: Run, log: Decisions, bags: Bags) -> None:
+        self.run, self.log, self.bags = run, log, bags
+        self.first_leaf = len(run.speeds) - 1
+        #: Node -> total speed of the leaves below it that are up, as long as these are the same.
+        self._speed: dict[int, float] = {}
 
-    Requests are routed by the same `SummaryTree.route`, one row at a time.  What a router sees of its
-    children rests on samples that leaves took, and its age is that of the oldest sample.  A leaf without news
-    sends nothing, so its sample grows old although it is still nearly right.
-    """
+    def speed_below(self, node: int) -> float:
+        """Return the total speed (Mflop/s) of the leaves below `node` that are up."""
+        if node not in self._speed:
+            machines = leaves_below(node, self.run.up)
+            self._speed[node] = float(self.run.speeds[machines].sum())
+        return self._speed[node]
 
-    STATE: ClassVar[tuple[str, ...]] = ("sampled",)
+    def forget(self) -> None:
+        """Forget the speeds below nodes, since machines have failed or recovered."""
+        self._speed.clear()
 
-    def __init__(
-        self,
-        run: Run,
-        log: Decisions,
-        tree: SummaryTree,
-        queues: TaskQueues,
-        bags: Bags,
-        bound: float,
-        host: Callable[[Any], Any],
-    ) -> None:
-        self.run, self.log, self.tree, self.queues = run, log, tree, queues
-        self.bags, self.bound, self.host = bags, bound, host
-        self.rooms = Rooms(run, bags, queues.available)
-        #: Payload of a summary that was sent -> ns at which the oldest sample in it was taken.
-        self.sampled: dict[int, int] = {}
-
-    def submitted(self, rows: Rows, again: bool) -> None:
-        """Record that requests enter the tree.  again : whether they are for lost tasks."""
+    def submitted(self, flow: TreeFlow, rows: Rows, machines: Any, again: bool) -> None:
+        """Record that requests enter the tree at nodes on `machines`; `again`: they are for lost tasks."""
+        self.read(flow)
         self.log.note(
             "requested-again" if again else "requested",
             time=self.run.engine.now,
             application=self.bags.whose[rows["application"]],
-            decider=self.host(rows["sender"]),
-            machine=self.host(rows["node"]),
+            decider=rows["sender"] - self.first_leaf,
+            machine=machines,
             tasks=rows["tasks"],
         )
+        self.read(flow)  # which has room for fewer rows now
 
-    def reported(self, rows: Rows) -> None:
-        """Remember the age of the samples in summaries that are sent now."""
-        for node, payload in zip(rows["sender"].tolist(), rows["payload"].tolist(), strict=True):
-            leaf = node >= self.tree.first_leaf
-            self.sampled[payload] = self.run.engine.now if leaf else min(self._since(node))
-
-    def _since(self, router: int) -> list[int]:
-        """Return for each child of `router` when the oldest sample that `router` holds of it was taken, ns.
-
-        The value is NEVER for a child of which it knows nothing.
-        """
-        held = self.tree.held([2 * router + 1, 2 * router + 2]).tolist()
-        return [self.sampled[payload] if payload >= 0 else NEVER for payload in held]
-
-    # -- routers ------------------------------------------------------------------------------------------
-
-    def route(self, rows: Rows, now: int) -> tuple[Rows, Rows]:
-        """Route requests as `SummaryTree.route` does, and record each decision."""
-        sent, decisions = [np.zeros(0, REQUEST)], [np.zeros(0, DECISION)]
-        for k in range(len(rows)):
-            row = rows[k : k + 1]
-            router, application = row["node"].item(), row["application"].item()
-            rooms, minimum = self.tree.look(router, application, now)
-            since = self._since(router)
-            out, made = self.tree.route(row, now)
-            if row["sequence"][0] < 0:
-                self._climbing(row[0], out, made, rooms, minimum, min(since))
-            if len(made):
-                self._divided(router, application, out, int(made["sample"][0]), rooms, since)
-            sent.append(out)
-            decisions.append(made)
-        return joined(sent), joined(decisions)
-
-    def _climbing(self, row: Any, out: Rows, made: Rows, rooms: Rows, minimum: float, since: int) -> None:
-        """Record that a router accepted a climbing request or passed it on."""
-        router, tasks = int(row["node"]), int(row["tasks"])
-        hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)
-        saw = float(self.tree.grid.stretch[hosts[0]]) if len(hosts) else np.inf
-        if len(made):
-            action = "accepted" if router else "accepted-at-root"
-            if not len(hosts):
-                action = "accepted-full"
-        elif not len(hosts):
-            action = "passed-on-full"
-        else:
-            action = "passed-on" if np.isfinite(minimum) else "passed-on-idle"
-        leaves = self.rooms.leaves(router)
-        now = self.run.engine.now
-        self.log.note(
-            action,
-            time=now,
-            application=self.bags.whose[row["application"]],
-            decider=self.host(router),
-            level=tree_level(router),
-            machine=-1 if len(made) else self.host(out["node"][0]),
-            tasks=tasks,
-            among=len(leaves),
-            saw=saw,
-            limit=self.bound * minimum if router and np.isfinite(minimum) else np.nan,
-            true=self.rooms.smallest(int(row["application"]), tasks, leaves, now),
-            age=_age(now, since),
-        )
-
-    def _divided(
-        self, router: int, application: int, out: Rows, sample: int, rooms: Rows, since: list[int]
-    ) -> None:
-        """Record how a router divided a request among its children."""
-        now = self.run.engine.now
-        for child, tasks in out[["node", "tasks"]].tolist():
-            which = child - 2 * router - 1
-            stretch = float(self.tree.grid.stretch[sample])
-            room = self.rooms.room(application, stretch, self.rooms.leaves(child), now)
-            self.log.note(
-                "gave",
-                time=now,
-                application=self.bags.whose[application],
-                decider=self.host(router),
-                level=tree_level(router),
-                machine=self.host(child),
-                tasks=tasks,
-                saw=rooms[sample, which],
-                true=room.sum(dtype=np.float64),
-                age=_age(now, since[which]),
-            )
-
-    # -- leaves -------------------------------------------------------------------------------------------
-
-    def enqueue(self, rows: Rows) -> None:
-        """Put shares into the queues of their leaves, one at a time, and record each."""
-        now = self.run.engine.now
-        for node, application, tasks in rows[["node", "application", "tasks"]].tolist():
-            machine = node - self.tree.first_leaf
-            self.queues.enqueue([machine], [application], [tasks], now)
-            stretch = self.queues.minimum_stretch([machine], now)[0]
-            self.log.note(
-                "queued",
-                time=now,
-                application=self.bags.whose[application],
-                decider=machine,
-                level=tree_level(node),
-                tasks=tasks,
-                saw=stretch,
-                true=stretch,
-                age=0.0,
-            )
+    def read(self, flow: TreeFlow) -> None:
+        """Record what `flow` has logged since the last call."""
+        rows, left_out = flow.noted(self.log.limit - self.log.kept, self.run.engine.now)
+        rows["action"] = _CODES[rows["action"]]
+        self.log.add(rows, left_out)
 
 
 class Rooms:
@@ -192,17 +87,10 @@ class Rooms:
 
     def __init__(self, run: Run, bags: Bags, available: Callable[..., Integers]) -> None:
         self.run, self.bags, self.available = run, bags, available
-        self.first_leaf = len(run.speeds) - 1
 
     def leaves(self, node: int) -> Integers:
         """Return the machines of the leaves below `node` that are up."""
-        nodes = 2 * self.first_leaf + 1
-        first, last, found = node, node, [np.zeros(0, np.int64)]
-        while first < nodes:
-            found.append(np.arange(max(first, self.first_leaf), min(last + 1, nodes)))
-            first, last = 2 * first + 1, 2 * last + 2
-        machines: Integers = np.concatenate(found) - self.first_leaf
-        return machines[self.run.up[machines]]
+        return leaves_below(node, self.run.up)
 
     def room(self, application: int, stretch: float, machines: Integers, now: int) -> Integers:
         """Return how many tasks of a bag each of `machines` could take `now` (ns) at `stretch`.
@@ -278,6 +166,18 @@ class TreeDecider(Decider):
             said["level"] = tree_level(node)
         whose = int(self.bags.whose[application])
         self.log.note(action, time=now, application=whose, decider=core.machine_of(node), **said)
+
+
+def leaves_below(node: int, up: NDArray[np.bool_]) -> Integers:
+    """Return the machines of the leaves below `node` that are up."""
+    first_leaf = len(up) - 1
+    nodes = 2 * first_leaf + 1
+    first, last, found = node, node, [np.zeros(0, np.int64)]
+    while first < nodes:
+        found.append(np.arange(max(first, first_leaf), min(last + 1, nodes)))
+        first, last = 2 * first + 1, 2 * last + 2
+    machines: Integers = np.concatenate(found) - first_leaf
+    return machines[up[machines]]
 
 
 def _age(now: int, since: int) -> float:

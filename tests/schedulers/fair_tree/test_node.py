@@ -9,22 +9,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import gridsim as gs
+from gridcore.fair_tree.summaries import _vector_level
 from gridsim.testing import scenarios
 from gridsim.testing.resuming import differing_end
 from tests._helpers.scenarios import fair_trees
 
+BOTH = "schedule", "decisions"
 QUICK = settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FAILING = settings(QUICK, max_examples=8)
 LONG, LONG_FAILING = settings(QUICK, max_examples=200), settings(QUICK, max_examples=100)
 
 
 def check_forms(scenario: gs.Scenario, scheduler: gs.FairTree, **options: Any) -> None:
+    """Both forms give the same digest and the same records; to record decisions changes nothing."""
     compiled, interpreted = (
-        gs.simulate(scenario, scheduler, nodes=nodes, **{"record": True, **options})
+        gs.simulate(scenario, scheduler, nodes=nodes, **{"record": BOTH, **options})
         for nodes in ("compiled", "interpreted")
     )
-    assert interpreted.tables == compiled.tables  # of what was recorded, too
-    assert interpreted.digest == compiled.digest
+    assert interpreted.tables == compiled.tables
+    assert interpreted.digest == compiled.digest == gs.simulate(scenario, scheduler).digest
 
 
 @QUICK
@@ -95,7 +98,7 @@ def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
         tree = gs.FairTree(
             samples=(4, 3, 2), resubmit=resubmit, minimum_of=minimum_of, bound=2.0, heartbeat=10.0, repair=3.0
         )
-        check_forms(grid(faults), tree, record=("schedule", "decisions"))
+        check_forms(grid(faults), tree)
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS], ids=["none", "some"])
@@ -130,3 +133,103 @@ def test_decisions_at_one_instant_keep_their_order() -> None:
         gs.Network(interfaces="equal", bandwidth=np.inf),
     )
     check_forms(scenario, gs.FairTree(samples=(6, 3, 2), minimum_of="busy", bound=2.0))
+
+
+def test_forms_with_a_coarse_tolerance() -> None:
+    """Leaves report the minimum stretch that the bisection finds, not the exact one."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=20, seed=1),
+        gs.Workload.bags(8, interarrival=5.0, task_size=[4000.0, 9000.0], seed=2),
+        seed=3,
+    )
+    coarse = gs.FairTree(stretch="bisection", tolerance=0.5)
+    assert gs.simulate(scenario, coarse).digest != gs.simulate(scenario, gs.FairTree()).digest
+    check_forms(scenario, coarse)
+
+
+@pytest.mark.parametrize("level", [1, 0])
+def test_forms_with_summaries_of_either_width(level: int) -> None:
+    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=60, seed=1),
+        gs.Workload.bags(8, interarrival=20.0, tasks_per_node=4.0, task_size=[1.0, 200_000.0], seed=2),
+        gs.Network(interfaces="equal"),
+        seed=3,
+    )
+    tree = gs.FairTree(samples=(6, 6, 3))
+    _vector_level(level)
+    try:
+        check_forms(scenario, tree)
+    finally:
+        _vector_level(1)
+    grid = gs.simulate(scenario, tree).facts["grid"]
+    empty = grid["stretch"][-1] * grid["size"][-1] * scenario.platform.speeds / grid["task_size"][0]
+    assert (empty > 2**16).all()
+
+
+def test_forms_with_as_many_tasks_as_there_can_be() -> None:
+    """Shares are exact, although their products need 63 bits, and counts are cut off at 2**32 - 1."""
+    scenario = gs.Scenario(
+        gs.Platform.of([4.0, 3.0, 2.0, 4.0, 5.0]),
+        gs.Workload.of([0.0, 1.0], [2**31 - 1, 7], 1e-6, [1, 3]),
+    )
+    # tasks take less than a microsecond: leaves do not report the end of each
+    tree = gs.FairTree(grid=((1e-4, 1.0, 4.0), (1e-6, 1000.0), (1e-6, 1.0)), bound=1e9, update_on="change")
+    check_forms(scenario, tree)
+
+
+def test_what_dispatches_displace_is_summed_up_from_the_last_one_on() -> None:
+    """(1.86 + 0.93) + 0.21 are 3 tasks of 1 Mflop; in another order rounding makes them more than 3."""
+    sizes = [0.21, 0.93, 1.86, 1.0]
+    assert sum(sizes[2::-1]) == 3.0 < sizes[0] + sizes[2] + sizes[1]
+    scenario = gs.Scenario(
+        gs.Platform.of([125.0] * 2),
+        gs.Workload.of([1.0, 1.001, 1.002, 1.003], [2] * 4, sizes, [0] * 4),
+        gs.Network(latency=1.0),
+    )
+    tree = gs.FairTree(grid=((1.0,), (0.4,), (1.0, 3.0)))
+    check_forms(scenario, tree)
+    table = gs.simulate(scenario, tree, record="decisions").tables["decisions"]
+    gave = table["action"] == "gave"
+    # leaf 2 is a second away, and all three are on their way to it
+    assert table["saw"][gave & (table["machine"] == 1)].tolist()[-1] == 50 - 3
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40])
+def test_forms_keep_the_same_decisions_up_to_a_limit(limit: int) -> None:
+    tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0)
+    found = [
+        gs.simulate(grid(FAULTS), tree, nodes=nodes, record="decisions", decisions_limit=limit)
+        for nodes in ("compiled", "interpreted")
+    ]
+    assert found[0].tables["decisions"] == found[1].tables["decisions"]
+    assert found[0].provenance["decisions"] == found[1].provenance["decisions"]
+    assert found[0].provenance["decisions"]["kept"] == limit
+
+
+def test_a_message_that_takes_no_time_after_a_failure() -> None:
+    """At one instant: a timer lets nodes report, and messages arrive before they do; see `TreeFlow.touch`."""
+    scenario = gs.Scenario(
+        gs.Platform.of([2000.0, 2800.0, 1000.0, 2000.0, 1000.0, 2800.0]),
+        gs.Workload.of(
+            [20.0, 0.0, 300.0, 8.5, 300.0], [6, 3, 1, 2, 1], [4e3, 1e3, 2e4, 9e4, 9e4], [1, 3, 0, 1, 5]
+        ),
+        gs.Network(latency=0.0, bandwidth=np.inf),
+        faults=gs.Faults.of([0, 2, 3, 4], [126.45, 1.0, 126.45, 300.0], [826.0, 1.2, 826.0, 310.0]),
+    )
+    for spread in ("heartbeat", "change"):
+        for cell in (0.0, 7.0, 300.0):
+            tree = gs.FairTree(
+                samples=(4, 3, 2), update_rate=500.0, spread=spread, release_cell=cell, run_on=True
+            )
+            check_forms(scenario, tree)
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
+@pytest.mark.parametrize("record", [True, "decisions"])
+def test_the_compiled_protocol_continues_from_a_checkpoint(faults: Any, record: Any) -> None:
+    for resubmit in ("as-is", "new"):
+        tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0, resubmit=resubmit, repair=3.0, run_on=True)
+        what = grid(faults, jitter=0.02)
+        result = gs.simulate(what, tree, record=record)
+        assert differing_end(what, tree, result, record=record) is None

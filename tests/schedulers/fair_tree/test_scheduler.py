@@ -14,8 +14,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridsim as gs
-from gridsim.schedulers.fair_tree.scheduler import FairTree, FairTreePolicy
-from gridsim.scheduling.contract import Run
+from gridsim.schedulers.fair_tree.interpreted import TreeNodes
+from gridsim.schedulers.fair_tree.node import Leaf, Router, messages
+from gridsim.schedulers.fair_tree.scheduler import FairTree
+from gridsim.scheduling.contract import Policy, Run
 from gridsim.support.clock import NS
 
 MS = 1_000_000
@@ -38,33 +40,54 @@ class Log(list[tuple[int, str, Any]]):
     def times(self, kind: str, **wanted: int) -> list[int]:
         return [at for at, _ in self.of(kind, **wanted)]
 
-    def add(self, at: int, kind: str, rows: Any) -> None:
-        for row in rows:
-            self.append((at, kind, dict(zip(row.dtype.names, row.tolist(), strict=True))))
+    def add(self, at: int, kind: str, **row: Any) -> None:
+        self.append((at, kind, row))
 
 
 class Logged(FairTree, frozen=True, kw_only=True):
-    """The fair tree, with every message written down."""
+    """The fair tree, with every message that is sent written down; of the node program, those that arrive."""
 
     said: Log
     got: Log
 
-    def start(self, run: Run) -> FairTreePolicy:
-        send, kind = run.network.send, run.network.kind
+    def start(self, run: Run) -> Policy:
+        def look(now: int, name: str, rows: Any, _: Any, opaque: tuple[str, ...]) -> None:
+            for row in rows:
+                self.said.add(now, name, **dict(zip(row.dtype.names, row.tolist(), strict=True)))
 
-        def saying(name: str, rows: Any) -> None:
-            self.said.add(run.engine.now, name, rows)
-            send(name, rows)
+        run.network.observe(look)
+        if run.nodes != "interpreted":
+            return super().start(run)
+        return Heard(self, self.summary_grid(run), run)
 
-        def declaring(name: str, dtype: Any, nbytes: int, handler: Any, **rest: Any) -> None:
-            def getting(rows: Any) -> None:
-                self.got.add(run.engine.now, name, rows)
-                handler(rows)
 
-            kind(name, dtype, nbytes, getting, **rest)
+class Heard(TreeNodes):
+    """The node program, with every message that arrives written down."""
 
-        run.network.send, run.network.kind = saying, declaring  # type: ignore[method-assign,assignment]
-        return super().start(run)
+    def program(self, node: int) -> Any:
+        return (HeardLeaf if node >= self.tree.first_leaf else HeardRouter)(self.tree)
+
+
+def hearing(kind: str, base: Any) -> Any:
+    """The handler of `kind` in the class `base`, which writes down what arrives."""
+    fields = messages(FairTree())[kind].fields
+
+    def handler(self: Any, view: Any, message: Any) -> None:
+        row = {name: getattr(message, name) for name in fields if name != "cells"}
+        log = self.tree.parameters.got
+        log.add(view.now_ns, kind, node=view.node, sender=message.sender, **row)
+        getattr(base, f"on_{kind}")(self, view, message)
+
+    return handler
+
+
+HeardLeaf, HeardRouter = (
+    type(f"Heard{base.__name__}", (base,), {f"on_{kind}": hearing(kind, base) for kind in kinds})
+    for base, kinds in (
+        (Leaf, ("request", "accept", "completion")),
+        (Router, ("summary", "request", "spread")),
+    )
+)
 
 
 def scenario(
@@ -86,9 +109,19 @@ def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
 
 
 def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, Log, Log]:
-    """Result, what was said, what arrived; message by message, so that nothing goes unseen in the flow."""
-    scheduler = Logged(said=Log(), got=Log(), **{"samples": SMALL, **parameters})
-    return gs.simulate(what, scheduler, cohort_limit=1), scheduler.said, scheduler.got
+    """Result, what was said by the compiled protocol, and what arrived in the node program."""
+    compiled, interpreted = (
+        Logged(said=Log(), got=Log(), **{"samples": SMALL, **parameters}) for _ in range(2)
+    )
+    result = gs.simulate(what, compiled)
+    same = gs.simulate(what, interpreted, nodes="interpreted")
+    assert same.digest == result.digest
+    ways = [
+        sorted((at, kind, row["node"], row["sender"]) for at, kind, row in log)
+        for log in (compiled.said, interpreted.said)
+    ]
+    assert ways[0] == ways[1]
+    return result, compiled.said, interpreted.got
 
 
 def ledger(result: gs.Result) -> dict[str, dict[str, int]]:
@@ -111,9 +144,9 @@ def test_one_machine() -> None:
     assert result.facts["ledger_end_s"] == 10.0
 
 
-@pytest.mark.parametrize("cohort_limit", [None, 1])
-def test_two_machines(cohort_limit: int | None) -> None:
-    result = gs.simulate(scenario(2), FairTree(samples=SMALL), cohort_limit=cohort_limit)
+@pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
+def test_two_machines(nodes: Any) -> None:
+    result = gs.simulate(scenario(2), FairTree(samples=SMALL), nodes=nodes)
     # leaf 1 sits with the root; leaf 2's summary takes latency and its bytes; at 10 s leaf 1 has got a share
     assert result.tables["updates"]["arrived"].tolist() == [0.0, 0.051488, 10.0]
     assert result.tables["updates"]["age"].tolist() == [0.0, 0.051488, 0.0]
@@ -198,24 +231,6 @@ def test_equal_delays_arrive_together() -> None:
     assert result.tables["updates"]["arrived"].tolist()[:4] == [first, first, 2 * first, 2 * first]
     hop = (LATENCY + REQUEST_NS) / NS
     assert_allclose(result.applications["finish"], [11 + 2 * hop], rtol=1e-12)
-
-
-def test_the_compiled_flow_runs_where_it_may() -> None:
-    policies: list[FairTreePolicy] = []
-
-    class Kept(FairTree, frozen=True, kw_only=True):
-        def start(self, run: Run) -> FairTreePolicy:
-            policies.append(super().start(run))
-            return policies[-1]
-
-    for network, spread, limit, expected in (
-        ("fifo", "heartbeat", None, True),
-        ("fifo", "heartbeat", 1, False),
-        ("fifo", "change", None, True),
-        ("equal", "heartbeat", None, True),
-    ):
-        gs.simulate(scenario(4, interfaces=network), Kept(samples=SMALL, spread=spread), cohort_limit=limit)
-        assert (policies[-1].flow is not None) == expected
 
 
 # -- who accepts --------------------------------------------------------------------------------------------
@@ -426,7 +441,7 @@ def test_a_child_that_was_asked_answers() -> None:
     """After each request from the parent, a summary echoes its number, which settles his ledger."""
     _, said, got = logged(busy_scenario(), run_on=True)
     for node in range(1, 25):
-        asked = [(at, row["sequence"]) for at, row in got.of("request", node=node) if row["sequence"] >= 0]
+        asked = [(at, row["number"]) for at, row in got.of("request", node=node) if row["number"] >= 0]
         for at, number in asked:
             answers = [row["echo"] for when, row in said.of("summary", sender=node) if when >= at]
             assert answers and answers[-1] >= number

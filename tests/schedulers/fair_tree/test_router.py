@@ -1,0 +1,451 @@
+"""A router of the node program, message by message."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridcore.fair_tree import summaries
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.model.applications import Application
+from gridsim.schedulers.fair_tree.node import CLIMBING, Leaf, Router
+from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.support.clock import NEVER, NS
+
+GRID = SummaryGrid([0.5, 1.0, 2.0], [1.0, 4.0, 16.0], [0.5, 1.0, 3.0])
+TOP = 2**32 - 1
+#: Application 0 is of 4 Mflop, in tasks of 1; 1 is of 16 Mflop, in tasks of 3.
+APPLICATIONS = [Application(0, 4, 1.0, 4.0, 0.0), Application(1, 16, 3.0, 16.0, 0.0)]
+
+
+class Seen:
+    """What a node sees, and what it sends."""
+
+    def __init__(self, node: int, now: int, applications: list[Application]) -> None:
+        self.node, self.now_ns, self.now, self.applications = node, now, now / NS, applications
+        self.sent: list[SimpleNamespace] = []
+        self.notes: list[dict[str, Any]] = []
+        self.acts = 0
+
+    def application(self, number: int) -> Application:
+        return self.applications[number]
+
+    def send(self, to: int, kind: str, **fields: Any) -> None:
+        self.sent.append(SimpleNamespace(to=to, kind=kind, sender=self.node, **fields))
+
+    def act(self, seconds: float = 0.0) -> None:
+        self.acts += 1
+
+    def note(self, table: str, **values: Any) -> None:
+        self.notes.append(values)
+
+    def decide(self, action: str, application: int, **said: Any) -> None:
+        pass
+
+
+class Bench:
+    """A router with two leaves below it, as in a tree of so many leaves."""
+
+    def __init__(
+        self,
+        leaves: int = 2,
+        node: int = 0,
+        speeds: Any = None,
+        grid: SummaryGrid = GRID,
+        applications: list[Application] | None = None,
+        **parameters: Any,
+    ) -> None:
+        self.applications = APPLICATIONS if applications is None else applications
+        run: Any = SimpleNamespace(
+            speeds=np.ones(leaves) if speeds is None else np.array(speeds),
+            applications=SimpleNamespace(
+                task_size=np.array([each.task_size for each in self.applications]),
+                submitter=np.zeros(len(self.applications), np.int64),
+            ),
+        )
+        self.tree = Tree(gs.FairTree(**{"update_rate": 0.0, **parameters}), grid, run)
+        self.node, self.grid = node, grid
+        self.router = Router(self.tree)
+        self.numbers = [0, 0]
+
+    def see(self, now: float = 0.0) -> Any:
+        return Seen(self.node, round(now * NS), self.applications)
+
+    def tell(
+        self, which: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any
+    ) -> Any:
+        """A child reports `value` everywhere."""
+        if number is None:
+            number = self.numbers[which]
+            self.numbers[which] += 1
+        cells = np.broadcast_to(np.asarray(value, np.int64), self.grid.shape)
+        message = SimpleNamespace(
+            **{
+                "sender": 2 * self.node + 1 + which, "cells": cells.reshape(-1), "number": number,
+                "echo": echo, "release": 0.0, "minimum": 1.0, "since": NEVER, "sampled": 0, **fields,
+            }
+        )  # fmt: skip
+        self.router.on_summary(self.see(), message)
+
+    def ask(self, application: int, tasks: int, now: float = 0.0, **fields: Any) -> Any:
+        """A request comes; return the tasks that go to each child, or None if it climbs."""
+        view = self.see(now)
+        message = SimpleNamespace(
+            **{"number": CLIMBING, "minimum": math.nan, "hops": 0, "application": application,
+               "tasks": tasks, **fields}
+        )  # fmt: skip
+        self.router.on_request(view, message)
+        if len(view.sent) == 1 and view.sent[0].to < self.node:
+            return None
+        shares = [0, 0]
+        for sent in view.sent:
+            shares[sent.to - 2 * self.node - 1] = sent.tasks
+        return shares
+
+    def room(self, application: int = 0, now: float = 0.0) -> list[list[int]]:
+        each = [self.router.room(self.see(now), k, self.applications[application]) for k in range(2)]
+        return [list(pair) for pair in zip(*(column.tolist() for column in each), strict=True)]
+
+    def known(self, which: int = 0, now: float = 0.0) -> Any:
+        return self.router.debited(self.see(now), which)
+
+    def owed(self, which: int) -> int:
+        return sum(tasks for _, tasks, *_ in self.router.debts[which])
+
+
+def test_a_debit_stays_until_it_is_echoed() -> None:
+    one = Bench()
+    one.tell(0, 50)
+    one.tell(1, 50)
+    assert one.ask(0, 10) == [5, 5] and one.ask(0, 4) == [2, 2]
+    assert (one.owed(0), one.owed(1)) == (7, 7)
+    # seven tasks of 1 displace three of 3
+    assert one.known()[-1, -1, 2] == 47
+    # a summary made before the requests arrived changes nothing
+    one.tell(0, 60)
+    assert (one.owed(0), one.known()[-1, -1, 2]) == (7, 57)
+    one.tell(0, 55, echo=1)
+    assert (one.owed(0), one.known()[-1, -1, 2]) == (2, 54)
+    one.tell(0, 53, echo=2)
+    assert (one.owed(0), one.known()[-1, -1, 2]) == (0, 53)
+    assert one.owed(1) == 7
+
+
+def test_stale_summaries_are_dropped() -> None:
+    one = Bench()
+    one.tell(0, 5, number=1)
+    one.tell(0, 9, number=0)
+    assert one.known().max() == 5
+    one.tell(0, 7, number=1)  # the number of the one that is known
+    assert one.known().max() == 5
+
+
+def test_the_same_summary_is_not_sent_twice_unless_asked() -> None:
+    one = Bench(leaves=4, node=1)
+
+    def reports(now: float) -> list[Any]:
+        view = one.see(now)
+        one.router.report(view)
+        return [(sent.number, sent.echo) for sent in view.sent]
+
+    one.tell(0, 9)
+    assert reports(0.0) == [(0, -1)] and reports(5.0) == []
+    one.tell(0, 9, minimum=3.0)  # another minimum is news, and so is a request since the last one
+    assert reports(5.0) == [(1, -1)]
+    one.ask(0, 0, number=4, minimum=1.0)
+    assert reports(6.0) == [(2, 4)] and reports(7.0) == []
+
+
+def test_the_oldest_change_is_handed_on_once() -> None:
+    one = Bench(leaves=4, node=1)
+
+    def since() -> list[int]:
+        view = one.see(9e-9)
+        one.router.report(view)
+        return [sent.since for sent in view.sent]
+
+    one.tell(0, 3, since=7)
+    one.tell(1, 3, since=5)
+    assert since() == [5]
+    one.tell(0, 4)
+    assert since() == [NEVER]
+
+
+def test_what_the_rest_of_the_tree_has_counts() -> None:
+    one = Bench(leaves=4, node=1, bound=1.0, grid=SummaryGrid([0.5, 1.0], [1.0, 4.0], [1.0]))
+    one.tell(0, 2)
+    one.tell(1, 2)
+    assert one.ask(0, 4) == [2, 2]  # at the first sample, 0.5
+    assert one.ask(0, 5) is None
+    one.router.on_spread(one.see(), SimpleNamespace(minimum=0.25))
+    one.tell(0, 3, echo=9)
+    assert one.ask(0, 1) is None
+    # a request from the parent brings the minimum along
+    one.router.on_spread(one.see(), SimpleNamespace(minimum=math.inf))
+    assert one.ask(0, 1, number=1, minimum=0.25) == [1, 0]
+    assert one.ask(0, 1) is None
+
+
+def test_the_bound_itself_is_accepted() -> None:
+    for least, shares in ((0.25, [1, 1]), (0.249, None)):
+        one = Bench(leaves=4, node=1, bound=2.0)
+        one.tell(0, 2, minimum=least)
+        one.tell(1, 2, minimum=least)
+        assert one.ask(0, 2) == shares
+
+
+def test_what_no_sample_holds_goes_by_speed() -> None:
+    applications = [Application(0, 2, 0.25, 0.5, 0.0), Application(1, 2, 3.5, 7.0, 0.0)]
+    one = Bench(speeds=[1.0, 3.0], applications=applications)
+    one.tell(0, 100)
+    one.tell(1, 100)
+    assert one.ask(0, 8) == [2, 6] and one.ask(1, 2) == [1, 1]  # too small a bag, too large a task
+    one = Bench()
+    one.tell(0, 7)
+    assert one.ask(0, 17) == [12, 5]  # what is guaranteed goes first
+    one = Bench(speeds=[0.25, 0.5])
+    assert one.ask(0, 9) == [3, 6]
+    one.tree.move(1, gone=True)
+    one.tree.move(2, gone=True)
+    assert one.ask(0, 9) == [5, 4]  # nobody is left below either child
+
+
+def test_the_rims_of_the_grid_belong_to_it() -> None:
+    one = Bench(applications=[Application(0, 1, 3.0, 1.0, 0.0)])
+    one.tell(0, 5)
+    one.tell(1, 5)
+    assert one.room() == [[5, 5]] * 3
+
+
+def test_summaries_add_up_and_saturate() -> None:
+    one = Bench(leaves=4, node=1)
+    one.tell(0, TOP - 1)
+    one.tell(1, TOP - 1)
+    _, _, cells = one.router.availability(one.see()) or (0, 0, np.zeros(0))
+    assert cells.min() == cells.max() == TOP
+    assert one.ask(0, 2 * TOP - 3, number=1) == [TOP - 1, TOP - 2]
+
+
+def test_summaries_of_different_cells_are_not_added() -> None:
+    for cell in (0.0, 300.0):
+        one = Bench(leaves=4, node=1, release_cell=cell)
+        assert (one.router.availability(one.see()) or [None])[0] == 0.0  # who knows nothing says so
+        one.tell(0, 9, release=0.0)
+        one.tell(1, 9, release=5.0)
+        assert (one.router.availability(one.see()) is None) == (cell > 0)
+        one.tell(0, 8, release=5.0)
+        found = one.router.availability(one.see(9.0))
+        assert found is not None and found[0] == 5.0
+
+
+def test_what_a_later_release_costs() -> None:
+    """6 s at 1/s, and one more task of 3 s, displace 3 of them, where releases are those of cells."""
+    applications = [APPLICATIONS[0], Application(1, 16, 3.0, 16.0, 6.0)]
+    one = Bench(release_cell=300.0, applications=applications)
+    one.tell(0, 50)
+    one.tell(1, 50)
+    assert [one.room(application) for application in (0, 1)] == [[[50, 50]] * 3, [[47, 47]] * 3]
+
+
+def test_old_requests_are_read_at_the_size_that_is_left() -> None:
+    """At S the deadline 4 S of 4 Mflop released at 0 is for a summary of t like one of size 4 - t / S."""
+    for release, now, reads in (
+        (0.0, 0.0, [2, 2, 2]),  # 4 Mflop
+        (1.0, 1.0, [1, 2, 2]),  # 2, 3 and 3.5 Mflop, of which samples are 1 and 3
+        (math.inf, 1.0, [1, 2, 2]),  # idle leaves are at any moment as they were
+        (4.0, 4.0, [0, 0, 1]),  # the deadline has passed, is now, is 4 s ahead: 2 Mflop
+        (1.0, 4.0, [0, 0, 2]),  # what is known of 1 s is read as of then, where there is time at all
+        (-1.0, 0.0, [2, 2, 2]),  # older than the request: as of its release
+    ):
+        one = Bench(grid=SummaryGrid([0.5, 1.0, 2.0], [1.0, 3.0], [1.0]))
+        for which in range(2):
+            one.tell(which, [[[1], [2]]] * 3, release=release)
+        assert one.room(0, now) == [[n, n] for n in reads]
+
+
+def test_without_a_guarantee_nothing_is_left_above_the_size() -> None:
+    """Four tasks of B (w = 2) where two can be hosted: at w = 8 four would seem to be left, but B is late."""
+    grid = SummaryGrid([1.0], [2.0, 8.0], [1.0])
+    one = Bench(grid=grid, applications=[Application(0, 2, 1.0, 2.0, 0.0)])
+    for which in range(2):
+        one.tell(which, [[[2], [8]]], release=math.inf, minimum=math.inf)
+    assert one.ask(0, 8) == [4, 4]
+    assert one.known()[0, :, 0].tolist() == [0, 0]
+
+
+def test_a_child_that_has_left_is_forgotten() -> None:
+    one = Bench()
+    one.tell(0, 5)
+    one.tell(1, 5)
+    one.tree.move(1, gone=True)
+    one.router.forget(0)
+    assert one.room() == [[0, 5]] * 3
+    one.tell(0, 9)  # it was on its way
+    assert one.room() == [[0, 5]] * 3
+    assert one.ask(0, 50) == [0, 50]
+
+
+def test_the_numbers_of_a_router_survive_its_failure() -> None:
+    former, later = Bench(leaves=4, node=1), Bench(leaves=4, node=1)
+    former.tell(0, 5, number=3)
+    former.ask(0, 2, number=1, minimum=1.0)
+    later.router.recall(former.router, issued=7)
+    assert later.router.heard == [3, -1] and later.router.got == 7
+    assert later.router.issued == former.router.issued
+
+
+def test_a_leaf_says_of_what_release_its_sample_is() -> None:
+    """At the next cell, or now; of an idle leaf at any moment."""
+    for cell, minimum, release in (
+        (0.0, 2.0, 7.0),
+        (0.0, math.inf, math.inf),
+        (5.0, 2.0, 10.0),
+        (5.0, math.inf, 10.0),
+    ):
+        tree = Bench(release_cell=cell, minimum_of="inverse-speed").tree
+        asked: list[int] = []
+
+        def sample(grid: Any, at: int, asked: list[int] = asked) -> Any:
+            asked.append(at)
+            return np.zeros(GRID.shape, np.uint32)
+
+        view: Any = SimpleNamespace(now_ns=7 * NS, machine=0, minimum_stretch=minimum, sample=sample)
+        found = Leaf(tree).availability(view)
+        assert found[:2] == (release, minimum if minimum < math.inf else 1.0)
+        assert asked == [(10 if cell else 7) * NS]
+
+
+quarters = st.integers(1, 24).map(lambda k: k / 4.0)
+
+
+def samples(most: int) -> Any:
+    return st.lists(quarters, min_size=1, max_size=most, unique=True).map(sorted)
+
+
+class Still:
+    """All nodes of a tree while time stands still; messages are in flight for as long as the test likes."""
+
+    def __init__(self, speeds: list[float], grid: SummaryGrid, applications: list[Application]) -> None:
+        columns = zip(*((each.release, each.size, each.task_size) for each in applications), strict=True)
+        self.queues = TaskQueues(speeds)
+        self.queues.add_applications(*(np.array(column) for column in columns))
+        self.tree = Bench(speeds=speeds, grid=grid, applications=applications, bound=0.0).tree
+        self.grid, self.applications, self.first_leaf = grid, applications, self.tree.first_leaf
+        self.nodes: list[Any] = [
+            (Leaf if node >= self.first_leaf else Router)(self.tree)
+            for node in range(2 * self.first_leaf + 1)
+        ]
+        # between a node and its parent, down and up, each in order
+        self.down: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
+        self.up: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
+
+    def see(self, node: int) -> Any:
+        view: Any = Seen(node, 0, self.applications)
+        if node >= self.first_leaf:
+            view.machine = machine = node - self.first_leaf
+            view.minimum_stretch = float(self.queues.minimum_stretch([machine], 0)[0])
+            view.sample = lambda grid, _: self.queues.summaries([machine], grid, 0)[0]
+        return view
+
+    def report(self, node: int) -> None:
+        view = self.see(node)
+        self.nodes[node].report(view)
+        self.up[node] += view.sent
+
+    def hear(self, node: int) -> None:
+        """The parent of `node` gets its next summary."""
+        parent = (node - 1) // 2
+        self.nodes[parent].on_summary(self.see(parent), self.up[node].pop(0))
+
+    def route(self, node: int, message: Any) -> dict[str, Any]:
+        """Return the decision of a router."""
+        view = self.see(node)
+        self.nodes[node].on_request(view, message)
+        for sent in view.sent:
+            self.down[sent.to].append(sent)
+        decision: dict[str, Any] = view.notes[0]
+        return decision
+
+    def go_on(self, node: int) -> None:
+        """`node` gets the next request from its parent."""
+        message = self.down[node].pop(0)
+        if node < self.first_leaf:
+            assert self.route(node, message)["sample"] >= 0
+            return
+        self.nodes[node].receive(message)
+        machine = [node - self.first_leaf]
+        self.queues.enqueue(machine, [message.application], [message.tasks], 0)
+        self.queues.reschedule(machine, 0)
+
+    def known(self, node: int) -> Any:
+        """What the parent of `node` counts on."""
+        parent, which = self.nodes[(node - 1) // 2], (node - 1) % 2
+        return 0 if parent.cells[which] is None else parent.debited(self.see((node - 1) // 2), which)
+
+    def truth(self, node: int) -> Any:
+        below = [node]
+        while below[0] < self.first_leaf:
+            below = sorted(
+                child
+                for each in below
+                for child in ((2 * each + 1, 2 * each + 2) if each < self.first_leaf else (each,))
+            )
+        leaves = [each - self.first_leaf for each in below]
+        return self.queues.summaries(leaves, self.grid, 0).astype(np.int64).sum(axis=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_parent_never_knows_of_more_than_there_is(data: Any) -> None:
+    """Requests enter at the root; what it promises is kept, but by later requests that were promised more."""
+    speeds = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=2, max_size=6))
+    grid = data.draw(st.builds(SummaryGrid, samples(4), samples(3), samples(3)))
+    row = st.tuples(st.one_of(st.just(0.0), quarters), quarters, quarters)
+    old, new = (data.draw(st.lists(row, min_size=1, max_size=n)) for n in (3, 5))
+    applications = [Application(i, 1, a, w, -age) for i, (age, w, a) in enumerate(old + new)]
+    one = Still(speeds, grid, applications)
+    everyone = np.arange(len(speeds))
+    for i in range(len(old)):
+        tasks = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(speeds), max_size=len(speeds))))
+        one.queues.enqueue(everyone[tasks > 0], np.full((tasks > 0).sum(), i), tasks[tasks > 0], 0)
+    one.queues.reschedule(everyone, 0)
+    promised = []
+    for _ in range(data.draw(st.integers(5, 40), label="steps")):
+        kind = data.draw(st.integers(0, 4))
+        if kind == 0:
+            for node in sorted(data.draw(st.sets(st.integers(1, len(one.nodes) - 1)))):
+                one.report(node)
+        elif kind == 1 and (ready := [node for node in one.up if one.up[node]]):
+            one.hear(data.draw(st.sampled_from(ready)))
+        elif kind == 2 and (ready := [node for node in one.down if one.down[node]]):
+            one.go_on(data.draw(st.sampled_from(ready)))
+        else:
+            of = applications[data.draw(st.integers(len(old), len(applications) - 1))]
+            rooms = [one.nodes[0].room(one.see(0), which, of) for which in range(2)]
+            total = rooms[0] + rooms[1]
+            if total[-1] == 0:
+                continue
+            tasks = data.draw(st.integers(1, int(min(total[-1], 2**31 - 1))))
+            share = {"application": of.number, "tasks": tasks}
+            message = SimpleNamespace(number=CLIMBING, minimum=math.nan, hops=0, **share)
+            sample = one.route(0, message)["sample"]
+            assert sample == summaries.lowest_stretch(total, tasks)
+            promised.append((of, grid.stretch[sample]))
+        for node in range(1, len(one.nodes)):
+            assert (one.known(node) <= one.truth(node)).all()
+    for node in sorted(one.down):  # all requests come down
+        while one.down[node]:
+            one.go_on(node)
+    one.queues.advance(NEVER - 1)
+    finish = one.queues.totals()["finish"]
+    for number, (of, _) in enumerate(promised):
+        # an application ends with its last task, also of an earlier request that was promised more
+        stretch = max(each for at, (other, each) in enumerate(promised) if at >= number or other == of)
+        assert finish[of.number] / 1e9 <= of.release + stretch * of.size * (1 + 1e-9) + 1e-6
