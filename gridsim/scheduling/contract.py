@@ -236,7 +236,7 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = False
     #: Whether it supports failures of machines.
     failures: ClassVar[bool] = True
-    #: The ways in which `start` can run its nodes (`Run.nodes`), all with the same result:
+    #: The ways in which `start` can run its nodes (`Run.nodes`), the default first, all with the same result:
     #: ``"interpreted"``, as a node program, which has a Python method for each event of a node;
     #: ``"compiled"``, as any other policy, such as a compiled protocol.
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled",)

@@ -150,7 +150,7 @@ class Adapter(CorePolicy):
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled: Compiled | None = None
-        if run.nodes == "compiled":
+        if (run.nodes or parameters.node_forms[0]) == "compiled":
             _check_one_program(parameters)
             self.compiled = compiled(parameters, lambda policy, kind: _handler_of([policy], kind))
         self.layout = layout = parameters.layout(len(run.speeds))

@@ -122,6 +122,14 @@ class Restless(gs.LocalPolicy):
         self._act(view)
 
 
+class Unbound(Restless):
+    """Cannot be compiled."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.names: dict[str, int] = {}
+
+
 class Scheduler(gs.LocalScheduler, frozen=True, kw_only=True):
     name = "restless"
     policy = Restless
@@ -166,6 +174,19 @@ def test_compiled_nodes_go_on_from_a_checkpoint() -> None:
     )
     wanted = gs.simulate(scenario, Scheduler())
     assert differing_end(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
+
+
+def test_studies_run_the_first_form_of_a_scheduler() -> None:
+    class Compiled(Scheduler, frozen=True, kw_only=True):
+        policy = Unbound
+        node_forms = ("compiled", "interpreted")
+
+    scenario = gs.Scenario(
+        gs.Platform.equal(nodes=4), gs.Workload.of(release=[0.0], tasks=[4], task_size=[1e3])
+    )
+    with pytest.raises(gs.CompileError, match="Unbound"):
+        gs.compare(scenario, {"own": Compiled()})
+    assert gs.simulate(scenario, Compiled(), nodes="interpreted").digest
 
 
 def test_the_check_of_a_scheduler_compares_the_forms(tmp_path: Path) -> None:
