@@ -19,8 +19,10 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
-    # without branches, which would be mispredicted half of the time
-    return (a.time < b.time) | ((a.time == b.time) & (a.sequence < b.sequence))
+    # the earlier one without a branch, which would be mispredicted half of the time; ties are rare, or the rule
+    if a.time == b.time:
+        return a.sequence < b.sequence
+    return a.time < b.time
 
 
 cdef inline int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil:
@@ -81,7 +83,7 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
                 # the first of four, by two pairs
                 least = child + pending_before(&event[child + 1], &event[child])
                 other = child + 2 + pending_before(&event[child + 3], &event[child + 2])
-                least += (other - least) * pending_before(&event[other], &event[least])
+                least = other if pending_before(&event[other], &event[least]) else least
             elif child < n:
                 least = child
                 for other in range(child + 1, n):
