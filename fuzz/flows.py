@@ -138,7 +138,7 @@ FLOW = Part(
 
 def _before_jobflow(c: Context, module: str) -> None:
     from gridcore import SlotSchedules, Views
-    from gridcore.dgs import protocol as jobflow
+    from gridcore.dgs import negotiations as jobflow
     from gridcore.network import links
 
     nodes = c.size("nodes", 1, 9)

@@ -8,36 +8,7 @@ from gridcore.dgs.overlay import Views
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.network.links import Links
 
-__all__ = [
-    "ANSWER",
-    "BROKEN",
-    "CANCEL",
-    "COMMIT",
-    "COMMITTING",
-    "DONE",
-    "FAILED",
-    "NEW",
-    "PLACED",
-    "REPLY",
-    "REQUEST",
-    "SEARCHING",
-    "WAITING",
-    "JobFlow",
-]
-
-ANSWER: np.dtype[Any]
-CANCEL: np.dtype[Any]
-COMMIT: np.dtype[Any]
-REPLY: np.dtype[Any]
-REQUEST: np.dtype[Any]
-NEW: int
-SEARCHING: int
-COMMITTING: int
-WAITING: int
-PLACED: int
-BROKEN: int
-DONE: int
-FAILED: int
+__all__ = ["JobFlow"]
 
 @disjoint_base
 class JobFlow:

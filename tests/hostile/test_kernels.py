@@ -27,7 +27,7 @@ from gridcore import (
     bind_earliest,
     sample_availability,
 )
-from gridcore.dgs import protocol as jobflow
+from gridcore.dgs import negotiations as jobflow
 from gridcore.fair_tree.protocol import SHARE
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY
 from gridcore.queues import edf

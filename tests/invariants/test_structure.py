@@ -24,7 +24,7 @@ CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Kernels that have a reference implementation.  The others, protocols, are tested against runs without them.
-REFERRED = [path for path in KERNELS if path.stem not in ("protocol", "message_core")]
+REFERRED = [path for path in KERNELS if path.stem not in ("protocol", "negotiations", "message_core")]
 REFERENCE = Path(__file__).parents[1] / "reference"
 #: How a kernel's memory is saved, which reference implementations do not do: an invariant of whole runs.
 MEMORY = {"getstate", "setstate"}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gridcore.dgs.protocol import (
+from gridcore.dgs.negotiations import (
     ANSWER,
     BROKEN,
     CANCEL,
@@ -17,8 +17,8 @@ from gridcore.dgs.protocol import (
     REPLY,
     REQUEST,
     WAITING,
-    JobFlow,
 )
+from gridcore.dgs.protocol import JobFlow
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.schedulers.dgs.failures import Failures

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gridcore.dgs.protocol import COMMITTING, SEARCHING
+from gridcore.dgs.negotiations import COMMITTING, SEARCHING
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.dgs.failures import Failures

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, COMMITTING, DONE, FAILED, PLACED
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, FAILED, PLACED
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues

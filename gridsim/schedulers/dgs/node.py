@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs

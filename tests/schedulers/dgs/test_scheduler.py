@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridcore.dgs.protocol import COMMITTING, PLACED
+from gridcore.dgs.negotiations import COMMITTING, PLACED
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.interpreted import Interpreted
 from gridsim.support.clock import NS
