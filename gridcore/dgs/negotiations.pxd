@@ -2,9 +2,10 @@
 
 from gridcore.common.arguments cimport _Held
 from gridcore.common.pending cimport Pending
+from gridcore.dgs.decision_log cimport DecisionLog
 from gridcore.dgs.outbox cimport Delayed, Outbox, Row
 from gridcore.dgs.overlay cimport Views
-from gridcore.dgs.slots cimport SlotSchedules
+from gridcore.dgs.slots cimport Seen, SlotSchedules
 from gridcore.dgs.talks cimport Talk
 from gridcore.network.links cimport Links
 
@@ -41,6 +42,7 @@ cdef class _Negotiations:
     cdef Row* spare
     cdef Py_ssize_t room
     cdef long long* chosen              # scratch
+    cdef Seen* seen                     # scratch
     cdef Delayed thinking               # searches that take time: their requests, with the start that was found
     cdef Pending ending                 # jobs by the end of their run; where machines fail, of lost runs, too
     cdef Pending overdue                # jobs by the end of their waits, of waits that are over, too
@@ -49,6 +51,12 @@ cdef class _Negotiations:
     cdef bint record
     cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `JobFlow.told`
     cdef object _stopped                # see `JobFlow.stopped`
+    cdef DecisionLog log
+    cdef bint recorded                  # whether decisions are
+    cdef long long detection            # ns, see `gridsim.schedulers.dgs.failures`
+    cdef object decided                 # see `JobFlow`
 
     cdef _Held _hold(self)
+    cdef int _hand_over(self) except -1
+    cdef int _check(self, Py_ssize_t job) except -1
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil

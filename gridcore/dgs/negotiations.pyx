@@ -4,11 +4,12 @@
 """
 
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Held, hold, indices, plain
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport pending_clear, pending_free, pending_push, pending_read
+from gridcore.dgs.decision_log cimport Decision, decisions_free
 from gridcore.dgs.outbox cimport Row, delayed_add, delayed_clear, delayed_free
 from gridcore.dgs.overlay cimport Views
 from gridcore.dgs.slots cimport SlotSchedules
@@ -18,10 +19,10 @@ from gridcore.network.links cimport Links
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
-from gridcore.dgs.state import check_ending, check_overdue, check_talks, check_thoughts
+from gridcore.dgs.state import DECISION, check_ending, check_looked, check_overdue, check_talks, check_thoughts
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY", "REQUEST",
-           "SEARCHING", "WAITING"]
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY",
+           "REQUEST", "SEARCHING", "WAITING"]
 
 cdef long long _LATEST = LATEST
 
@@ -34,11 +35,11 @@ COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
 _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
 
-_JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late", "reached",
-         "resubmitted", "first_start", "end", "done")
+_JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
+         "reached", "resubmitted", "first_start", "end", "done")
 _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
-            "tries", "patience")
+            "tries", "patience", "detection", "log")
 _FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record", "faults")
 # The largest value of a setting, so that sums of settings do not overflow.
 cdef long long _LONGEST = 10**17
@@ -55,7 +56,7 @@ cdef class _Negotiations:
     """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` is told what they are about."""
 
     def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
-                  dict settings):
+                  dict settings, decided=None):
         cdef Py_ssize_t k
         for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
                             ("nodes", nodes), ("settings", settings)):
@@ -90,6 +91,8 @@ cdef class _Negotiations:
         self.push, self.pull = settings["push"], settings["pull"]
         self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
         self.faults, self.patience = settings["faults"], settings["patience"]
+        self.detection, self.log.left = settings["detection"], settings["log"]
+        self.recorded, self.decided = decided is not None, decided
         self.told_end = -1
         self.bind(jobs, nodes, counts)
         self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
@@ -146,6 +149,8 @@ cdef class _Negotiations:
         free(self.row)
         free(self.spare)
         free(self.chosen)
+        free(self.seen)
+        decisions_free(&self.log)
         delayed_free(&self.thinking)
         pending_free(&self.ending)
         pending_free(&self.overdue)
@@ -159,6 +164,66 @@ cdef class _Negotiations:
             self.room = 2 * n
         return 0
 
+    cdef int _check(self, Py_ssize_t job) except -1:
+        if not 0 <= job < self.jobs:
+            raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
+        return 0
+
+    # -- what the policy asks for --------------------------------------------------------------------------
+
+    @property
+    def over(self):
+        """Whether all jobs are done or were rejected."""
+        return self.completed + self.given_up == self.jobs
+
+    @property
+    def ending_now(self):
+        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
+        return self.told_end
+
+    def told(self):
+        """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
+        cdef _Held alone = self._hold()
+        result = self._waiting, self._given_up
+        self._waiting, self._given_up = [], []
+        return result
+
+    def stopped(self):
+        """Return what cancellations may have stopped since the last call: [(job, node, start in slots, ns), ...].
+
+        These are cancellations of jobs that have lost a machine, in order.
+        """
+        cdef _Held alone = self._hold()
+        result, self._stopped = self._stopped, []
+        return result
+
+    def machines_of(self, Py_ssize_t job):
+        """Return int64[tasks]: the machines on which a placed job runs or has run."""
+        cdef _Held alone = self._hold()
+        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
+            raise ValueError(f"job must be one that was placed, got {job}")
+        return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
+
+    def hand_over(self):
+        """Give the decisions that are still in the log to the policy (`decided`)."""
+        cdef _Held alone = self._hold()
+        self._hand_over()
+
+    cdef int _hand_over(self) except -1:
+        """Give the decisions in the log to the policy."""
+        cdef Decision[:] rows
+        cdef Py_ssize_t n = self.log.n
+        cdef long long lost = self.log.lost
+        if not n and not lost:
+            return 0
+        found = np.empty(n, DECISION)
+        if n:
+            rows = found
+            memcpy(&rows[0], self.log.row, n * sizeof(Decision))
+        self.log.n = self.log.lost = 0
+        self.decided(found, lost)
+        return 0
+
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
@@ -169,6 +234,7 @@ cdef class _Negotiations:
         cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
         cdef Tables rows
+        self._hand_over()
         for k in range(KINDS):
             if self.out[k].n or self._waiting or self._given_up or self._stopped:
                 raise RuntimeError("the state of a flow is told between two instants only")
@@ -180,10 +246,12 @@ cdef class _Negotiations:
         cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
         cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
         cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
+        cdef long long[:, ::1] looked = np.empty((rows.found if self.recorded else 0, 3), np.int64)
+        cdef long long[:, ::1] candidates = np.empty((rows.candidates, 2), np.int64)
         memset(&rows, 0, sizeof(rows))
         for job in range(self.jobs):
             if self.talk[job] != NULL:
-                talk_copy(self.talk[job], job, talks, answers, found, taken, pool, &rows)
+                talk_copy(self.talk[job], job, talks, answers, found, taken, pool, looked, candidates, &rows)
         # columns: time, number and slot
         thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
         ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
@@ -197,11 +265,13 @@ cdef class _Negotiations:
                      self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
         return shown({
             "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
-            "taken": np.asarray(taken), "pool": np.asarray(pool), "thinking": thinking[:, 0].copy(),
+            "taken": np.asarray(taken), "pool": np.asarray(pool), "looked": np.asarray(looked),
+            "candidates": np.asarray(candidates), "thinking": thinking[:, 0].copy(),
             "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
             "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
             "overdue": overdue[np.lexsort((overdue[:, 1], overdue[:, 0]))][:, :2].copy(),
             "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
+            "left": self.log.left,
         })
 
     def setstate(self, state):
@@ -223,6 +293,9 @@ cdef class _Negotiations:
             "taken": read.array("taken", np.int64, (None,), 0, last),
             "pool": read.array("pool", np.int64, (None,), 0, last),
         }
+        looked_ = read.array("looked", np.int64, (None, 3), -1, LATEST)
+        candidates_ = read.array("candidates", np.int64, (None, 2), -1)
+        left = read.whole("left", 0)
         cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
         thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
         ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
@@ -236,6 +309,8 @@ cdef class _Negotiations:
         placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
         check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
                     self.forward, latest)
+        check_looked(looked_, candidates_, len(tables["found"]) if self.recorded else 0, self.nodes, latest)
+        cdef const long long[:, ::1] looked = looked_, candidates = candidates_
         cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
         cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
         cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_, overdue = overdue_
@@ -244,7 +319,8 @@ cdef class _Negotiations:
         memset(&rows, 0, sizeof(rows))
         for k in range(talks.shape[0]):
             job = talks[k, 0]
-            talk_fill(&self.talk[job], self.tasks[job], talks, answers, found, taken, pool, &rows)
+            talk_fill(&self.talk[job], self.tasks[job], talks, answers, found, taken, pool, looked, candidates,
+                      self.recorded, &rows)
         delayed_clear(&self.thinking)
         for k in range(times.shape[0]):
             thought.node, thought.sender, thought.job = thoughts[k, 0], thoughts[k, 1], thoughts[k, 2]
@@ -257,4 +333,5 @@ cdef class _Negotiations:
         for k in range(overdue.shape[0]):
             pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
         self.completed, self.given_up, self.told_end = completed, given_up, told_end
+        self.log.n, self.log.lost, self.log.left = 0, 0, left
         self._waiting, self._given_up, self._stopped = [], [], []

@@ -7,16 +7,21 @@ are tried one after the other, waits that are limited, and jobs that end.  The c
 implementation of its own: it is tested by the digest, which is the same in a run of the node program.
 """
 
-from libc.stdlib cimport qsort
+from libc.math cimport NAN
+from libc.stdlib cimport free, qsort
 
 from gridcore.common.arguments cimport _Held, check_instant, indices
+from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
 from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, COMMIT_KIND, COMMITTING, DONE, FAILED, KINDS,
                                         NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, _Negotiations)
+from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED, OVERDUE,
+                                        PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE, UNREACHED,
+                                        WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision, decisions_add)
 from gridcore.dgs.outbox cimport (Outbox, Row, delayed_add, delayed_drop, delayed_first, delayed_take, outbox_add,
                                   sort_rows)
-from gridcore.dgs.slots cimport Quest
-from gridcore.dgs.talks cimport Talk, talk_drop, talk_open, talk_place, talk_pool, talk_taken
+from gridcore.dgs.slots cimport Node, Quest, Seen, SlotSchedules
+from gridcore.dgs.talks cimport Answer, Looked, Talk, talk_drop, talk_open, talk_place, talk_pool, talk_taken
 
 import numpy as np
 
@@ -28,6 +33,7 @@ cdef long long _NEVER = 9223372036854775807
 cdef long long _LATEST = LATEST
 # The largest instant that a caller may give, ns.
 cdef long long _LAST = 8 * 10**17
+cdef double _NS = 1e9
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -46,10 +52,14 @@ cdef class JobFlow(_Negotiations):
     nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
         up, away (whether it is known to have failed; bool).
     counts : int64[5], number of schedules exchanged by kind, shared.
-    settings : slot, one_way, latency, at_least, opening, period, patience (ns); forward, hops, rounds, tries, width,
-        seed; wide, others, push, pull, poll, stale, record, faults (0 or 1).  With others, neither the searcher nor
-        the scheduling node is a candidate.  With record, `machines_of` also works for all jobs that are done,
-        otherwise only for those that were submitted again.  With faults, machines may fail.
+    settings : slot, one_way, latency, at_least, opening, period, patience, detection (ns); forward, hops, rounds,
+        tries, width, seed; log, the most decisions that are kept; wide, others, push, pull, poll, stale, record,
+        faults (0 or 1).  With others, neither the searcher nor the scheduling node is a candidate.  With record,
+        `machines_of` also works for all jobs that are done, otherwise only for those that were submitted again.
+        With faults, machines may fail.
+    decided : callable, (rows, lost), for decisions: `gridcore.dgs.state.DECISION` records that have been taken since
+        the last call, in order, and how many more there have been beyond those that are kept.  It is called from
+        time to time, by `getstate` and by `hand_over`.  None: they are not recorded, which changes nothing else.
 
     Raises ValueError for arrays that do not fit.
     """
@@ -111,15 +121,18 @@ cdef class JobFlow(_Negotiations):
         cdef Py_ssize_t k, n, home = self._home(job)
         cdef Row* row
         if self.in_vain[job] >= self.tries:
+            self._decides_in_vain(GAVE_UP, job, self.tries, now)
             return self._give_up(job, False)
         if home < 0:
-            return self._wait(job)
+            return self._wait(job, WAITED_FOR_MACHINES, now)
         self.searches[job] += 1
         self.in_vain[job] += 1
         self.phase[job] = SEARCHING
         n = self.views._pick(home, job, self.searches[job], self.forward, self.seed, self.gone)
-        talk_open(&self.talk[job], self.tasks[job], n)
+        talk_open(&self.talk[job], self.tasks[job], n, self.recorded)
         self._limit_wait(job, now)
+        if self.recorded:
+            self._decides_to_ask(job, home, n, now)
         for k in range(n):
             row = self._out(REQUEST_KIND, self.views.entry[0, k], home, job)
             row.a = self.searches[job]
@@ -134,8 +147,9 @@ cdef class JobFlow(_Negotiations):
         self._given_up.append((job, bool(too_large)))
         return 0
 
-    cdef int _wait(self, Py_ssize_t job) except -1:
+    cdef int _wait(self, Py_ssize_t job, int why, long long now) except -1:
         self.phase[job] = WAITING
+        self._decides(why, job, self.searches[job], NAN, NAN, 0, now)
         talk_drop(&self.talk[job])
         self._waiting.append(job)
         return 0
@@ -154,7 +168,9 @@ cdef class JobFlow(_Negotiations):
         cdef Row* row
         cdef int* nodes
         if home < 0:
-            return self._wait(job)
+            return self._wait(job, WAITED_FOR_MACHINES, now)
+        if self.recorded:
+            self._decides_to_choose(job, home, now)
         for k in range(talk.n_answers):
             if talk.answer[k].start < 0:
                 continue
@@ -176,17 +192,20 @@ cdef class JobFlow(_Negotiations):
                 row = self._out(COMMIT_KIND, nodes[k], home, job)
                 row.a, row.b = self.attempt[job], talk.start
         elif not talk.hope and self.faults and self.wide:
-            self._wait(job)  # machines may recover
+            self._wait(job, WAITED_FOR_ROOM, now)  # machines may recover
         elif not talk.hope:
+            self._decides(TOO_LARGE, job, self.reached[job], self.tasks[job], NAN, 0, now, age=NAN)
             self._give_up(job, True)
         elif self.in_vain[job] % self.rounds == 0:
-            self._wait(job)
+            self._wait(job, WAITED, now)
         else:
+            self._decides_in_vain(SEARCHED_AGAIN, job, self.rounds, now)
             self._search(job, now)
         return 0
 
     cdef int _abort(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
+        self._decides(RELEASED, job, talk.n_taken, talk.n_nodes, NAN, talk.n_taken, now, age=NAN)
         self.conflicts[job] += 1
         self.attempt[job] += 1
         qsort(talk.taken, talk.n_taken, sizeof(int), ascending)
@@ -203,6 +222,8 @@ cdef class JobFlow(_Negotiations):
     cdef int _place(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
         cdef bint hit = talk.hit
+        cdef double start = self._seconds(talk.start)
+        self._decides(PLACES, job, start, NAN, NAN if hit else start, talk.n_nodes, now, age=NAN)
         talk_place(talk)
         self.phase[job] = BROKEN if hit else PLACED
         self.in_vain[job] = 0
@@ -219,6 +240,7 @@ cdef class JobFlow(_Negotiations):
             if first == NULL or first.time > now:
                 return 0
             job = pending_pop(&self.overdue).slot
+            self._decides(OVERDUE, job, self.talk[job].missing, NAN, self.talk[job].missing, 0, now)
             if self.phase[job] == SEARCHING:
                 self.talk[job].hope = True
                 self._choose(job, now)
@@ -271,8 +293,11 @@ cdef class JobFlow(_Negotiations):
                     return COMMITTING
         return NEW
 
-    def missed(self, Py_ssize_t job, long long now):
-        """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again."""
+    def missed(self, Py_ssize_t job, long long now, failed=NAN):
+        """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again.
+
+        failed : how many of its machines have failed meanwhile, for the record of decisions.
+        """
         cdef _Held alone = self._hold()
         self._check(job)
         check_instant(now, "now", _LAST)
@@ -281,24 +306,11 @@ cdef class JobFlow(_Negotiations):
             return
         if self.phase[job] == BROKEN:
             self.resubmitted[job] += talk.n_nodes
+            self._decides(MISSED, job, 1, NAN, failed, talk.n_nodes, now, age=self.detection / _NS)
             self._cancel(job, talk.pool, talk.n_nodes)
             self._search(job, now)
         elif self.phase[job] == COMMITTING and talk.hit:
             self._abort(job, now)
-
-    def stopped(self):
-        """Return what cancellations may have stopped since the last call: [(job, node, start in slots, ns), ...].
-
-        These are cancellations of jobs that have lost a machine, in order.
-        """
-        cdef _Held alone = self._hold()
-        result, self._stopped = self._stopped, []
-        return result
-
-    cdef int _check(self, Py_ssize_t job) except -1:
-        if not 0 <= job < self.jobs:
-            raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
-        return 0
 
     # -- messages that arrive -------------------------------------------------------------------------------
 
@@ -363,9 +375,8 @@ cdef class JobFlow(_Negotiations):
     cdef int _requested(self, const Row* row, long long now) except -1:
         cdef Py_ssize_t k, job = row.job, n = self.tasks[job]
         cdef Talk* talk
-        cdef Row* answer
         cdef Quest quest
-        cdef Row thought
+        cdef Row answer
         cdef int* nodes
         cdef long long start, opened, wait, got, ready = now + 4 * self.one_way
         quest.n_nodes, quest.slots, quest.itself = n, self.length[job], not self.others
@@ -390,9 +401,8 @@ cdef class JobFlow(_Negotiations):
         self.received[row.node] += got
         self.counts[1 if self.pull else 3] += got
         self.reached[job] = max(self.reached[job], self.schedules.n_fit)
-        talk = self.talk[job]
-        if (talk != NULL and self.phase[job] == SEARCHING and self.searches[job] == row.a
-                and talk.n_found < talk.asked):
+        talk = self._awaited(job, row.a)
+        if talk != NULL and talk.n_found < talk.asked:
             talk.found[talk.n_found].searcher, talk.found[talk.n_found].place = <int> row.node, talk.n_found
             talk.n_found += 1
             if start >= 0:
@@ -400,27 +410,41 @@ cdef class JobFlow(_Negotiations):
                 self.schedules._choose(n, start, self.length[job], self.chosen)
                 for k in range(n):
                     nodes[k] = <int> self.chosen[k]
+            if self.recorded:
+                self._decides_to_open(row, quest.not_before, opened, self._slot_at(ready + wait), now)
+        answer.node, answer.sender, answer.job, answer.a, answer.b = row.sender, row.node, job, row.a, start
         if wait == 0:
-            answer = self._out(ANSWER_KIND, row.sender, row.node, job)
-            answer.a, answer.b = row.a, start
-            return 0
-        thought = row[0]
-        thought.b = start
-        return delayed_add(&self.thinking, now + wait, &thought)
+            return self._answer(&answer, now)
+        return delayed_add(&self.thinking, now + wait, &answer)
+
+    cdef Talk* _awaited(self, Py_ssize_t job, long long search) noexcept nogil:
+        """Return the talk about a job whose scheduling node still has a use for answers of this search, or NULL."""
+        if self.searches[job] == search and (self.phase[job] == SEARCHING or self.phase[job] == COMMITTING):
+            return self.talk[job]
+        return NULL
 
     cdef bint _think(self, long long now) except -1:
-        """Answer for the searches that are finished by now; False if there are none."""
-        cdef Row* answer
+        """Answer for the searches that are finished by now, in the order of searchers; False if there are none."""
         cdef const Row* row
-        cdef bint any_ = False
+        cdef Py_ssize_t k, n = 0
         while True:
             row = delayed_take(&self.thinking, now)
             if row == NULL:
-                return any_
-            # the order does not matter here: `_flush` sorts by sender
-            answer = self._out(ANSWER_KIND, row.sender, row.node, row.job)
-            answer.a, answer.b = row.a, row.b
-            any_ = True
+                break
+            self._room_for(n + 1)
+            self.row[n] = row[0]
+            n += 1
+        sort_rows(self.row, self.spare, n)
+        for k in range(n):
+            self._answer(&self.row[k], now)
+        return n > 0
+
+    cdef int _answer(self, const Row* answer, long long now) except -1:
+        cdef Row* row = self._out(ANSWER_KIND, answer.node, answer.sender, answer.job)
+        row.a, row.b = answer.a, answer.b
+        if self.recorded:
+            self._decides_to_answer(answer, now)
+        return 0
 
     cdef int _answered(self, Py_ssize_t n, long long now) except -1:
         cdef Py_ssize_t k, i, job, complete = 0
@@ -459,6 +483,8 @@ cdef class JobFlow(_Negotiations):
             reply.c = 1
             if self.push:
                 self.changes[row.node] += 1
+        elif self.recorded:
+            self._decides_to_refuse(row, now)
         return 0
 
     cdef int _replied(self, const Row* row, long long now) except -1:
@@ -524,13 +550,6 @@ cdef class JobFlow(_Negotiations):
             talk_drop(&self.talk[job])
         return 0
 
-    def machines_of(self, Py_ssize_t job):
-        """Return int64[tasks]: the machines on which a placed job runs or has run."""
-        cdef _Held alone = self._hold()
-        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
-            raise ValueError(f"job must be one that was placed, got {job}")
-        return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
-
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
@@ -563,6 +582,7 @@ cdef class JobFlow(_Negotiations):
                 self._finish_all(ends)
                 if not self.over:
                     self._overdue_all(ends)
+                self._hand_over_many()
                 if self.over or self._waiting or self._given_up:
                     return ends
                 self._flush(ends)
@@ -579,23 +599,169 @@ cdef class JobFlow(_Negotiations):
                     break
                 self._flush(at)
                 self.links._advance(at)
+            self._hand_over_many()
             # the caller must act: for waiting or rejected jobs, or for messages that are not handled here
             if self._waiting or self._given_up or not any_:
                 return at
 
-    @property
-    def over(self):
-        """Whether all jobs are done or were rejected."""
-        return self.completed + self.given_up == self.jobs
+    # -- the record of decisions, see `gridsim.schedulers.dgs.decisions` -------------------------------------
 
-    @property
-    def ending_now(self):
-        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
-        return self.told_end
+    cdef int _hand_over_many(self) except -1:
+        if self.log.n >= DECISIONS:
+            self._hand_over()
+        return 0
 
-    def told(self):
-        """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
-        cdef _Held alone = self._hold()
-        result = self._waiting, self._given_up
-        self._waiting, self._given_up = [], []
-        return result
+    cdef double _seconds(self, long long slot) noexcept nogil:
+        return <double> (slot * self.slot) / _NS
+
+    cdef double _age(self, long long as_of, long long now) noexcept nogil:
+        """Return the age of what was known as of `as_of` ns, s; before the time 0 nothing has changed."""
+        return <double> (now - max(as_of, 0)) / _NS
+
+    cdef int _decides(self, int action, Py_ssize_t job, double saw, double limit, double true_, long long tasks,
+                      long long now, double age=0.0) except -1:
+        """Record what the scheduling node of `job`, or the node that acts for it, decides now."""
+        cdef Decision* d
+        cdef Py_ssize_t home
+        if not self.recorded:
+            return 0
+        home = self._home(job)
+        decisions_add(&self.log, action, now, job, self.submitter[job] if home < 0 else home, &d)
+        if d != NULL:
+            d.saw, d.limit, d.true_, d.age, d.tasks = saw, limit, true_, age, tasks
+        return 0
+
+    cdef int _decides_in_vain(self, int action, Py_ssize_t job, long long limit, long long now) except -1:
+        return self._decides(action, job, self.in_vain[job], limit, self.in_vain[job], 0, now)
+
+    cdef int _decides_to_ask(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t n, long long now) except -1:
+        """Record that a scheduling node asks the `n` nodes that it has picked to search."""
+        cdef Py_ssize_t k, known = 0
+        cdef Decision* d
+        cdef int other
+        for k in range(self.views.view.shape[1]):
+            other = self.views.view[home, k]
+            known += other >= 0 and (self.gone is None or not self.gone[other])
+        for k in range(n):
+            decisions_add(&self.log, ASKED, now, job, home, &d)
+            if d != NULL:
+                d.machine, d.among = self.views.entry[0, k], known
+        return 0
+
+    cdef int _decides_to_choose(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
+        """Record which answer is chosen, after those that are dropped since a commit would come too late."""
+        cdef Talk* talk = self.talk[job]
+        cdef Py_ssize_t k, best, at = -1
+        cdef long long left, start = -1, since = now + self.one_way
+        cdef bint late = True
+        while late:
+            best, left = -1, 0
+            for k in range(talk.n_answers):
+                # the next one in the order of starts, then of arrival
+                if talk.answer[k].start > start or (talk.answer[k].start == start >= 0 and k > at):
+                    left += 1
+                    if best < 0 or talk.answer[k].start < talk.answer[best].start:
+                        best = k
+            if best < 0:
+                return 0
+            start, at = talk.answer[best].start, best
+            late = start * self.slot < since
+            self._decides_on(DROPPED if late else CHOSE, talk, &talk.answer[best], job, home, left, now)
+        return 0
+
+    cdef int _decides_on(self, int action, const Talk* talk, const Answer* answer, Py_ssize_t job, Py_ssize_t home,
+                         long long left, long long now) except -1:
+        """Record a choice among `left` answers.
+
+        The true value is the first start, from that of the answer on, at which its machines really are free together.
+        """
+        cdef const int* nodes = talk.pool + answer.place * <Py_ssize_t> talk.n_nodes
+        cdef Decision* d
+        cdef Py_ssize_t k, n = talk.n_nodes
+        decisions_add(&self.log, action, now, job, home, &d)
+        if d == NULL:
+            return 0
+        d.machine, d.tasks, d.among = talk.found[answer.place].searcher, n, left
+        d.saw, d.limit = self._seconds(answer.start), <double> (now + self.one_way) / _NS
+        d.age = self._age(talk.looked[answer.place].oldest, now)
+        self.seen = <Seen*> grown(self.seen, n * sizeof(Seen))
+        for k in range(n):
+            self.seen[k].node, self.seen[k].as_of = nodes[k], talk.looked[answer.place].oldest
+        d.true_ = self._seconds(self.schedules._true_start(self.seen, n, nodes, n, self.length[job], answer.start,
+                                                           answer.start))
+        return 0
+
+    cdef int _decides_to_open(self, const Row* request, long long first, long long opened, long long left,
+                              long long now) except -1:
+        """Remember what the answer of the last search rests on, and record that it has opened neighbours.
+
+        first : slot from which on it looked for starts.  left : the first one that leaves time for all messages.
+        """
+        cdef SlotSchedules schedules = self.schedules
+        cdef Talk* talk = self.talk[request.job]
+        cdef Looked* look = &talk.looked[talk.n_found - 1]
+        cdef long long oldest = now, as_of, free_ = schedules.own_free, slots = self.length[request.job]
+        cdef const Node* node
+        cdef Py_ssize_t k
+        cdef Decision* d
+        look.seen = <Seen*> grown(look.seen, schedules.n_fit * sizeof(Seen))
+        look.n, look.slot, look.oldest = <int> schedules.n_fit, max(left, first), now
+        for k in range(schedules.n_fit):
+            # the searcher knows itself as it is now
+            look.seen[k].node, look.seen[k].as_of = schedules.fit[k].node, max(min(schedules.fit[k].as_of, now), -1)
+            look.oldest = min(look.oldest, look.seen[k].as_of)
+        if not opened:
+            return 0
+        decisions_add(&self.log, OPENED, now, request.job, request.node, &d)
+        if d == NULL:
+            return 0
+        for k in range(schedules.n_own):
+            node, as_of = &schedules.node[look.seen[k].node], look.seen[k].as_of
+            oldest = min(oldest, as_of)
+            if node.latest > as_of or node.n_gone:  # it may have changed since it was seen
+                free_ += schedules._free(node, now, first, slots) - schedules._free(node, as_of, first, slots)
+        d.machine, d.tasks, d.among = request.sender, opened, schedules.n_own
+        d.saw, d.limit, d.true_, d.age = schedules.own_free, talk.n_nodes, free_, self._age(oldest, now)
+        return 0
+
+    cdef int _decides_to_answer(self, const Row* answer, long long now) except -1:
+        """Record that a searcher answers; the true value is the first start of its candidates now."""
+        cdef Talk* talk = self._awaited(answer.job, answer.a)
+        cdef Looked* look
+        cdef Decision* d
+        cdef Py_ssize_t k = 0
+        cdef long long true_
+        while talk != NULL and k < talk.n_found and talk.found[k].searcher != answer.sender:
+            k += 1
+        if talk == NULL or k == talk.n_found or (answer.b >= 0 and talk.pool == NULL):
+            return 0
+        look = &talk.looked[k]
+        decisions_add(&self.log, ANSWERED if answer.b >= 0 else UNREACHED, now, answer.job, answer.sender, &d)
+        if d != NULL:
+            d.machine, d.tasks, d.age = answer.node, talk.n_nodes, self._age(look.oldest, now)
+            if answer.b < 0:
+                d.saw, d.limit, d.true_ = look.n, talk.n_nodes, look.n
+            else:
+                true_ = answer.b
+                if self.stale:  # else nothing has changed since it has looked, at this instant
+                    true_ = self.schedules._true_start(look.seen, look.n, talk.pool + k * talk.n_nodes, talk.n_nodes,
+                                                       self.length[answer.job], look.slot, answer.b)
+                d.among, d.saw, d.limit, d.true_ = look.n, self._seconds(answer.b), self._seconds(look.slot), \
+                    self._seconds(true_)
+        free(look.seen)
+        look.seen, look.n = NULL, 0
+        return 0
+
+    cdef int _decides_to_refuse(self, const Row* commit, long long now) except -1:
+        """Record that a machine refuses to commit; the threshold is its first free start, or the present time."""
+        cdef bint timely = commit.b * self.slot >= now
+        cdef Decision* d
+        cdef Seen node
+        node.node, node.as_of = <int> commit.node, -1
+        decisions_add(&self.log, REFUSED if timely else REFUSED_LATE, now, commit.job, commit.node, &d)
+        if d != NULL:
+            d.machine, d.saw, d.age, d.limit = commit.sender, self._seconds(commit.b), 0, <double> now / _NS
+            if timely:
+                d.limit = self._seconds(self.schedules._true_start(&node, 1, &node.node, 1, self.length[commit.job],
+                                                                   commit.b, commit.b))
+        return 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gridcore.common.state import LATEST
 from gridcore.dgs.negotiations import (
     ANSWER,
     BROKEN,
@@ -21,6 +24,7 @@ from gridcore.dgs.negotiations import (
 from gridcore.dgs.protocol import JobFlow
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
+from gridsim.schedulers.dgs.decisions import note_rows
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -93,7 +97,10 @@ class Compiled(Policy):
                 "record": run.record,
                 "faults": run.faults,
                 "patience": nanoseconds(parameters.patience),
+                "detection": self.failures.detection,
+                "log": 0 if run.decisions is None else min(run.decisions.limit, LATEST),
             },
+            decided=None if run.decisions is None else self._decided,
             **self._shared(),
         )
         network.run_by(self)
@@ -178,6 +185,11 @@ class Compiled(Policy):
         for job, node, start, time in self.flow.stopped():
             self.runs.stop(job, node, start * self.times.slot, time)
 
+    def _decided(self, rows: NDArray[Any], lost: int) -> None:
+        """Record decisions of the compiled protocol, see `JobFlow`."""
+        assert self.run.decisions is not None
+        note_rows(self.run.decisions, rows, lost, partial(pause, self.parameters))
+
     def _flush(self) -> None:
         self.flow.flush(self.run.engine.now)
 
@@ -233,7 +245,10 @@ class Compiled(Policy):
     def start_again(self, job: int) -> None:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
         self.runs.placed.pop(job, None)
-        self.flow.missed(job, self.run.engine.now)
+        now, failed = self.run.engine.now, 0
+        if self.run.decisions is not None and self.phase[job] == BROKEN:
+            failed = self.failures.since(now, self.flow.machines_of(job))
+        self.flow.missed(job, now, failed)
         self._heed()
 
     # -- the end ------------------------------------------------------------------------------------------
@@ -241,6 +256,7 @@ class Compiled(Policy):
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
         self._stop()
+        self.flow.hand_over()
         self.runs.settle(self.run.engine.now)
         for job in np.flatnonzero(self.phase == DONE).tolist():
             if self.run.record:

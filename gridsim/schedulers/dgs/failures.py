@@ -85,6 +85,10 @@ class Failures(Stateful):
             self.missed_at[job] = now + self.detection
             self.engine.at(self.missed_at[job], "broken", job)
 
+    def since(self, now: int, nodes: Any) -> int:
+        """Return how many of `nodes` have failed since the failure that is detected now."""
+        return int((self.last[nodes] >= now - self.detection).sum())
+
     def absent(self, nodes: list[int]) -> None:
         """Mark machines as failed for their neighbours, now that this is detected.
 
