@@ -59,4 +59,5 @@ cdef class _Negotiations:
     cdef _Held _hold(self)
     cdef int _hand_over(self) except -1
     cdef int _check(self, Py_ssize_t job) except -1
+    cdef int _check_placed(self, Py_ssize_t job) except -1
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil

@@ -28,7 +28,7 @@ cdef long long _LATEST = LATEST
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
 #: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
-CANCEL = np.dtype([*_HEAD, ("start", "i8")])
+CANCEL = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REQUEST = np.dtype([*_HEAD, ("search", "i8")])
 ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
 COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
@@ -189,7 +189,7 @@ cdef class _Negotiations:
         return result
 
     def stopped(self):
-        """Return what cancellations may have stopped since the last call: [(job, node, start in slots, ns), ...].
+        """Return what cancellations may have stopped since the last call: [(job, node, attempt, ns), ...].
 
         These are cancellations of jobs that have lost a machine, in order.
         """
@@ -197,11 +197,21 @@ cdef class _Negotiations:
         result, self._stopped = self._stopped, []
         return result
 
+    cdef int _check_placed(self, Py_ssize_t job) except -1:
+        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
+            raise ValueError(f"job must be one that was placed, got {job}")
+        return 0
+
+    def start_of(self, Py_ssize_t job):
+        """Return the slot in which a placed job starts or has started."""
+        cdef _Held alone = self._hold()
+        self._check_placed(job)
+        return self.talk[job].start
+
     def machines_of(self, Py_ssize_t job):
         """Return int64[tasks]: the machines on which a placed job runs or has run."""
         cdef _Held alone = self._hold()
-        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
-            raise ValueError(f"job must be one that was placed, got {job}")
+        self._check_placed(job)
         return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
 
     def hand_over(self):

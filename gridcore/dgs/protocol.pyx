@@ -21,7 +21,7 @@ from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CHOSE, DECISIONS, DROPP
 from gridcore.dgs.outbox cimport (Outbox, Row, delayed_add, delayed_drop, delayed_first, delayed_take, outbox_add,
                                   sort_rows)
 from gridcore.dgs.slots cimport Node, Quest, Seen, SlotSchedules
-from gridcore.dgs.talks cimport Answer, Looked, Talk, talk_drop, talk_open, talk_place, talk_pool, talk_taken
+from gridcore.dgs.talks cimport Answer, Looked, Talk, claim, talk_drop, talk_open, talk_place, talk_pool, talk_taken
 
 import numpy as np
 
@@ -207,16 +207,18 @@ cdef class JobFlow(_Negotiations):
         cdef Talk* talk = self.talk[job]
         self._decides(RELEASED, job, talk.n_taken, talk.n_nodes, NAN, talk.n_taken, now, age=NAN)
         self.conflicts[job] += 1
-        self.attempt[job] += 1
         qsort(talk.taken, talk.n_taken, sizeof(int), ascending)
         self._cancel(job, talk.taken, talk.n_taken)
+        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
         return self._choose(job, now)
 
     cdef int _cancel(self, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
         """Cancel the job at `n` nodes.  If no node is up, nobody does: nodes that are down have lost it."""
         cdef Py_ssize_t k, home = self._home(job)
+        cdef Row* row
         for k in range(n if home >= 0 else 0):
-            self._out(CANCEL_KIND, nodes[k], home, job).a = self.talk[job].start
+            row = self._out(CANCEL_KIND, nodes[k], home, job)
+            row.a, row.b = self.attempt[job], self.talk[job].start
         return 0
 
     cdef int _place(self, Py_ssize_t job, long long now) except -1:
@@ -271,26 +273,23 @@ cdef class JobFlow(_Negotiations):
         for k in range(u.shape[0]):
             delayed_drop(&self.thinking, u[k])
 
-    def hit(self, Py_ssize_t job, long long node, long long start):
-        """Learn that `node` has failed, which had a job in its schedule from slot `start` on.
+    def hit(self, Py_ssize_t job, long long attempt):
+        """Learn that a node has failed which had reserved slots for this attempt to place a job.
 
         Returns what follows of it: NEW for nothing; COMMITTING if the job is being placed there, and no other
         machine of this allocation has failed before; BROKEN if it was placed there and has lost the machine.
         """
         cdef _Held alone = self._hold()
-        cdef Py_ssize_t k
         self._check(job)
         cdef Talk* talk = self.talk[job]
-        if talk == NULL or talk.start != start:
+        if talk == NULL or self.attempt[job] != attempt:
             return NEW
         if self.phase[job] == PLACED:
             self.phase[job] = BROKEN
             return BROKEN
         if self.phase[job] == COMMITTING and not talk.hit:
-            for k in range(talk.n_nodes):
-                if talk.pool[talk.current * <Py_ssize_t> talk.n_nodes + k] == node:
-                    talk.hit = True
-                    return COMMITTING
+            talk.hit = True
+            return COMMITTING
         return NEW
 
     def missed(self, Py_ssize_t job, long long now, failed=NAN):
@@ -332,7 +331,7 @@ cdef class JobFlow(_Negotiations):
                 self.row[k].c = record.c
             self.links._give_back(self.links.due[k].slot)
             # a state that was read from a file may have any values here
-            start = self.row[k].a if kind == CANCEL_KIND else -1 if kind == REQUEST_KIND else self.row[k].b
+            start = -1 if kind == REQUEST_KIND else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= _LATEST // self.slot):
                 raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
         return n
@@ -362,8 +361,8 @@ cdef class JobFlow(_Negotiations):
         return total > 0
 
     cdef int _cancelled(self, const Row* row, long long now) except -1:
-        cdef long long end = row.a if row.a * self.slot >= now else self._slot_at(now)
-        if self.schedules._release(&self.schedules.node[row.node], row.a, end, row.job, False, now) and self.push:
+        cdef long long end = max(row.b, self._slot_at(now)), whose = claim(row.job, row.a)
+        if self.schedules._release(&self.schedules.node[row.node], row.b, end, whose, False, now) and self.push:
             self.changes[row.node] += 1
         if self.faults and (self.resubmitted[row.job] or self.phase[row.job] == BROKEN):
             self._stopped.append((row.job, row.node, row.a, now))
@@ -479,7 +478,7 @@ cdef class JobFlow(_Negotiations):
         cdef long long end = row.b + self.length[row.job]
         reply.a, reply.b, reply.c = row.a, row.b, 0
         if (row.b * self.slot >= now
-                and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, row.job, now)):
+                and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, claim(row.job, row.a), now)):
             reply.c = 1
             if self.push:
                 self.changes[row.node] += 1
@@ -494,7 +493,7 @@ cdef class JobFlow(_Negotiations):
         if row.a != self.attempt[job] or self.phase[job] != COMMITTING or talk == NULL or talk.missing <= 0:
             if row.c == 1:
                 cancel = self._out(CANCEL_KIND, row.sender, row.node, job)
-                cancel.a = row.b
+                cancel.a, cancel.b = row.a, row.b
             return 0
         if row.c == 1:
             talk.taken[talk.n_taken] = <int> row.sender
@@ -534,7 +533,7 @@ cdef class JobFlow(_Negotiations):
         if self.phase[job] != PLACED or talk.start * self.slot + self.lasts[job] > now:
             return 0
         cdef long long start = talk.start * self.slot, end = start + self.lasts[job]
-        cdef long long to = max(self._slot_at(now), talk.start)
+        cdef long long to = max(self._slot_at(now), talk.start), whose = claim(job, self.attempt[job])
         self.phase[job] = DONE
         self.completed += 1
         if self.first_start[job] < 0:
@@ -543,7 +542,7 @@ cdef class JobFlow(_Negotiations):
         for k in range(talk.n_nodes):
             self.busy[talk.pool[k]] += end - start
             self.done_by[talk.pool[k]] += 1
-            if (self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, job, False, now)
+            if (self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, whose, False, now)
                     and self.push):
                 self.changes[talk.pool[k]] += 1
         if not self.record and self.resubmitted[job] == 0:

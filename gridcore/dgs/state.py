@@ -9,6 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 #: What is decided, as `gridsim.schedulers.dgs.decisions` puts it into words.
 ACTIONS = (
     "asked", "opened", "answered", "unreached", "dropped", "chose", "refused", "refused-late", "released",
@@ -22,8 +25,21 @@ DECISION = np.dtype(
     + [(name, "f8") for name in ("saw", "limit", "true", "age")]
 )
 
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+#: Of a number for which slots are reserved, the bits that are the job; the higher ones are the attempt.
+_JOB = 2**32 - 1
+
+
+def claimed(job: int, attempt: int) -> int:
+    """Return the number for which nodes reserve slots, by which `SlotSchedules` knows the attempt, too.
+
+    A cancellation must not release what a later attempt has reserved from the same slot on.
+    """
+    return (attempt << 32) | job
+
+
+def claimant(claims: Integers) -> tuple[Integers, Integers]:
+    """Return the jobs and the attempts of numbers that `claimed` gave."""
+    return claims & _JOB, claims >> 32
 
 
 def check_thoughts(thoughts: Integers, nodes: int, jobs: int, latest: int) -> None:

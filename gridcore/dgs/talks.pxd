@@ -6,6 +6,11 @@ from libc.string cimport memset
 from gridcore.common.memory cimport grown
 from gridcore.dgs.slots cimport Seen
 
+cdef inline long long claim(long long job, long long attempt) noexcept nogil:
+    """Return for whom nodes reserve slots: for one attempt to place a job.  See `gridcore.dgs.state.claimed`."""
+    return (attempt << 32) | job
+
+
 cdef struct Answer:
     long long start                     # slot; -1 once it has been tried
     int searcher, place                 # place: where its machines are in the pool

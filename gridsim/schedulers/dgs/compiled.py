@@ -182,8 +182,8 @@ class Compiled(Policy):
 
     def _stop(self) -> None:
         """Stop machines that still work on lost runs of jobs, where these have been cancelled."""
-        for job, node, start, time in self.flow.stopped():
-            self.runs.stop(job, node, start * self.times.slot, time)
+        for job, node, attempt, time in self.flow.stopped():
+            self.runs.stop(job, node, attempt, time)
 
     def _decided(self, rows: NDArray[Any], lost: int) -> None:
         """Record decisions of the compiled protocol, see `JobFlow`."""
@@ -234,12 +234,12 @@ class Compiled(Policy):
         self.failures.on_faults(failed, back)
         self.flow.fail(failed)
 
-    def hit(self, job: int, node: int, start: int) -> bool:
+    def hit(self, job: int, node: int, attempt: int) -> bool:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
-        phase = self.flow.hit(job, node, start)
+        phase = self.flow.hit(job, attempt)
         if phase == BROKEN:
-            self.runs.place(job, self.flow.machines_of(job), start * self.times.slot)
-            self.runs.wreck(job, node, self.run.engine.now)
+            self.runs.place(job, self.flow.machines_of(job), self.flow.start_of(job) * self.times.slot)
+            self.runs.wreck(job, node, attempt, self.run.engine.now)
         return phase in (BROKEN, COMMITTING)
 
     def start_again(self, job: int) -> None:

@@ -176,10 +176,10 @@ class Interpreted(CorePolicy):
             self.core.stop()
             self.run.engine.stop()
 
-    def _stop(self, job: int, node: int, start: int) -> None:
+    def _stop(self, job: int, node: int, attempt: int) -> None:
         """Stop a machine that still works on a lost run of a job."""
         if self.runs.wrecks:
-            self.runs.stop(job, node, start * self.times.slot, self.now)
+            self.runs.stop(job, node, attempt, self.now)
 
     # -- events of the engine ---------------------------------------------------------------------------
 
@@ -195,7 +195,8 @@ class Interpreted(CorePolicy):
             self.records[job].phase = int(DONE)
             for node in nodes.tolist():
                 program: DgsNode = self.core.programs[node]
-                program.on_over(self.core.view_of(node, job), job, start // self.times.slot)
+                view, attempt = self.core.view_of(node, job), self.records[job].attempt
+                program.on_over(view, job, attempt, start // self.times.slot)
         if now >= self.next_forget:
             self.schedules.forget(now // self.times.slot, self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9
@@ -213,15 +214,15 @@ class Interpreted(CorePolicy):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    def hit(self, number: int, node: int, start: int) -> bool:
+    def hit(self, number: int, node: int, attempt: int) -> bool:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
         job = self.records[number]
-        if job.phase == COMMITTING and job.start == start and node in job.nodes:
+        if job.phase == COMMITTING and job.attempt == attempt:
             first, job.hit = not job.hit, True
             return first
-        if job.phase == PLACED and self.runs.placed[number][1] == start * self.times.slot:
+        if job.phase == PLACED and job.attempt == attempt:
             job.phase = int(BROKEN)
-            self.runs.wreck(number, node, self.now)
+            self.runs.wreck(number, node, attempt, self.now)
             return True
         return False
 
