@@ -2,6 +2,7 @@
 
 Until handlers of cohorts were replaced by the node program, both gave these digests and these decisions.  The
 file was written by the handlers; see tests/golden/test_golden_digests.py for what to do if a digest changes.
+That of seed 13 has changed since: a late cancellation had released what a later attempt had reserved.
 """
 
 from __future__ import annotations
