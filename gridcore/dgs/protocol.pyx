@@ -673,8 +673,11 @@ cdef class JobFlow(_Negotiations):
         """Record a choice among `left` answers.
 
         The true value is the first start, from that of the answer on, at which its machines really are free together.
+        If that is past, it is the first one from now on: nobody knows what was reserved before.
         """
         cdef const int* nodes = talk.pool + answer.place * <Py_ssize_t> talk.n_nodes
+        cdef long long since = max(answer.start, self._slot_at(now))
+        cdef long long as_of = talk.looked[answer.place].oldest if since == answer.start else -1
         cdef Decision* d
         cdef Py_ssize_t k, n = talk.n_nodes
         decisions_add(&self.log, action, now, job, home, &d)
@@ -685,9 +688,8 @@ cdef class JobFlow(_Negotiations):
         d.age = self._age(talk.looked[answer.place].oldest, now)
         self.seen = <Seen*> grown(self.seen, n * sizeof(Seen))
         for k in range(n):
-            self.seen[k].node, self.seen[k].as_of = nodes[k], talk.looked[answer.place].oldest
-        d.true_ = self._seconds(self.schedules._true_start(self.seen, n, nodes, n, self.length[job], answer.start,
-                                                           answer.start))
+            self.seen[k].node, self.seen[k].as_of = nodes[k], as_of
+        d.true_ = self._seconds(self.schedules._true_start(self.seen, n, nodes, n, self.length[job], since, since))
         return 0
 
     cdef int _decides_to_open(self, const Row* request, long long first, long long opened, long long left,

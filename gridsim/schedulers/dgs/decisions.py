@@ -128,9 +128,10 @@ class DecisionLog:
         """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
 
         The true value is the first start, from that of the answer on, at which its machines really are free
-        together.
+        together.  If that is past, it is the first one from now on: nobody knows what was reserved before.
         """
         start, _, searcher, nodes = job.answers[0]
+        now = -(-self.grid.now // self.grid.times.slot)
         self.of_home(
             action,
             job,
@@ -139,7 +140,7 @@ class DecisionLog:
             among=len(job.answers),
             saw=self.seconds(start),
             limit=float(self.grid.now + self.grid.times.one_way) / NS,
-            true=self.earliest(nodes, len(nodes), job.length, start),
+            true=self.earliest(nodes, len(nodes), job.length, max(start, now)),
             age=self.age(job.looked[searcher].oldest),
         )
 
