@@ -157,7 +157,7 @@ FLOW = Part(
 
 def _before_jobflow(c: Context, module: str) -> None:
     from gridcore import SlotSchedules, Views
-    from gridcore.dgs import protocol as jobflow
+    from gridcore.dgs import negotiations as jobflow
     from gridcore.network import links
 
     nodes = c.size("nodes", 1, 9)
@@ -166,7 +166,7 @@ def _before_jobflow(c: Context, module: str) -> None:
     kinds = [jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY]
     _links_of(c, links, [kind.itemsize for kind in kinds], [False] * 5, [False] * 5, nodes)
     jobs = c.size("jobs", 0, 6)
-    names = ("attempt", "searches", "in_vain", "conflicts", "late", "reached", "end", "done")
+    names = ("attempt", "searches", "in_vain", "conflicts", "late", "reached", "resubmitted", "end", "done")
     c.of["shared"] = {
         "jobs": {
             "phase": np.zeros(jobs, np.int8),
@@ -178,7 +178,9 @@ def _before_jobflow(c: Context, module: str) -> None:
             **{name: np.zeros(jobs, np.int64) for name in names},
         },
         "nodes": {
-            name: np.zeros(nodes, np.int64) for name in ("received", "changes", "busy", "tasks", "first")
+            **{name: np.zeros(nodes, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},
+            "up": np.ones(nodes, np.bool_),
+            "away": np.zeros(nodes, np.bool_),
         },
         "counts": np.zeros(5, np.int64),
     }
@@ -190,11 +192,11 @@ def _settings(c: Context) -> dict[str, Any]:
         "at_least": c.s.pick((0, 10**7)), "opening": c.s.pick((0, 10**6)), "period": 10**9, "width": 3,
         "seed": 1,
         "forward": c.s.pick((3, 1, 0)), "hops": 2, "rounds": c.s.pick((2, 1)), "tries": c.s.pick((4, 1)),
-        "stale": c.of["schedules"].stale,
+        "stale": c.of["schedules"].stale, "patience": 10**9, "detection": 10**9, "log": 0,
     }  # fmt: skip
     policy = c.s.pick(("push", "pull", "poll") if made["stale"] else ("push", "pull"))
     made |= {name: name == policy for name in ("push", "pull", "poll")}
-    return made | {name: c.s.chance(128) for name in ("wide", "record", "others")}
+    return made | {name: c.s.chance(128) for name in ("wide", "record", "others", "faults")}
 
 
 JOBFLOW = Part(

@@ -102,10 +102,10 @@ cdef inline const Event* delayed_first(Delayed* d) noexcept nogil:
 
 
 cdef inline void delayed_drop(Delayed* d, long long node) noexcept nogil:
-    """Drop the rows of `node`, which has failed."""
+    """Drop the rows that `node` was to send, which has failed."""
     cdef Py_ssize_t k
     for k in range(d.n):
-        if d.row[k].node == node:
+        if d.row[k].sender == node:
             d.row[k].node = -1          # a row that is not in use may be changed, too
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,36 +9,7 @@ from gridcore.dgs.overlay import Views
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.network.links import Links
 
-__all__ = [
-    "ANSWER",
-    "BROKEN",
-    "CANCEL",
-    "COMMIT",
-    "COMMITTING",
-    "DONE",
-    "FAILED",
-    "NEW",
-    "PLACED",
-    "REPLY",
-    "REQUEST",
-    "SEARCHING",
-    "WAITING",
-    "JobFlow",
-]
-
-ANSWER: np.dtype[Any]
-CANCEL: np.dtype[Any]
-COMMIT: np.dtype[Any]
-REPLY: np.dtype[Any]
-REQUEST: np.dtype[Any]
-NEW: int
-SEARCHING: int
-COMMITTING: int
-WAITING: int
-PLACED: int
-BROKEN: int
-DONE: int
-FAILED: int
+__all__ = ["JobFlow"]
 
 @disjoint_base
 class JobFlow:
@@ -60,6 +32,7 @@ class JobFlow:
         nodes: dict[str, NDArray[Any]],
         counts: NDArray[np.int64],
         settings: dict[str, Any],
+        decided: Callable[[NDArray[Any], int], None] | None = None,
     ) -> JobFlow: ...
     def bind(
         self, jobs: dict[str, NDArray[Any]], nodes: dict[str, NDArray[Any]], counts: NDArray[np.int64]
@@ -69,9 +42,11 @@ class JobFlow:
     def finish(self, now: int) -> None: ...
     def end_waits(self, now: int) -> None: ...
     def fail(self, nodes: ArrayLike) -> None: ...
-    def hit(self, job: int, node: int, start: int) -> int: ...
-    def missed(self, job: int, now: int) -> None: ...
+    def hit(self, job: int, attempt: int) -> int: ...
+    def missed(self, job: int, now: int, failed: float = ...) -> None: ...
+    def hand_over(self) -> None: ...
     def stopped(self) -> list[tuple[int, int, int, int]]: ...
+    def start_of(self, job: int) -> int: ...
     def machines_of(self, job: int) -> NDArray[np.int64]: ...
     def advance(self, limit: int) -> int: ...
     def told(self) -> tuple[list[int], list[tuple[int, bool]]]: ...

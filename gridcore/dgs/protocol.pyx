@@ -7,64 +7,33 @@ are tried one after the other, waits that are limited, and jobs that end.  The c
 implementation of its own: it is tested by the digest, which is the same in a run of the node program.
 """
 
-from libc.stdlib cimport calloc, free, qsort
-from libc.string cimport memset
+from libc.math cimport NAN
+from libc.stdlib cimport free, qsort
 
-from gridcore.common.arguments cimport _Held, check_instant, hold, indices, plain
-from gridcore.network.links cimport Links
+from gridcore.common.arguments cimport _Held, check_instant, indices
 from gridcore.common.memory cimport grown
-from gridcore.dgs.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_drop, delayed_first,
-                                  delayed_free, delayed_take, outbox_add, sort_rows)
-from gridcore.dgs.overlay cimport Views
-from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-                               pending_read)
-from gridcore.dgs.slots cimport Node, Quest, SlotSchedules
-from gridcore.dgs.talks cimport (Tables, Talk, talk_copy, talk_count, talk_drop, talk_fill, talk_open, talk_place,
-                             talk_pool, talk_taken)
+from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
+from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, COMMIT_KIND, COMMITTING, DONE, FAILED, KINDS,
+                                        NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, _Negotiations)
+from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED, OVERDUE,
+                                        PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE, UNREACHED,
+                                        WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision, decisions_add)
+from gridcore.dgs.outbox cimport (Outbox, Row, delayed_add, delayed_drop, delayed_first, delayed_take, outbox_add,
+                                  sort_rows)
+from gridcore.dgs.slots cimport Node, Quest, Seen, SlotSchedules
+from gridcore.dgs.talks cimport Answer, Looked, Talk, claim, talk_drop, talk_open, talk_place, talk_pool, talk_taken
 
 import numpy as np
 
-from gridcore.dgs.state import check_ending, check_overdue, check_talks, check_thoughts
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import LATEST
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY", "REQUEST",
-           "SEARCHING", "WAITING", "JobFlow"]
+__all__ = ["JobFlow"]
 
 cdef long long _NEVER = 9223372036854775807
 cdef long long _LATEST = LATEST
-
-_HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
-#: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
-CANCEL = np.dtype([*_HEAD, ("start", "i8")])
-REQUEST = np.dtype([*_HEAD, ("search", "i8")])
-ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
-COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
-REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
-_RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
-
-cdef enum:
-    CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, KINDS
-
-# The phases of a job.  BROKEN: it has lost a machine, and its scheduling node does not know yet.
-cpdef enum:
-    NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
-
-
-_JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late", "reached",
-         "resubmitted", "first_start", "end", "done")
-_NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
-_NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
-            "tries", "patience")
-_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record", "faults")
-# The largest value of a setting, so that sums of settings do not overflow.
-cdef long long _LONGEST = 10**17
-
-
-cdef int _check_names(str what, dict given, tuple names) except -1:
-    for name in names:
-        if name not in given:
-            raise ValueError(f"{what} must have {name}")
-    return 0
+# The largest instant that a caller may give, ns.
+cdef long long _LAST = 8 * 10**17
+cdef double _NS = 1e9
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -72,7 +41,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
     return -1 if a < b else a > b
 
 
-cdef class JobFlow:
+cdef class JobFlow(_Negotiations):
     """Runs the negotiations about jobs over `links`.
 
     schedules, views, links : the objects that the policy uses, too.
@@ -83,156 +52,21 @@ cdef class JobFlow:
     nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
         up, away (whether it is known to have failed; bool).
     counts : int64[5], number of schedules exchanged by kind, shared.
-    settings : slot, one_way, latency, at_least, opening, period, patience (ns); forward, hops, rounds, tries, width,
-        seed; wide, others, push, pull, poll, stale, record, faults (0 or 1).  With others, neither the searcher nor
-        the scheduling node is a candidate.  With record, `machines_of` also works for all jobs that are done,
-        otherwise only for those that were submitted again.  With faults, machines may fail.
+    settings : slot, one_way, latency, at_least, opening, period, patience, detection (ns); forward, hops, rounds,
+        tries, width, seed; log, the most decisions that are kept; wide, others, push, pull, poll, stale, record,
+        faults (0 or 1).  With others, neither the searcher nor the scheduling node is a candidate.  With record,
+        `machines_of` also works for all jobs that are done, otherwise only for those that were submitted again.
+        With faults, machines may fail.
+    decided : callable, (rows, lost), for decisions: `gridcore.dgs.state.DECISION` records that have been taken since
+        the last call, in order, and how many more there have been beyond those that are kept.  It is called from
+        time to time, by `getstate` and by `hand_over`.  None: they are not recorded, which changes nothing else.
 
     Raises ValueError for arrays that do not fit.
     """
-
-    cdef bint occupied                  # see `gridcore.common.arguments.hold`
-    cdef SlotSchedules schedules
-    cdef Views views
-    cdef Links links
-    cdef Py_ssize_t jobs, nodes
-    cdef int[KINDS] number, fields
-    cdef long long[KINDS] nbytes
-    cdef long long[KINDS] span
-    cdef signed char[::1] phase
-    cdef long long[::1] tasks, length, lasts, submitter, attempt, searches, in_vain, conflicts, late, reached
-    cdef long long[::1] resubmitted, first_start, end, done
-    cdef long long[::1] received, changes, busy, done_by, first, counts
-    cdef const unsigned char[::1] up, gone  # gone: nodes that are known to have failed; None where none may fail
-    cdef long long slot, one_way, latency, at_least, opening, period, width, patience
-    cdef unsigned long long seed
-    cdef long long forward, hops, rounds, tries
-    cdef bint wide, others, push, pull, poll, stale, faults
-    cdef Talk** talk
-    cdef Outbox[KINDS] out
-    cdef Row* row                       # scratch: the messages of a cohort
-    cdef Row* spare
-    cdef Py_ssize_t room
-    cdef long long* chosen              # scratch
-    cdef Delayed thinking               # searches that take time: their requests, with the start that was found
-    cdef Pending ending                 # jobs by the end of their run; where machines fail, of lost runs, too
-    cdef Pending overdue                # jobs by the end of their waits, of waits that are over, too
-    cdef readonly long long completed, given_up
-    cdef long long told_end             # ns, the last end of runs or waits that `advance` has returned
-    cdef bint record
-    cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `told`
-    cdef object _stopped                # see `stopped`
-
-    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
-                  dict settings):
-        cdef Py_ssize_t k
-        for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
-                            ("nodes", nodes), ("settings", settings)):
-            if given is None:
-                raise TypeError(f"{name} must be given, got None")
-        _check_names("jobs", jobs, _JOBS)
-        _check_names("settings", settings, (*_NUMBERS, *_FLAGS, "seed"))
-        self.schedules, self.views, self.links = schedules, views, links
-        self.nodes = schedules.nodes
-        self.jobs = len(jobs["tasks"])
-        if links.machine_of.shape[0] != self.nodes:
-            raise ValueError(f"links must have {self.nodes} nodes, got {links.machine_of.shape[0]}")
-        if views.nodes != self.nodes:
-            raise ValueError(f"views must be of {self.nodes} nodes, got {views.nodes}")
-        if len(kinds) != KINDS:
-            raise ValueError(f"kinds must be {KINDS} pairs, got {len(kinds)}")
-        for k, (number, nbytes) in enumerate(kinds):
-            if not 0 <= number < links.kinds or links.deferred[number] or links.width[number] != _RECORDS[k].itemsize:
-                raise ValueError(f"kinds[{k}] must be a kind of such messages, got {number}")
-            self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
-            self.fields[k] = _RECORDS[k].itemsize // 8
-            links.inner[number] = True
-        for name in _NUMBERS:
-            low = 1 if name in ("slot", "hops", "rounds") or (name == "period" and settings["poll"]) else 0
-            if not low <= settings[name] <= _LONGEST:
-                raise ValueError(f"settings[{name!r}] must be in {low}..{_LONGEST}, got {settings[name]!r}")
-        self.slot, self.one_way, self.latency = settings["slot"], settings["one_way"], settings["latency"]
-        self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
-        self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
-        self.hops, self.rounds, self.tries = settings["hops"], settings["rounds"], settings["tries"]
-        self.wide, self.others = settings["wide"], settings["others"]
-        self.push, self.pull = settings["push"], settings["pull"]
-        self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
-        self.faults, self.patience = settings["faults"], settings["patience"]
-        self.told_end = -1
-        self.bind(jobs, nodes, counts)
-        self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
-        self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
-        if self.talk == NULL:
-            raise MemoryError
-        self._waiting, self._given_up, self._stopped = [], [], []
-
-    def bind(self, dict jobs, dict nodes, counts):
-        """Replace the arrays that are shared with the policy."""
-        cdef _Held alone = self._hold()
-        def column(values, name, n, dtype=np.int64):
-            values = plain(values)
-            if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
-                raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}], shared with the policy")
-            return values
-        _check_names("jobs", jobs, _JOBS)
-        _check_names("nodes", nodes, _NODES)
-        of = {name: column(values, name, self.jobs, np.int8 if name == "phase" else np.int64)
-              for name, values in jobs.items()}
-        at = {name: column(values, name, self.nodes, np.bool_ if name in ("up", "away") else np.int64)
-              for name, values in nodes.items()}
-        counts = column(counts, "counts", KINDS)
-        indices(of["tasks"], "tasks", 1, 2**31)
-        indices(of["length"], "length", 1, _LATEST // self.slot + 1)
-        indices(of["lasts"], "lasts", 0, _LATEST + 1)
-        if self.talk != NULL:
-            # the negotiations and runs under way depend on these
-            for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
-                              ("submitter", self.submitter)):
-                if not np.array_equal(of[name], had):
-                    raise ValueError(f"{name} must be as it was")
-        submitter = indices(of["submitter"], "submitter", 0, self.nodes)
-        self.phase = of["phase"]
-        self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
-        self.submitter = submitter
-        self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
-        self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
-        self.resubmitted, self.first_start = of["resubmitted"], of["first_start"]
-        self.end, self.done = of["end"], of["done"]
-        self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
-        self.first, self.up = at["first"], at["up"].view(np.uint8)
-        self.gone = at["away"].view(np.uint8) if self.faults else None
-        self.counts = counts
-
-    def __dealloc__(self):
-        cdef Py_ssize_t k
-        if self.talk != NULL:
-            for k in range(self.jobs):
-                talk_drop(&self.talk[k])
-        free(self.talk)
-        for k in range(KINDS):
-            free(self.out[k].row)
-        free(self.row)
-        free(self.spare)
-        free(self.chosen)
-        delayed_free(&self.thinking)
-        pending_free(&self.ending)
-        pending_free(&self.overdue)
-
-    cdef _Held _hold(self):
-        return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
-
     # -- messages that are sent -----------------------------------------------------------------------------
 
     cdef Row* _out(self, int kind, long long node, long long sender, long long job) except NULL nogil:
         return outbox_add(&self.out[kind], node, sender, job)
-
-    cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
-        if n > self.room:
-            self.row = <Row*> grown(self.row, 2 * n * sizeof(Row))
-            self.spare = <Row*> grown(self.spare, 2 * n * sizeof(Row))
-            self.room = 2 * n
-        return 0
 
     def flush(self, long long now):
         """Send the messages of the wave that is over, by kind, then by sender, then in the sender's own order."""
@@ -265,7 +99,7 @@ cdef class JobFlow:
         cdef _Held alone = self._hold()
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
-        check_instant(now, "now", 8 * _LONGEST)
+        check_instant(now, "now", _LAST)
         for k in range(job.shape[0]):
             if self.phase[job[k]] not in (NEW, WAITING):
                 raise ValueError(f"jobs[{k}] must be a job that is new or waits, got {job[k]}")
@@ -287,15 +121,18 @@ cdef class JobFlow:
         cdef Py_ssize_t k, n, home = self._home(job)
         cdef Row* row
         if self.in_vain[job] >= self.tries:
+            self._decides_in_vain(GAVE_UP, job, self.tries, now)
             return self._give_up(job, False)
         if home < 0:
-            return self._wait(job)
+            return self._wait(job, WAITED_FOR_MACHINES, now)
         self.searches[job] += 1
         self.in_vain[job] += 1
         self.phase[job] = SEARCHING
         n = self.views._pick(home, job, self.searches[job], self.forward, self.seed, self.gone)
-        talk_open(&self.talk[job], self.tasks[job], n)
+        talk_open(&self.talk[job], self.tasks[job], n, self.recorded)
         self._limit_wait(job, now)
+        if self.recorded:
+            self._decides_to_ask(job, home, n, now)
         for k in range(n):
             row = self._out(REQUEST_KIND, self.views.entry[0, k], home, job)
             row.a = self.searches[job]
@@ -310,8 +147,9 @@ cdef class JobFlow:
         self._given_up.append((job, bool(too_large)))
         return 0
 
-    cdef int _wait(self, Py_ssize_t job) except -1:
+    cdef int _wait(self, Py_ssize_t job, int why, long long now) except -1:
         self.phase[job] = WAITING
+        self._decides(why, job, self.searches[job], NAN, NAN, 0, now)
         talk_drop(&self.talk[job])
         self._waiting.append(job)
         return 0
@@ -330,7 +168,9 @@ cdef class JobFlow:
         cdef Row* row
         cdef int* nodes
         if home < 0:
-            return self._wait(job)
+            return self._wait(job, WAITED_FOR_MACHINES, now)
+        if self.recorded:
+            self._decides_to_choose(job, home, now)
         for k in range(talk.n_answers):
             if talk.answer[k].start < 0:
                 continue
@@ -352,33 +192,40 @@ cdef class JobFlow:
                 row = self._out(COMMIT_KIND, nodes[k], home, job)
                 row.a, row.b = self.attempt[job], talk.start
         elif not talk.hope and self.faults and self.wide:
-            self._wait(job)  # machines may recover
+            self._wait(job, WAITED_FOR_ROOM, now)  # machines may recover
         elif not talk.hope:
+            self._decides(TOO_LARGE, job, self.reached[job], self.tasks[job], NAN, 0, now, age=NAN)
             self._give_up(job, True)
         elif self.in_vain[job] % self.rounds == 0:
-            self._wait(job)
+            self._wait(job, WAITED, now)
         else:
+            self._decides_in_vain(SEARCHED_AGAIN, job, self.rounds, now)
             self._search(job, now)
         return 0
 
     cdef int _abort(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
+        self._decides(RELEASED, job, talk.n_taken, talk.n_nodes, NAN, talk.n_taken, now, age=NAN)
         self.conflicts[job] += 1
-        self.attempt[job] += 1
         qsort(talk.taken, talk.n_taken, sizeof(int), ascending)
         self._cancel(job, talk.taken, talk.n_taken)
+        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
         return self._choose(job, now)
 
     cdef int _cancel(self, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
         """Cancel the job at `n` nodes.  If no node is up, nobody does: nodes that are down have lost it."""
         cdef Py_ssize_t k, home = self._home(job)
+        cdef Row* row
         for k in range(n if home >= 0 else 0):
-            self._out(CANCEL_KIND, nodes[k], home, job).a = self.talk[job].start
+            row = self._out(CANCEL_KIND, nodes[k], home, job)
+            row.a, row.b = self.attempt[job], self.talk[job].start
         return 0
 
     cdef int _place(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
         cdef bint hit = talk.hit
+        cdef double start = self._seconds(talk.start)
+        self._decides(PLACES, job, start, NAN, NAN if hit else start, talk.n_nodes, now, age=NAN)
         talk_place(talk)
         self.phase[job] = BROKEN if hit else PLACED
         self.in_vain[job] = 0
@@ -395,6 +242,7 @@ cdef class JobFlow:
             if first == NULL or first.time > now:
                 return 0
             job = pending_pop(&self.overdue).slot
+            self._decides(OVERDUE, job, self.talk[job].missing, NAN, self.talk[job].missing, 0, now)
             if self.phase[job] == SEARCHING:
                 self.talk[job].hope = True
                 self._choose(job, now)
@@ -425,56 +273,43 @@ cdef class JobFlow:
         for k in range(u.shape[0]):
             delayed_drop(&self.thinking, u[k])
 
-    def hit(self, Py_ssize_t job, long long node, long long start):
-        """Learn that `node` has failed, which had a job in its schedule from slot `start` on.
+    def hit(self, Py_ssize_t job, long long attempt):
+        """Learn that a node has failed which had reserved slots for this attempt to place a job.
 
         Returns what follows of it: NEW for nothing; COMMITTING if the job is being placed there, and no other
         machine of this allocation has failed before; BROKEN if it was placed there and has lost the machine.
         """
         cdef _Held alone = self._hold()
-        cdef Py_ssize_t k
         self._check(job)
         cdef Talk* talk = self.talk[job]
-        if talk == NULL or talk.start != start:
+        if talk == NULL or self.attempt[job] != attempt:
             return NEW
         if self.phase[job] == PLACED:
             self.phase[job] = BROKEN
             return BROKEN
         if self.phase[job] == COMMITTING and not talk.hit:
-            for k in range(talk.n_nodes):
-                if talk.pool[talk.current * <Py_ssize_t> talk.n_nodes + k] == node:
-                    talk.hit = True
-                    return COMMITTING
+            talk.hit = True
+            return COMMITTING
         return NEW
 
-    def missed(self, Py_ssize_t job, long long now):
-        """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again."""
+    def missed(self, Py_ssize_t job, long long now, failed=NAN):
+        """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again.
+
+        failed : how many of its machines have failed meanwhile, for the record of decisions.
+        """
         cdef _Held alone = self._hold()
         self._check(job)
-        check_instant(now, "now", 8 * _LONGEST)
+        check_instant(now, "now", _LAST)
         cdef Talk* talk = self.talk[job]
         if talk == NULL:
             return
         if self.phase[job] == BROKEN:
             self.resubmitted[job] += talk.n_nodes
+            self._decides(MISSED, job, 1, NAN, failed, talk.n_nodes, now, age=self.detection / _NS)
             self._cancel(job, talk.pool, talk.n_nodes)
             self._search(job, now)
         elif self.phase[job] == COMMITTING and talk.hit:
             self._abort(job, now)
-
-    def stopped(self):
-        """Return what cancellations may have stopped since the last call: [(job, node, start in slots, ns), ...].
-
-        These are cancellations of jobs that have lost a machine, in order.
-        """
-        cdef _Held alone = self._hold()
-        result, self._stopped = self._stopped, []
-        return result
-
-    cdef int _check(self, Py_ssize_t job) except -1:
-        if not 0 <= job < self.jobs:
-            raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
-        return 0
 
     # -- messages that arrive -------------------------------------------------------------------------------
 
@@ -496,7 +331,7 @@ cdef class JobFlow:
                 self.row[k].c = record.c
             self.links._give_back(self.links.due[k].slot)
             # a state that was read from a file may have any values here
-            start = self.row[k].a if kind == CANCEL_KIND else -1 if kind == REQUEST_KIND else self.row[k].b
+            start = -1 if kind == REQUEST_KIND else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= _LATEST // self.slot):
                 raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
         return n
@@ -526,8 +361,8 @@ cdef class JobFlow:
         return total > 0
 
     cdef int _cancelled(self, const Row* row, long long now) except -1:
-        cdef long long end = row.a if row.a * self.slot >= now else self._slot_at(now)
-        if self.schedules._release(&self.schedules.node[row.node], row.a, end, row.job, False, now) and self.push:
+        cdef long long end = max(row.b, self._slot_at(now)), whose = claim(row.job, row.a)
+        if self.schedules._release(&self.schedules.node[row.node], row.b, end, whose, False, now) and self.push:
             self.changes[row.node] += 1
         if self.faults and (self.resubmitted[row.job] or self.phase[row.job] == BROKEN):
             self._stopped.append((row.job, row.node, row.a, now))
@@ -539,9 +374,8 @@ cdef class JobFlow:
     cdef int _requested(self, const Row* row, long long now) except -1:
         cdef Py_ssize_t k, job = row.job, n = self.tasks[job]
         cdef Talk* talk
-        cdef Row* answer
         cdef Quest quest
-        cdef Row thought
+        cdef Row answer
         cdef int* nodes
         cdef long long start, opened, wait, got, ready = now + 4 * self.one_way
         quest.n_nodes, quest.slots, quest.itself = n, self.length[job], not self.others
@@ -566,9 +400,8 @@ cdef class JobFlow:
         self.received[row.node] += got
         self.counts[1 if self.pull else 3] += got
         self.reached[job] = max(self.reached[job], self.schedules.n_fit)
-        talk = self.talk[job]
-        if (talk != NULL and self.phase[job] == SEARCHING and self.searches[job] == row.a
-                and talk.n_found < talk.asked):
+        talk = self._awaited(job, row.a)
+        if talk != NULL and talk.n_found < talk.asked:
             talk.found[talk.n_found].searcher, talk.found[talk.n_found].place = <int> row.node, talk.n_found
             talk.n_found += 1
             if start >= 0:
@@ -576,27 +409,41 @@ cdef class JobFlow:
                 self.schedules._choose(n, start, self.length[job], self.chosen)
                 for k in range(n):
                     nodes[k] = <int> self.chosen[k]
+            if self.recorded:
+                self._decides_to_open(row, quest.not_before, opened, self._slot_at(ready + wait), now)
+        answer.node, answer.sender, answer.job, answer.a, answer.b = row.sender, row.node, job, row.a, start
         if wait == 0:
-            answer = self._out(ANSWER_KIND, row.sender, row.node, job)
-            answer.a, answer.b = row.a, start
-            return 0
-        thought = row[0]
-        thought.b = start
-        return delayed_add(&self.thinking, now + wait, &thought)
+            return self._answer(&answer, now)
+        return delayed_add(&self.thinking, now + wait, &answer)
+
+    cdef Talk* _awaited(self, Py_ssize_t job, long long search) noexcept nogil:
+        """Return the talk about a job whose scheduling node still has a use for answers of this search, or NULL."""
+        if self.searches[job] == search and (self.phase[job] == SEARCHING or self.phase[job] == COMMITTING):
+            return self.talk[job]
+        return NULL
 
     cdef bint _think(self, long long now) except -1:
-        """Answer for the searches that are finished by now; False if there are none."""
-        cdef Row* answer
+        """Answer for the searches that are finished by now, in the order of searchers; False if there are none."""
         cdef const Row* row
-        cdef bint any_ = False
+        cdef Py_ssize_t k, n = 0
         while True:
             row = delayed_take(&self.thinking, now)
             if row == NULL:
-                return any_
-            # the order does not matter here: `_flush` sorts by sender
-            answer = self._out(ANSWER_KIND, row.sender, row.node, row.job)
-            answer.a, answer.b = row.a, row.b
-            any_ = True
+                break
+            self._room_for(n + 1)
+            self.row[n] = row[0]
+            n += 1
+        sort_rows(self.row, self.spare, n)
+        for k in range(n):
+            self._answer(&self.row[k], now)
+        return n > 0
+
+    cdef int _answer(self, const Row* answer, long long now) except -1:
+        cdef Row* row = self._out(ANSWER_KIND, answer.node, answer.sender, answer.job)
+        row.a, row.b = answer.a, answer.b
+        if self.recorded:
+            self._decides_to_answer(answer, now)
+        return 0
 
     cdef int _answered(self, Py_ssize_t n, long long now) except -1:
         cdef Py_ssize_t k, i, job, complete = 0
@@ -631,10 +478,12 @@ cdef class JobFlow:
         cdef long long end = row.b + self.length[row.job]
         reply.a, reply.b, reply.c = row.a, row.b, 0
         if (row.b * self.slot >= now
-                and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, row.job, now)):
+                and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, claim(row.job, row.a), now)):
             reply.c = 1
             if self.push:
                 self.changes[row.node] += 1
+        elif self.recorded:
+            self._decides_to_refuse(row, now)
         return 0
 
     cdef int _replied(self, const Row* row, long long now) except -1:
@@ -644,7 +493,7 @@ cdef class JobFlow:
         if row.a != self.attempt[job] or self.phase[job] != COMMITTING or talk == NULL or talk.missing <= 0:
             if row.c == 1:
                 cancel = self._out(CANCEL_KIND, row.sender, row.node, job)
-                cancel.a = row.b
+                cancel.a, cancel.b = row.a, row.b
             return 0
         if row.c == 1:
             talk.taken[talk.n_taken] = <int> row.sender
@@ -666,7 +515,7 @@ cdef class JobFlow:
     def end_waits(self, long long now):
         """End the waits for answers or replies that were to end by `now` ns; messages are sent by `flush`."""
         cdef _Held alone = self._hold()
-        check_instant(now, "now", 8 * _LONGEST)
+        check_instant(now, "now", _LAST)
         self._overdue_all(now)
 
     cdef int _finish_all(self, long long now) except -1:
@@ -684,7 +533,7 @@ cdef class JobFlow:
         if self.phase[job] != PLACED or talk.start * self.slot + self.lasts[job] > now:
             return 0
         cdef long long start = talk.start * self.slot, end = start + self.lasts[job]
-        cdef long long to = max(self._slot_at(now), talk.start)
+        cdef long long to = max(self._slot_at(now), talk.start), whose = claim(job, self.attempt[job])
         self.phase[job] = DONE
         self.completed += 1
         if self.first_start[job] < 0:
@@ -693,19 +542,12 @@ cdef class JobFlow:
         for k in range(talk.n_nodes):
             self.busy[talk.pool[k]] += end - start
             self.done_by[talk.pool[k]] += 1
-            if (self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, job, False, now)
+            if (self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, whose, False, now)
                     and self.push):
                 self.changes[talk.pool[k]] += 1
         if not self.record and self.resubmitted[job] == 0:
             talk_drop(&self.talk[job])
         return 0
-
-    def machines_of(self, Py_ssize_t job):
-        """Return int64[tasks]: the machines on which a placed job runs or has run."""
-        cdef _Held alone = self._hold()
-        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
-            raise ValueError(f"job must be one that was placed, got {job}")
-        return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -739,6 +581,7 @@ cdef class JobFlow:
                 self._finish_all(ends)
                 if not self.over:
                     self._overdue_all(ends)
+                self._hand_over_many()
                 if self.over or self._waiting or self._given_up:
                     return ends
                 self._flush(ends)
@@ -755,123 +598,171 @@ cdef class JobFlow:
                     break
                 self._flush(at)
                 self.links._advance(at)
+            self._hand_over_many()
             # the caller must act: for waiting or rejected jobs, or for messages that are not handled here
             if self._waiting or self._given_up or not any_:
                 return at
 
-    @property
-    def over(self):
-        """Whether all jobs are done or were rejected."""
-        return self.completed + self.given_up == self.jobs
+    # -- the record of decisions, see `gridsim.schedulers.dgs.decisions` -------------------------------------
 
-    @property
-    def ending_now(self):
-        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
-        return self.told_end
+    cdef int _hand_over_many(self) except -1:
+        if self.log.n >= DECISIONS:
+            self._hand_over()
+        return 0
 
-    def told(self):
-        """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
-        cdef _Held alone = self._hold()
-        result = self._waiting, self._given_up
-        self._waiting, self._given_up = [], []
-        return result
+    cdef double _seconds(self, long long slot) noexcept nogil:
+        return <double> (slot * self.slot) / _NS
 
-    # -- checkpoints ----------------------------------------------------------------------------------------
+    cdef double _age(self, long long as_of, long long now) noexcept nogil:
+        """Return the age of what was known as of `as_of` ns, s; before the time 0 nothing has changed."""
+        return <double> (now - max(as_of, 0)) / _NS
 
-    def getstate(self):
-        """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
+    cdef int _decides(self, int action, Py_ssize_t job, double saw, double limit, double true_, long long tasks,
+                      long long now, double age=0.0) except -1:
+        """Record what the scheduling node of `job`, or the node that acts for it, decides now."""
+        cdef Decision* d
+        cdef Py_ssize_t home
+        if not self.recorded:
+            return 0
+        home = self._home(job)
+        decisions_add(&self.log, action, now, job, self.submitter[job] if home < 0 else home, &d)
+        if d != NULL:
+            d.saw, d.limit, d.true_, d.age, d.tasks = saw, limit, true_, age, tasks
+        return 0
 
-        `told`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
+    cdef int _decides_in_vain(self, int action, Py_ssize_t job, long long limit, long long now) except -1:
+        return self._decides(action, job, self.in_vain[job], limit, self.in_vain[job], 0, now)
+
+    cdef int _decides_to_ask(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t n, long long now) except -1:
+        """Record that a scheduling node asks the `n` nodes that it has picked to search."""
+        cdef Py_ssize_t k, known = 0
+        cdef Decision* d
+        cdef int other
+        for k in range(self.views.view.shape[1]):
+            other = self.views.view[home, k]
+            known += other >= 0 and (self.gone is None or not self.gone[other])
+        for k in range(n):
+            decisions_add(&self.log, ASKED, now, job, home, &d)
+            if d != NULL:
+                d.machine, d.among = self.views.entry[0, k], known
+        return 0
+
+    cdef int _decides_to_choose(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
+        """Record which answer is chosen, after those that are dropped since a commit would come too late."""
+        cdef Talk* talk = self.talk[job]
+        cdef Py_ssize_t k, best, at = -1
+        cdef long long left, start = -1, since = now + self.one_way
+        cdef bint late = True
+        while late:
+            best, left = -1, 0
+            for k in range(talk.n_answers):
+                # the next one in the order of starts, then of arrival
+                if talk.answer[k].start > start or (talk.answer[k].start == start >= 0 and k > at):
+                    left += 1
+                    if best < 0 or talk.answer[k].start < talk.answer[best].start:
+                        best = k
+            if best < 0:
+                return 0
+            start, at = talk.answer[best].start, best
+            late = start * self.slot < since
+            self._decides_on(DROPPED if late else CHOSE, talk, &talk.answer[best], job, home, left, now)
+        return 0
+
+    cdef int _decides_on(self, int action, const Talk* talk, const Answer* answer, Py_ssize_t job, Py_ssize_t home,
+                         long long left, long long now) except -1:
+        """Record a choice among `left` answers.
+
+        The true value is the first start, from that of the answer on, at which its machines really are free together.
+        If that is past, it is the first one from now on: nobody knows what was reserved before.
         """
-        cdef _Held alone = self._hold()
-        cdef Py_ssize_t job, k
-        cdef Tables rows
-        for k in range(KINDS):
-            if self.out[k].n or self._waiting or self._given_up or self._stopped:
-                raise RuntimeError("the state of a flow is told between two instants only")
-        memset(&rows, 0, sizeof(rows))
-        for job in range(self.jobs):
-            if self.talk[job] != NULL:
-                talk_count(self.talk[job], &rows)
-        cdef long long[:, ::1] talks = np.empty((rows.talks, 12), np.int64)
-        cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
-        cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
-        cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
-        memset(&rows, 0, sizeof(rows))
-        for job in range(self.jobs):
-            if self.talk[job] != NULL:
-                talk_copy(self.talk[job], job, talks, answers, found, taken, pool, &rows)
-        # columns: time, number and slot
-        thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
-        ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
-        pending_read(&self.thinking.due, thinking)
-        overdue = np.empty((self.overdue.n + self.overdue.n_run, 3), np.int64)
-        pending_read(&self.ending, ending)
-        pending_read(&self.overdue, overdue)
-        thinking = thinking[[self.thinking.row[k].node >= 0 for k in thinking[:, 2].tolist()]]
-        thinking = thinking[np.argsort(thinking[:, 1])]
-        thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
-                     self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
-        return shown({
-            "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
-            "taken": np.asarray(taken), "pool": np.asarray(pool), "thinking": thinking[:, 0].copy(),
-            "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
-            "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
-            "overdue": overdue[np.lexsort((overdue[:, 1], overdue[:, 0]))][:, :2].copy(),
-            "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
-        })
+        cdef const int* nodes = talk.pool + answer.place * <Py_ssize_t> talk.n_nodes
+        cdef long long since = max(answer.start, self._slot_at(now))
+        cdef long long as_of = talk.looked[answer.place].oldest if since == answer.start else -1
+        cdef Decision* d
+        cdef Py_ssize_t k, n = talk.n_nodes
+        decisions_add(&self.log, action, now, job, home, &d)
+        if d == NULL:
+            return 0
+        d.machine, d.tasks, d.among = talk.found[answer.place].searcher, n, left
+        d.saw, d.limit = self._seconds(answer.start), <double> (now + self.one_way) / _NS
+        d.age = self._age(talk.looked[answer.place].oldest, now)
+        self.seen = <Seen*> grown(self.seen, n * sizeof(Seen))
+        for k in range(n):
+            self.seen[k].node, self.seen[k].as_of = nodes[k], as_of
+        d.true_ = self._seconds(self.schedules._true_start(self.seen, n, nodes, n, self.length[job], since, since))
+        return 0
 
-    def setstate(self, state):
-        """Continue from a state that `getstate` returned.
+    cdef int _decides_to_open(self, const Row* request, long long first, long long opened, long long left,
+                              long long now) except -1:
+        """Remember what the answer of the last search rests on, and record that it has opened neighbours.
 
-        The policy's arrays (`bind`) and the other kernels must have been restored before.  Raises ValueError for
-        a state that does not fit.
+        first : slot from which on it looked for starts.  left : the first one that leaves time for all messages.
         """
-        cdef _Held alone = self._hold()
-        cdef Py_ssize_t job, k
-        cdef Tables rows
-        cdef Row thought
-        cdef long long latest = _LATEST // self.slot
-        read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
-        tables = {
-            "talks": read.array("talks", np.int64, (None, 12)),
-            "answers": read.array("answers", np.int64, (None, 2), -1, latest),
-            "found": read.array("found", np.int64, (None, 2), 0, max(last, self.forward)),
-            "taken": read.array("taken", np.int64, (None,), 0, last),
-            "pool": read.array("pool", np.int64, (None,), 0, last),
-        }
-        cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
-        thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
-        ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
-        overdue_ = read.array("overdue", np.int64, (None, 2), 0, LATEST)
-        completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
-        told_end = read.whole("told_end", -1)
-        check_thoughts(thoughts_, self.nodes, self.jobs, latest)
-        check_ending(ending_, phase == PLACED, self.faults)
-        check_overdue(overdue_, self.jobs if self.faults else 0)
-        kept = np.asarray(self.resubmitted) > 0
-        placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
-        check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
-                    self.forward, latest)
-        cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
-        cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
-        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_, overdue = overdue_
-        for job in range(self.jobs):
-            talk_drop(&self.talk[job])
-        memset(&rows, 0, sizeof(rows))
-        for k in range(talks.shape[0]):
-            job = talks[k, 0]
-            talk_fill(&self.talk[job], self.tasks[job], talks, answers, found, taken, pool, &rows)
-        delayed_clear(&self.thinking)
-        for k in range(times.shape[0]):
-            thought.node, thought.sender, thought.job = thoughts[k, 0], thoughts[k, 1], thoughts[k, 2]
-            thought.a, thought.b, thought.c = thoughts[k, 3], thoughts[k, 4], 0
-            delayed_add(&self.thinking, times[k], &thought)
-        pending_clear(&self.ending)
-        for k in range(ending.shape[0]):
-            pending_push(&self.ending, ending[k, 0], ending[k, 1], <int> ending[k, 1])
-        pending_clear(&self.overdue)
-        for k in range(overdue.shape[0]):
-            pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
-        self.completed, self.given_up, self.told_end = completed, given_up, told_end
-        self._waiting, self._given_up, self._stopped = [], [], []
+        cdef SlotSchedules schedules = self.schedules
+        cdef Talk* talk = self.talk[request.job]
+        cdef Looked* look = &talk.looked[talk.n_found - 1]
+        cdef long long oldest = now, as_of, free_ = schedules.own_free, slots = self.length[request.job]
+        cdef const Node* node
+        cdef Py_ssize_t k
+        cdef Decision* d
+        look.seen = <Seen*> grown(look.seen, schedules.n_fit * sizeof(Seen))
+        look.n, look.slot, look.oldest = <int> schedules.n_fit, max(left, first), now
+        for k in range(schedules.n_fit):
+            # the searcher knows itself as it is now
+            look.seen[k].node, look.seen[k].as_of = schedules.fit[k].node, max(min(schedules.fit[k].as_of, now), -1)
+            look.oldest = min(look.oldest, look.seen[k].as_of)
+        if not opened:
+            return 0
+        decisions_add(&self.log, OPENED, now, request.job, request.node, &d)
+        if d == NULL:
+            return 0
+        for k in range(schedules.n_own):
+            node, as_of = &schedules.node[look.seen[k].node], look.seen[k].as_of
+            oldest = min(oldest, as_of)
+            if node.latest > as_of or node.n_gone:  # it may have changed since it was seen
+                free_ += schedules._free(node, now, first, slots) - schedules._free(node, as_of, first, slots)
+        d.machine, d.tasks, d.among = request.sender, opened, schedules.n_own
+        d.saw, d.limit, d.true_, d.age = schedules.own_free, talk.n_nodes, free_, self._age(oldest, now)
+        return 0
+
+    cdef int _decides_to_answer(self, const Row* answer, long long now) except -1:
+        """Record that a searcher answers; the true value is the first start of its candidates now."""
+        cdef Talk* talk = self._awaited(answer.job, answer.a)
+        cdef Looked* look
+        cdef Decision* d
+        cdef Py_ssize_t k = 0
+        cdef long long true_
+        while talk != NULL and k < talk.n_found and talk.found[k].searcher != answer.sender:
+            k += 1
+        if talk == NULL or k == talk.n_found or (answer.b >= 0 and talk.pool == NULL):
+            return 0
+        look = &talk.looked[k]
+        decisions_add(&self.log, ANSWERED if answer.b >= 0 else UNREACHED, now, answer.job, answer.sender, &d)
+        if d != NULL:
+            d.machine, d.tasks, d.age = answer.node, talk.n_nodes, self._age(look.oldest, now)
+            if answer.b < 0:
+                d.saw, d.limit, d.true_ = look.n, talk.n_nodes, look.n
+            else:
+                true_ = answer.b
+                if self.stale:  # else nothing has changed since it has looked, at this instant
+                    true_ = self.schedules._true_start(look.seen, look.n, talk.pool + k * talk.n_nodes, talk.n_nodes,
+                                                       self.length[answer.job], look.slot, answer.b)
+                d.among, d.saw, d.limit, d.true_ = look.n, self._seconds(answer.b), self._seconds(look.slot), \
+                    self._seconds(true_)
+        free(look.seen)
+        look.seen, look.n = NULL, 0
+        return 0
+
+    cdef int _decides_to_refuse(self, const Row* commit, long long now) except -1:
+        """Record that a machine refuses to commit; the threshold is its first free start, or the present time."""
+        cdef bint timely = commit.b * self.slot >= now
+        cdef Decision* d
+        cdef Seen node
+        node.node, node.as_of = <int> commit.node, -1
+        decisions_add(&self.log, REFUSED if timely else REFUSED_LATE, now, commit.job, commit.node, &d)
+        if d != NULL:
+            d.machine, d.saw, d.age, d.limit = commit.sender, self._seconds(commit.b), 0, <double> now / _NS
+            if timely:
+                d.limit = self._seconds(self.schedules._true_start(&node, 1, &node.node, 1, self.length[commit.job],
+                                                                   commit.b, commit.b))
+        return 0

@@ -24,6 +24,10 @@ cdef struct Fit:                        # a candidate
     int node
     int row                             # its reservations before this one no longer matter
 
+cdef struct Seen:                       # what a reader knows of a node: its reservations as of an instant, ns
+    long long as_of
+    int node
+
 cdef struct Quest:                      # a job to be placed, and how to search
     long long n_nodes, slots, not_before, exclude, hops
     long long seen, every, until        # ns; see `SlotSchedules.search`
@@ -46,6 +50,9 @@ cdef class SlotSchedules:
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] change             # scratch: at each slot of a window, the change in the number of fits
     cdef Py_ssize_t n_fit, room_fit
+    # those that the searcher knew itself, and how many of these were free at once
+    cdef Py_ssize_t n_own
+    cdef long long own_free
     # the nodes chosen by all searches of a call
     cdef long long* chosen
     cdef Py_ssize_t room_chosen
@@ -62,12 +69,15 @@ cdef class SlotSchedules:
                    const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil
     cdef void _begin(self) noexcept nogil
     cdef int _meet(self, int who, long long as_of) except -1 nogil
+    cdef int _fit_room(self, Py_ssize_t n) except -1 nogil
     cdef bint _all_seen(self, const Node* node, long long as_of) noexcept nogil
     cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil
     cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil
     cdef void _fetch(self, Py_ssize_t k) noexcept nogil
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil
     cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil
+    cdef long long _true_start(self, const Seen* seen, Py_ssize_t n, const int* chosen, long long n_nodes,
+                               long long slots, long long since, long long start) except -1
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil
     cdef const long long[::1] _nodes(self, nodes)
     cdef const long long[::1] _slots(self, values, str name, long long least)

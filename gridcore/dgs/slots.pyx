@@ -426,6 +426,7 @@ cdef class SlotSchedules:
         if 0 <= quest.exclude < self.nodes:
             self.met[quest.exclude] = self.searches
         self._open(quest, views, gone, seen, searcher, searcher, &free_now)
+        self.n_own, self.own_free = self.n_fit, free_now
         if free_now >= quest.n_nodes:
             return quest.not_before
         while k < self.n_fit:
@@ -487,18 +488,22 @@ cdef class SlotSchedules:
 
     cdef int _meet(self, int who, long long as_of) except -1 nogil:
         """Add a candidate; False if it has been met before."""
-        cdef Py_ssize_t room
         if self.met[who] == self.searches:
             return False
         self.met[who] = self.searches
-        if self.n_fit == self.room_fit:
-            room = 2 * self.room_fit + 64
-            self.fit = <Fit*> grown(self.fit, room * sizeof(Fit))
-            self.low = <long long*> grown(self.low, room * sizeof(long long))
-            self.room_fit = room
+        self._fit_room(self.n_fit + 1)
         self.fit[self.n_fit].node, self.fit[self.n_fit].as_of, self.fit[self.n_fit].row = who, as_of, 0
         self.n_fit += 1
         return True
+
+    cdef inline int _fit_room(self, Py_ssize_t n) except -1 nogil:
+        """Make room for `n` candidates."""
+        cdef Py_ssize_t room = 2 * n + 64
+        if n > self.room_fit:
+            self.fit = <Fit*> grown(self.fit, room * sizeof(Fit))
+            self.low = <long long*> grown(self.low, room * sizeof(long long))
+            self.room_fit = room
+        return 0
 
     cdef inline void _fetch(self, Py_ssize_t k) noexcept nogil:
         """Prefetch the reservations of candidate k, and the node of a later candidate."""
@@ -558,6 +563,12 @@ cdef class SlotSchedules:
             for k in range(self.n_fit):
                 self.low[k] = self.fit[k].low
             at = smallest(self.low, self.n_fit, n_nodes - 1)
+            # often it fits those whose intervals have begun by then; else count
+            fits = 0
+            for k in range(self.n_fit):
+                fits += self.fit[k].low <= at <= self.fit[k].high
+            if fits >= n_nodes:
+                return at
             end = at + WINDOW
             memset(self.change, 0, sizeof(self.change))
             for k in range(self.n_fit):
@@ -582,6 +593,46 @@ cdef class SlotSchedules:
             for k in range(self.n_fit):
                 if self.fit[k].low < end:
                     self.fit[k].low = end
+
+    cdef long long _true_start(self, const Seen* seen, Py_ssize_t n, const int* chosen, long long n_nodes,
+                               long long slots, long long since, long long start) except -1:
+        """Return the first slot, from `since` on, from which `n_nodes` of `n` different nodes really are free.
+
+        start, chosen : that slot as far as the reader knew, and the nodes that seemed to be free.
+        """
+        cdef Py_ssize_t k, j, fits = 0
+        cdef bint changed = False, dropped = not self.stale
+        cdef const Node* node
+        for k in range(n if self.stale else 0):
+            if k + AHEAD < n:
+                prefetch(&self.node[seen[k + AHEAD].node])
+            node = &self.node[seen[k].node]
+            # what is of the same instant may have come later
+            changed |= node.latest >= seen[k].as_of
+            for j in range(node.n_gone):
+                dropped |= node.gone[j].made <= seen[k].as_of <= node.gone[j].dropped and node.gone[j].end > since
+        if not dropped:
+            # what has been reserved since makes no earlier start possible
+            k = 0
+            while changed and k < n_nodes and self._free(&self.node[chosen[k]], _NEVER - 1, start, slots):
+                k += 1
+            if not changed or k == n_nodes:
+                return start
+            since = start
+        if n < n_nodes:
+            raise ValueError(f"there must be {n_nodes} candidates, got {n}")
+        self._begin()
+        self._fit_room(n)
+        self.n_fit = n
+        for k in range(n):
+            self.fit[k].node, self.fit[k].as_of, self.fit[k].row = seen[k].node, _NEVER - 1, 0
+        for k in range(n):
+            self._fetch(k + AHEAD)
+            self._next(&self.fit[k], since, slots)
+            fits += self.fit[k].low == since
+            if fits == n_nodes:
+                return since
+        return self._earliest(n_nodes, slots)
 
     cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil:
         """Count the starts of a candidate in the window at `at`, gap by gap.

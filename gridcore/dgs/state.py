@@ -12,9 +12,38 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: What is decided, as `gridsim.schedulers.dgs.decisions` puts it into words.
+ACTIONS = (
+    "asked", "opened", "answered", "unreached", "dropped", "chose", "refused", "refused-late", "released",
+    "placed", "searched-again", "waited", "waited-for-room", "waited-for-machines", "gave-up-too-large",
+    "gave-up", "overdue", "missed",
+)  # fmt: skip
+#: A row of the log of decisions; an action is its place in `ACTIONS`.  What a job waits for that is to search
+#: again is left to the policy: such a row has the number of its searches in `saw`.
+DECISION = np.dtype(
+    [(name, "i8") for name in ("time", "application", "action", "decider", "machine", "tasks", "among")]
+    + [(name, "f8") for name in ("saw", "limit", "true", "age")]
+)
+
+#: Of a number for which slots are reserved, the bits that are the job; the higher ones are the attempt.
+_JOB = 2**32 - 1
+
+
+def claimed(job: int, attempt: int) -> int:
+    """Return the number for which nodes reserve slots, by which `SlotSchedules` knows the attempt, too.
+
+    A cancellation must not release what a later attempt has reserved from the same slot on.
+    """
+    return (attempt << 32) | job
+
+
+def claimant(claims: Integers) -> tuple[Integers, Integers]:
+    """Return the jobs and the attempts of numbers that `claimed` gave."""
+    return claims & _JOB, claims >> 32
+
 
 def check_thoughts(thoughts: Integers, nodes: int, jobs: int, latest: int) -> None:
-    """Rows of searcher, scheduling node, job, search, start; nothing in them is below -1."""
+    """Rows of scheduling node, searcher, job, search, start; nothing in them is below -1."""
     if len(thoughts) and not (
         thoughts[:, :3].min() >= 0
         and thoughts[:, :2].max() < nodes
@@ -92,6 +121,22 @@ def check_talks(
     without[job] = False
     for k in _first(without):
         raise ValueError(f"state['talks'] must have job {k}, which is in phase {phase[k]}")
+
+
+def check_looked(looked: Integers, candidates: Integers, rows: int, nodes: int, latest: int) -> None:
+    """Rows of an instant, a slot and a number of candidates, one for each of `rows` searches.
+
+    candidates : rows of a node, of which there are `nodes`, and an instant.  Nothing is below -1.
+    """
+    if len(looked) != rows:
+        raise ValueError(f"state['looked'] must have {rows} rows, one for each search, got {len(looked)}")
+    slot, count = looked[:, 1], looked[:, 2]
+    for k in _first((slot < 0) | (slot > latest) | (count < 0) | (count > nodes)):
+        raise ValueError(f"state['looked'][{k}] must be of a search, got {looked[k].tolist()}")
+    if int(count.sum()) != len(candidates):
+        raise ValueError(f"state['candidates'] must have {count.sum()} rows, got {len(candidates)}")
+    for k in _first((candidates[:, 0] < 0) | (candidates[:, 0] >= nodes)):
+        raise ValueError(f"state['candidates'][{k}] must be a node below {nodes}, got {candidates[k, 0]}")
 
 
 def _in(values: Integers, low: int | Integers, high: int | Integers) -> Bools:

@@ -4,10 +4,23 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from gridcore.common.memory cimport grown
+from gridcore.dgs.slots cimport Seen
+
+cdef inline long long claim(long long job, long long attempt) noexcept nogil:
+    """Return for whom nodes reserve slots: for one attempt to place a job.  See `gridcore.dgs.state.claimed`."""
+    return (attempt << 32) | job
+
 
 cdef struct Answer:
     long long start                     # slot; -1 once it has been tried
     int searcher, place                 # place: where its machines are in the pool
+
+
+cdef struct Looked:                     # what the answer of a search rests on, where decisions are recorded
+    long long oldest                    # ns, when the candidates were seen, the first of them; -1 for never
+    long long slot                      # the first one that its messages left
+    Seen* seen                          # the candidates; NULL once the search has answered
+    int n
 
 
 cdef struct Talk:
@@ -18,14 +31,27 @@ cdef struct Talk:
     bint hit                            # whether a machine being asked to commit has failed, which is detected later
     Answer* answer                      # in the order of their arrival
     Answer* found                       # what searchers found; not known to the scheduling node before their answers
+    Looked* looked                      # by place in `found`; NULL where decisions are not recorded
     int* pool                           # machines found, n_nodes for each search
     int* taken                          # machines that have committed
+
+
+cdef inline void talk_forget(Talk* talk) noexcept nogil:
+    """Drop what searches have looked at."""
+    cdef Py_ssize_t k
+    if talk.looked == NULL:
+        return
+    for k in range(talk.n_found):
+        free(talk.looked[k].seen)
+    free(talk.looked)
+    talk.looked = NULL
 
 
 cdef inline void talk_drop(Talk** place) noexcept nogil:
     cdef Talk* talk = place[0]
     if talk == NULL:
         return
+    talk_forget(talk)
     free(talk.answer)
     free(talk.found)
     free(talk.pool)
@@ -34,8 +60,11 @@ cdef inline void talk_drop(Talk** place) noexcept nogil:
     place[0] = NULL
 
 
-cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) except -1 nogil:
-    """Begin a new search for a job of `n_nodes` nodes; `asked` nodes have still to answer."""
+cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked, bint recorded) except -1 nogil:
+    """Begin a new search for a job of `n_nodes` nodes; `asked` nodes have still to answer.
+
+    recorded : whether to remember what they look at.
+    """
     cdef Talk* talk = <Talk*> grown(NULL, sizeof(Talk))
     memset(talk, 0, sizeof(Talk))
     # stored first, so that it is not leaked if an allocation below fails; `asked` is still 0 then
@@ -45,6 +74,9 @@ cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) ex
     if asked:
         talk.answer = <Answer*> grown(NULL, asked * sizeof(Answer))
         talk.found = <Answer*> grown(NULL, asked * sizeof(Answer))
+        if recorded:
+            talk.looked = <Looked*> grown(NULL, asked * sizeof(Looked))
+            memset(talk.looked, 0, asked * sizeof(Looked))
     talk.asked = talk.missing = <int> asked
     return 0
 
@@ -71,6 +103,7 @@ cdef inline int talk_place(Talk* talk) except -1 nogil:
     cdef Py_ssize_t k
     for k in range(talk.n_nodes):
         nodes[k] = talk.pool[talk.current * <Py_ssize_t> talk.n_nodes + k]
+    talk_forget(talk)
     free(talk.answer)
     free(talk.found)
     free(talk.pool)
@@ -84,11 +117,15 @@ cdef inline int talk_place(Talk* talk) except -1 nogil:
 # -- checkpoints ------------------------------------------------------------------------------------------
 
 cdef struct Tables:                     # number of rows of each table of a checkpoint that talks have used so far
-    Py_ssize_t talks, answers, found, taken, pool
+    Py_ssize_t talks, answers, found, taken, pool, candidates
 
 
 cdef inline void talk_count(const Talk* talk, Tables* rows) noexcept nogil:
+    cdef Py_ssize_t k
     rows.talks += 1
+    if talk.looked != NULL:
+        for k in range(talk.n_found):
+            rows.candidates += talk.looked[k].n
     rows.answers += talk.n_answers
     rows.found += talk.n_found
     rows.taken += talk.n_taken
@@ -98,10 +135,11 @@ cdef inline void talk_count(const Talk* talk, Tables* rows) noexcept nogil:
 
 cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] talks, long long[:, ::1] answers,
                            long long[:, ::1] found, long long[::1] taken, long long[::1] pool,
-                           Tables* rows) noexcept nogil:
+                           long long[:, ::1] looked, long long[:, ::1] candidates, Tables* rows) noexcept nogil:
     """Append the talk to the tables, from the rows counted so far on."""
     cdef Tables at = rows[0]
-    cdef Py_ssize_t k
+    cdef const Looked* look
+    cdef Py_ssize_t k, j
     talk_count(talk, rows)
     talks[at.talks, 0], talks[at.talks, 1], talks[at.talks, 2] = job, talk.start, talk.asked
     talks[at.talks, 3], talks[at.talks, 4], talks[at.talks, 5] = talk.missing, talk.n_answers, talk.n_found
@@ -111,6 +149,13 @@ cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] t
         answers[at.answers + k, 0], answers[at.answers + k, 1] = talk.answer[k].start, talk.answer[k].place
     for k in range(talk.n_found):
         found[at.found + k, 0], found[at.found + k, 1] = talk.found[k].searcher, talk.found[k].place
+        if talk.looked != NULL:
+            look = &talk.looked[k]
+            looked[at.found + k, 0], looked[at.found + k, 1], looked[at.found + k, 2] = look.oldest, look.slot, look.n
+            for j in range(look.n):
+                candidates[at.candidates + j, 0] = look.seen[j].node
+                candidates[at.candidates + j, 1] = look.seen[j].as_of
+            at.candidates += look.n
     for k in range(talk.n_taken):
         taken[at.taken + k] = talk.taken[k]
     for k in range(rows.pool - at.pool):
@@ -119,12 +164,14 @@ cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] t
 
 cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, ::1] talks,
                           const long long[:, ::1] answers, const long long[:, ::1] found,
-                          const long long[::1] taken, const long long[::1] pool, Tables* rows) except -1:
+                          const long long[::1] taken, const long long[::1] pool, const long long[:, ::1] looked,
+                          const long long[:, ::1] candidates, bint recorded, Tables* rows) except -1:
     """Make the talk of a job of `n_nodes` nodes from the next rows of the tables, which have been checked."""
     cdef Tables at = rows[0]
     cdef Talk* talk
-    cdef Py_ssize_t k
-    talk_open(place, n_nodes, talks[at.talks, 2])
+    cdef Looked* look
+    cdef Py_ssize_t k, j
+    talk_open(place, n_nodes, talks[at.talks, 2], recorded)
     talk = place[0]
     talk.start, talk.missing = talks[at.talks, 1], <int> talks[at.talks, 3]
     talk.n_answers, talk.n_found = <int> talks[at.talks, 4], <int> talks[at.talks, 5]
@@ -134,13 +181,22 @@ cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, :
         talk_pool(talk)
     if talk.asked and talk.current >= 0:
         talk_taken(talk)
-    talk_count(talk, rows)
     for k in range(talk.n_answers):
         talk.answer[k].start, talk.answer[k].place = answers[at.answers + k, 0], <int> answers[at.answers + k, 1]
     for k in range(talk.n_found):
         talk.found[k].searcher, talk.found[k].place = <int> found[at.found + k, 0], <int> found[at.found + k, 1]
+        if talk.looked != NULL:
+            look = &talk.looked[k]
+            look.oldest, look.slot = looked[at.found + k, 0], looked[at.found + k, 1]
+            look.n = <int> looked[at.found + k, 2]
+            look.seen = <Seen*> grown(NULL, look.n * sizeof(Seen))
+            for j in range(look.n):
+                look.seen[j].node = <int> candidates[at.candidates + j, 0]
+                look.seen[j].as_of = candidates[at.candidates + j, 1]
+            at.candidates += look.n
     for k in range(talk.n_taken):
         talk.taken[k] = <int> taken[at.taken + k]
+    talk_count(talk, rows)
     for k in range(rows.pool - at.pool):
         talk.pool[k] = <int> pool[at.pool + k]
     return 0

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.results.table import Table
+from gridsim.results.table import Table, frozen
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
@@ -46,6 +46,8 @@ _ROW = np.dtype(
 _NAMES: tuple[str, ...] = _ROW.names or ()
 #: A row as bytes, which are copied at once and not field by field.
 _BYTES = np.dtype((np.void, _ROW.itemsize))
+#: Rows that are taken apart at a time, which a cache holds.
+_BLOCK = 4096
 
 
 class Decisions(Stateful):
@@ -83,7 +85,7 @@ class Decisions(Stateful):
     ) -> None:
         """Note one decision, given as numbers, or several, given as arrays of one length.
 
-        action : one of the keys of the words, or an array of them.
+        action : one of the keys of the words, an array of them, or an int array of their places.
         time : ns.  decider : the machine that decided, -1 for a central scheduler.
         level : the level of the decider in the tree.
         machine : the machine chosen or asked.  tasks : how many tasks were decided on.
@@ -95,8 +97,11 @@ class Decisions(Stateful):
 
         Leave out what does not apply.  Raises KeyError for an action that has no words.
         """
-        one = isinstance(action, str)
-        code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
+        code: Any = action
+        if isinstance(action, str):
+            code = self._code[action]
+        elif not (isinstance(action, np.ndarray) and action.dtype.kind == "i"):
+            code = np.array([self._code[each] for each in action], np.int16)
         row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
         counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
         room = self._make_room(max(counts, default=1))
@@ -137,11 +142,14 @@ class Decisions(Stateful):
 
     def table(self) -> Table:
         """Return the decisions as a table, with times in s."""
-        rows = self.rows[: self.kept]
-        columns = {name: rows[name].copy() for name in _NAMES}
-        columns["time"] = rows["time"] / NS
-        columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
-        return Table(columns)
+        columns: dict[str, NDArray[Any]] = {name: np.empty(self.kept, _ROW[name]) for name in _NAMES}
+        for first in range(0, self.kept, _BLOCK):
+            block = self.rows[first : min(first + _BLOCK, self.kept)]
+            for name, column in columns.items():
+                column[first : first + len(block)] = block[name]
+        columns["time"] = columns["time"] / NS
+        columns["action"] = np.array(list(self.words), np.str_)[columns["action"]]
+        return Table({name: frozen(column) for name, column in columns.items()})
 
     def about(self) -> dict[str, Any]:
         """Return what a result stores besides the table: words, rows kept and dropped, and the limit."""

@@ -27,7 +27,7 @@ from gridcore import (
     bind_earliest,
     sample_availability,
 )
-from gridcore.dgs import protocol as jobflow
+from gridcore.dgs import negotiations as jobflow
 from gridcore.fair_tree.protocol import SHARE
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY
 from gridcore.queues import edf
@@ -79,7 +79,10 @@ def flow(**changes: Any) -> Any:
 
 def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
     """A flow of two jobs, and what it shares."""
-    counts = ("attempt", "searches", "in_vain", "conflicts", "late", "reached", "end", "done", "submitter")
+    counts = (
+        "attempt", "searches", "in_vain", "conflicts", "late", "reached", "resubmitted", "end", "done",
+        "submitter",
+    )  # fmt: skip
     shared: dict[str, Any] = {
         "jobs": {
             "phase": np.zeros(2, np.int8),
@@ -89,13 +92,18 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
             "lasts": np.full(2, 10**9),
             "first_start": np.full(2, -1),
         },
-        "nodes": {name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},
+        "nodes": {
+            **{name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},
+            "up": np.ones(3, np.bool_),
+            "away": np.zeros(3, np.bool_),
+        },
         "counts": np.zeros(5, np.int64),
     }
     settings = {
         **dict.fromkeys(("one_way", "latency", "at_least", "opening", "period", "width", "seed"), 0),
+        **dict.fromkeys(("patience", "detection", "log"), 0),
         **dict.fromkeys(("hops", "rounds", "forward", "tries"), 2),
-        **dict.fromkeys(("wide", "others", "pull", "poll", "stale", "record"), False),
+        **dict.fromkeys(("wide", "others", "pull", "poll", "stale", "record", "faults"), False),
         **{"slot": 10**9, "push": True},
     }
     given: dict[str, Any] = {"links": links([kind.itemsize for kind in TALK]), "settings": settings, **shared}

@@ -24,7 +24,7 @@ CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
-ALONE = ("protocol", "summary_tree", "decision_log", "message_core")
+ALONE = ("protocol", "summary_tree", "decision_log", "negotiations", "message_core")
 REFERRED = [path for path in KERNELS if path.stem not in ALONE]
 REFERENCE = Path(__file__).parents[1] / "reference"
 #: How a kernel's memory is saved, which reference implementations do not do: an invariant of whole runs.

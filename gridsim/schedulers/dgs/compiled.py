@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridcore.dgs.protocol import (
+from gridcore.common.state import LATEST
+from gridcore.dgs.negotiations import (
     ANSWER,
     BROKEN,
     CANCEL,
@@ -17,10 +20,11 @@ from gridcore.dgs.protocol import (
     REPLY,
     REQUEST,
     WAITING,
-    JobFlow,
 )
+from gridcore.dgs.protocol import JobFlow
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
+from gridsim.schedulers.dgs.decisions import note_rows
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -93,7 +97,10 @@ class Compiled(Policy):
                 "record": run.record,
                 "faults": run.faults,
                 "patience": nanoseconds(parameters.patience),
+                "detection": self.failures.detection,
+                "log": 0 if run.decisions is None else min(run.decisions.limit, LATEST),
             },
+            decided=None if run.decisions is None else self._decided,
             **self._shared(),
         )
         network.run_by(self)
@@ -175,8 +182,13 @@ class Compiled(Policy):
 
     def _stop(self) -> None:
         """Stop machines that still work on lost runs of jobs, where these have been cancelled."""
-        for job, node, start, time in self.flow.stopped():
-            self.runs.stop(job, node, start * self.times.slot, time)
+        for job, node, attempt, time in self.flow.stopped():
+            self.runs.stop(job, node, attempt, time)
+
+    def _decided(self, rows: NDArray[Any], lost: int) -> None:
+        """Record decisions of the compiled protocol, see `JobFlow`."""
+        assert self.run.decisions is not None
+        note_rows(self.run.decisions, rows, lost, partial(pause, self.parameters))
 
     def _flush(self) -> None:
         self.flow.flush(self.run.engine.now)
@@ -222,18 +234,21 @@ class Compiled(Policy):
         self.failures.on_faults(failed, back)
         self.flow.fail(failed)
 
-    def hit(self, job: int, node: int, start: int) -> bool:
+    def hit(self, job: int, node: int, attempt: int) -> bool:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
-        phase = self.flow.hit(job, node, start)
+        phase = self.flow.hit(job, attempt)
         if phase == BROKEN:
-            self.runs.place(job, self.flow.machines_of(job), start * self.times.slot)
-            self.runs.wreck(job, node, self.run.engine.now)
+            self.runs.place(job, self.flow.machines_of(job), self.flow.start_of(job) * self.times.slot)
+            self.runs.wreck(job, node, attempt, self.run.engine.now)
         return phase in (BROKEN, COMMITTING)
 
     def start_again(self, job: int) -> None:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
         self.runs.placed.pop(job, None)
-        self.flow.missed(job, self.run.engine.now)
+        now, failed = self.run.engine.now, 0
+        if self.run.decisions is not None and self.phase[job] == BROKEN:
+            failed = self.failures.since(now, self.flow.machines_of(job))
+        self.flow.missed(job, now, failed)
         self._heed()
 
     # -- the end ------------------------------------------------------------------------------------------
@@ -241,6 +256,7 @@ class Compiled(Policy):
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
         self._stop()
+        self.flow.hand_over()
         self.runs.settle(self.run.engine.now)
         for job in np.flatnonzero(self.phase == DONE).tolist():
             if self.run.record:

@@ -6,18 +6,21 @@ reads schedules, and takes the true values from the schedules as they are now.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridcore.dgs.protocol import COMMITTING, SEARCHING
+from gridcore.dgs.negotiations import COMMITTING, SEARCHING
 from gridcore.dgs.slots import SlotSchedules
+from gridcore.dgs.state import ACTIONS
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.dgs.node import NOT_YET, Candidates, Job
+from gridsim.schedulers.dgs.node import Candidates, Job
 from gridsim.scheduling.local.policy import View
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
@@ -48,6 +51,22 @@ WORDS: Words = {
     "overdue": ("waited no longer for what had not come", "messages missing:", ""),
     "missed": ("missed a machine and started all {tasks} tasks again", "machines lost:", ""),
 }
+
+#: Actions that the compiled protocol leaves to `note_rows` to complete.
+_WAITS = [code for code, action in enumerate(ACTIONS) if action.startswith("waited")]
+
+
+def note_rows(log: Decisions, rows: NDArray[Any], lost: int, pause: Callable[[int, int], int]) -> None:
+    """Record decisions of the compiled protocol.
+
+    rows, lost : see `gridcore.dgs.protocol.JobFlow`.
+    pause : (job, searches) -> ns that the job waits before it searches again.
+    """
+    for k in np.flatnonzero(np.isin(rows["action"], _WAITS)):
+        row = rows[k]
+        row["saw"] = float(row["time"] + pause(int(row["application"]), int(row["saw"]))) / NS
+    log.note(rows["action"], **{name: rows[name] for name in rows.dtype.names or () if name != "action"})
+    log.dropped += lost
 
 
 class Grid(Protocol):
@@ -87,7 +106,7 @@ class DecisionLog:
 
     def seconds(self, slots: int) -> float:
         """Return when a slot begins, s."""
-        return slots * self.grid.times.slot / NS
+        return float(slots * self.grid.times.slot) / NS
 
     def earliest(self, nodes: Any, tasks: int, length: int, start: int) -> float:
         """Return the true first start, s, from slot `start` on, of `tasks` tasks on some of `nodes`."""
@@ -96,8 +115,8 @@ class DecisionLog:
         return self.seconds(found[0])
 
     def age(self, as_of: int) -> float:
-        """Return the age of what was known as of an instant, s; before the first poll that is the time 0."""
-        return (self.grid.now - (0 if as_of == NOT_YET else as_of)) / NS
+        """Return the age of what was known as of an instant, s; before the time 0 nothing has changed."""
+        return float(self.grid.now - max(as_of, 0)) / NS
 
     # -- the scheduling node ------------------------------------------------------------------------------
 
@@ -109,9 +128,10 @@ class DecisionLog:
         """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
 
         The true value is the first start, from that of the answer on, at which its machines really are free
-        together.
+        together.  If that is past, it is the first one from now on: nobody knows what was reserved before.
         """
         start, _, searcher, nodes = job.answers[0]
+        now = -(-self.grid.now // self.grid.times.slot)
         self.of_home(
             action,
             job,
@@ -119,14 +139,14 @@ class DecisionLog:
             tasks=len(nodes),
             among=len(job.answers),
             saw=self.seconds(start),
-            limit=(self.grid.now + self.grid.times.one_way) / NS,
-            true=self.earliest(nodes, len(nodes), job.length, start),
+            limit=float(self.grid.now + self.grid.times.one_way) / NS,
+            true=self.earliest(nodes, len(nodes), job.length, max(start, now)),
             age=self.age(job.looked[searcher].oldest),
         )
 
     def waits(self, action: str, job: Job, until: int) -> None:
         """Record that the job waits until `until` ns."""
-        self.of_home(action, job, saw=until / NS, age=0.0)
+        self.of_home(action, job, saw=float(until) / NS, age=0.0)
 
     def overdue(self, job: Job) -> None:
         """Record that messages have not arrived in time, and how many."""
@@ -159,8 +179,10 @@ class DecisionLog:
         The true value is how many of its machines have failed since that failure, including it.
         """
         failures = self.grid.failures
-        failed = int((failures.last[job.nodes] >= self.grid.now - failures.detection).sum())
-        self.of_home("missed", job, tasks=len(job.nodes), saw=1, true=failed, age=failures.detection / NS)
+        failed = failures.since(self.grid.now, job.nodes)
+        self.of_home(
+            "missed", job, tasks=len(job.nodes), saw=1, true=failed, age=float(failures.detection) / NS
+        )
 
     def _awaited(self, job: Job, search: int) -> bool:
         """Return whether the scheduling node still has a use for answers of this search."""
@@ -230,7 +252,7 @@ class DecisionLog:
         action : ``"refused"``, where the threshold is its first free start; or ``"refused-late"``, where it
             is the present time.
         """
-        limit = self.grid.now / NS
+        limit = float(self.grid.now) / NS
         if action == "refused":
             limit = self.earliest([node], 1, commit.length, commit.start)
         saw = self.seconds(commit.start)

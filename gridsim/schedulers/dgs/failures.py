@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
+from gridcore.dgs.state import claimant
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -33,8 +34,8 @@ class Grid(Protocol):
     overlay: Neighbourhood
     runs: Runs
 
-    def hit(self, job: int, node: int, start: int) -> bool:
-        """Handle that `node` has failed, which had a job in its schedule from slot `start` on.
+    def hit(self, job: int, node: int, attempt: int) -> bool:
+        """Handle that `node` has failed, which had reserved slots in this attempt to place a job.
 
         Returns whether that is news for the scheduling node of the job, which will detect it.
         """
@@ -67,8 +68,10 @@ class Failures(Stateful):
         now, of = self.engine.now, self.of
         self.last[failed] = now
         columns = of.schedules.lose(failed, now // of.times.slot, now)
-        for node, job, start, _ in zip(*(column.tolist() for column in columns), strict=True):
-            self._lose(job, node, start)
+        nodes, claims, *_ = columns
+        jobs, attempts = claimant(claims)
+        for node, job, attempt in zip(nodes.tolist(), jobs.tolist(), attempts.tolist(), strict=True):
+            self._lose(job, node, attempt)
         of.overlay.leave(failed)
         returned = back[of.run.up[back]]
         of.overlay.join(returned)
@@ -76,14 +79,18 @@ class Failures(Stateful):
         for node in failed.tolist():
             self.engine.at(now + self.detection, "absent", node)
 
-    def _lose(self, job: int, node: int, start: int) -> None:
-        """Handle the failure of `node`, which had a job in its schedule from slot `start` on."""
+    def _lose(self, job: int, node: int, attempt: int) -> None:
+        """Handle the failure of `node`, which had reserved slots in this attempt to place a job."""
         of, now = self.of, self.engine.now
-        of.runs.stop(job, node, start * of.times.slot, now)
-        if of.hit(job, node, start):
+        of.runs.stop(job, node, attempt, now)
+        if of.hit(job, node, attempt):
             # replaces the loss of an earlier attempt, which the job has abandoned
             self.missed_at[job] = now + self.detection
             self.engine.at(self.missed_at[job], "broken", job)
+
+    def since(self, now: int, nodes: Any) -> int:
+        """Return how many of `nodes` have failed since the failure that is detected now."""
+        return int((self.last[nodes] >= now - self.detection).sum())
 
     def absent(self, nodes: list[int]) -> None:
         """Mark machines as failed for their neighbours, now that this is detected.

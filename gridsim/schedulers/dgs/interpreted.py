@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, COMMITTING, DONE, FAILED, PLACED
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, FAILED, PLACED
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.nodes.message_core import NodeCore
-from gridcore.queues.task_queues import TaskQueues
-from gridsim.engine.engine import ACT, TIMER
-from gridsim.errors import SchedulerError
-from gridsim.model.applications import Application
+from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.decisions import DecisionLog
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import Times, outcome
@@ -21,9 +17,10 @@ from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Run
-from gridsim.scheduling.local.policy import View, as_number
+from gridsim.scheduling.local.adapter import Adapter
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.policy import View
 from gridsim.scheduling.local.slots import OwnSlots
-from gridsim.scheduling.local.source import CorePolicy
 from gridsim.support.arrays import Integers
 from gridsim.support.state import check_names
 
@@ -39,21 +36,41 @@ class Silent:
         pass
 
 
-class Interpreted(CorePolicy):
+class Setup:
+    """The declarations of the node program, as an `Adapter` reads them of a `LocalScheduler`."""
+
+    name: ClassVar[str] = "dgs-asap"
+    messages = MESSAGES
+    timers: ClassVar[tuple[str, ...]] = ()
+    ticks: ClassVar[dict[str, float]] = {}
+    tables: ClassVar[dict[str, Any]] = {}
+    truths: ClassVar[dict[str, Any]] = {}
+    decision_words: ClassVar[dict[str, Any]] = {}  # `DecisionLog` has them
+    local_order, watch = "fifo", "idle"
+    reports = at_once = False
+    to_the_end = True  # or until `Interpreted.over`
+
+    def __init__(self, detection: float) -> None:
+        self.detection = detection
+
+    def layout(self, machines: int) -> Layout:
+        """Return the layout: one node a machine."""
+        return Layout.one_each(machines)
+
+
+class Interpreted(Adapter):
     """All nodes of a run, and what they share: jobs, the overlay, and the accounting of runs.
 
     It is `gridsim.schedulers.dgs.node.Jobs` for the nodes.
     """
 
-    takes_releases = True
     STATE = (
         "schedules", "overlay", "runs", "failures", "core", "reached", "too_large", "given_up", "next_forget",
     )  # fmt: skip
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        self.parameters, self.run = parameters, run
-        jobs, engine, network, machines = run.applications, run.engine, run.network, len(run.speeds)
-        self.faults = run.faults
+        self.of, self.faults = parameters, run.faults
+        jobs, machines = run.applications, len(run.speeds)
         self.times = times = Times(parameters, run)
         self.schedules = SlotSchedules(machines, stale=times.stale)
         self.overlay = Neighbourhood(run, parameters, times.latency)
@@ -63,60 +80,31 @@ class Interpreted(CorePolicy):
         self.reached = np.zeros(len(jobs), np.int64)
         self.too_large = self.given_up = self.next_forget = 0
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
-        for number, (name, kind) in enumerate(MESSAGES.items()):
-            kind.declare(network, name, priority=number)
-        network.open(carried=True)
-        self.core = NodeCore(
-            network.links,
-            TaskQueues(run.speeds, order="fifo"),
-            programs=[self._node() for _ in range(machines)],
-            kinds=[
-                (name, kind.number(network, name), kind.nbytes, kind.fields, False, f"on_{name}")
-                for name, kind in MESSAGES.items()
-            ],
-            timers=(),
-            handlers=(),
-            neighbours=np.zeros((machines, 0), np.int64),
-            up=run.up,
-            release=jobs.release_ns,
-            submitter=jobs.submitter,
-            tasks=np.zeros(len(jobs), np.int64),  # they are given to machines by their slots
-            application=self._application,
-            seed=0,
-            lost=self._nobody_is_up,
-            noted=_not_here,
-            decided=_not_here,
-            checked=as_number,
-            error=SchedulerError,
-            observe=network.tell if network.observed else None,
-            slots=lambda node: OwnSlots(self.schedules, node, lambda: self.now, self._stop),
-        )
-        engine.on("pause", lambda _: None, priority=10, phase=ACT)
+        super().__init__(Setup(parameters.detection), run)
+
+    # -- what the adapter asks for ------------------------------------------------------------------------
+
+    def program(self, node: int) -> DgsNode:
+        """See `Adapter`."""
+        return DgsNode(self.of, self, self.overlay, self.log)
+
+    def neighbours(self) -> Integers:
+        """Return no neighbours: nodes know them by the overlay, which changes."""
+        return np.zeros((self.layout.nodes, 0), np.int64)
+
+    def slots(self, node: int) -> OwnSlots:
+        """Return the slot schedule of a machine, for its node."""
+        return OwnSlots(self.schedules, node, lambda: self.now, self._stop)
+
+    def watch_failures(self) -> None:
+        """Register the timers of jobs, and what failures need."""
+        engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         engine.on("retry", self._retry, priority=2, phase=TIMER)
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
-        engine.at_wave_end(self.core.flush)
-        engine.add_source(self)
 
-    def _node(self) -> DgsNode:
-        return DgsNode(self.parameters, self, self.overlay, self.log)
-
-    def _application(self, index: int) -> Application:
-        jobs = self.run.applications
-        return Application(
-            index,
-            int(jobs.tasks[index]),
-            float(jobs.task_size[index]),
-            float(jobs.size[index]),
-            float(jobs.release[index]),
-        )
-
-    def on_release(self, applications: list[int]) -> None:
-        """See `gridsim.scheduling.contract.Policy`."""
-        raise AssertionError("the core reads releases itself")
-
-    def _nobody_is_up(self, application: int, tasks: int, node: int) -> None:
+    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
         """Let a job that is submitted while no machine is up wait."""
         self._anybody.search(self.records[application])
 
@@ -127,11 +115,6 @@ class Interpreted(CorePolicy):
         return node
 
     # -- what nodes are given, see `gridsim.schedulers.dgs.node.Jobs` -----------------------------------
-
-    @property
-    def now(self) -> int:
-        """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
-        return max(self.core.now, self.run.engine.now)
 
     def home(self, job: Job) -> View | None:
         """See `Jobs`."""
@@ -176,10 +159,10 @@ class Interpreted(CorePolicy):
             self.core.stop()
             self.run.engine.stop()
 
-    def _stop(self, job: int, node: int, start: int) -> None:
+    def _stop(self, job: int, node: int, attempt: int) -> None:
         """Stop a machine that still works on a lost run of a job."""
         if self.runs.wrecks:
-            self.runs.stop(job, node, start * self.times.slot, self.now)
+            self.runs.stop(job, node, attempt, self.now)
 
     # -- events of the engine ---------------------------------------------------------------------------
 
@@ -195,7 +178,8 @@ class Interpreted(CorePolicy):
             self.records[job].phase = int(DONE)
             for node in nodes.tolist():
                 program: DgsNode = self.core.programs[node]
-                program.on_over(self.core.view_of(node, job), job, start // self.times.slot)
+                view, attempt = self.core.view_of(node, job), self.records[job].attempt
+                program.on_over(view, job, attempt, start // self.times.slot)
         if now >= self.next_forget:
             self.schedules.forget(now // self.times.slot, self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9
@@ -213,15 +197,15 @@ class Interpreted(CorePolicy):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    def hit(self, number: int, node: int, start: int) -> bool:
+    def hit(self, number: int, node: int, attempt: int) -> bool:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
         job = self.records[number]
-        if job.phase == COMMITTING and job.start == start and node in job.nodes:
+        if job.phase == COMMITTING and job.attempt == attempt:
             first, job.hit = not job.hit, True
             return first
-        if job.phase == PLACED and self.runs.placed[number][1] == start * self.times.slot:
+        if job.phase == PLACED and job.attempt == attempt:
             job.phase = int(BROKEN)
-            self.runs.wreck(number, node, self.now)
+            self.runs.wreck(number, node, attempt, self.now)
             return True
         return False
 
@@ -233,13 +217,17 @@ class Interpreted(CorePolicy):
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `gridsim.schedulers.dgs.failures`."""
         self.failures.on_faults(failed, back)
-        self.core.restart(failed, [self._node() for _ in failed], self.run.engine.now)
+        self.up[:] = self.run.up
+        self.core.restart(failed, [self.program(node) for node in failed.tolist()], self.run.engine.now)
 
     # -- checkpoints, and the end -----------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.support.state.Stateful`."""
-        return {**super().getstate(), "records": [SimpleNamespace(**vars(job)) for job in self.records]}
+        return {
+            **super(Adapter, self).getstate(),
+            "records": [SimpleNamespace(**vars(job)) for job in self.records],
+        }
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
@@ -250,7 +238,8 @@ class Interpreted(CorePolicy):
         for job, kept in zip(self.records, records, strict=True):
             check_names(job, vars(kept), vars(job))
             vars(job).update(vars(kept))
-        super().setstate(state)
+        super(Adapter, self).setstate(state)
+        self.up[:] = self.run.up
 
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
@@ -264,7 +253,3 @@ class Interpreted(CorePolicy):
             **{name: np.array([getattr(job, name) for job in self.records], np.int64) for name in columns},
             reached=self.reached,
         )
-
-
-def _not_here(*_: Any) -> NoReturn:
-    raise AssertionError("nodes of DGS_ASAP note nothing by their views")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.dgs.protocol import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
@@ -25,7 +25,7 @@ from gridsim.support.clock import NS, nanoseconds
 
 #: The kinds of messages, in the order in which those of one instant are handled.
 MESSAGES = {
-    "cancel": Message(SMALL, application=int, start=int),
+    "cancel": Message(SMALL, application=int, attempt=int, start=int),
     "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int),
     "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
@@ -168,7 +168,8 @@ class DgsNode(LocalPolicy):
         job = self.jobs.records[message.application]
         if message.attempt != job.attempt or job.phase != COMMITTING:
             if message.taken:  # to an attempt that was aborted
-                view.send(message.sender, "cancel", application=job.number, start=message.start)
+                undone = {"attempt": message.attempt, "start": message.start}
+                view.send(message.sender, "cancel", application=job.number, **undone)
             return
         if message.taken:
             job.taken.append(message.sender)
@@ -186,8 +187,8 @@ class DgsNode(LocalPolicy):
         """Release the nodes that have committed, and try the next best allocation."""
         self.log.releases(job)
         job.conflicts += 1
-        job.attempt += 1  # replies that are still to come belong to the old attempt
         self.release(job, sorted(job.taken))
+        job.attempt += 1  # replies that are still to come belong to the old attempt
         self.choose(job)
 
     def release(self, job: Job, nodes: list[int]) -> None:
@@ -195,7 +196,7 @@ class DgsNode(LocalPolicy):
         home = self.jobs.home(job)
         if home is not None:
             for node in nodes:
-                home.send(node, "cancel", application=job.number, start=job.start)
+                home.send(node, "cancel", application=job.number, attempt=job.attempt, start=job.start)
 
     def wait(self, job: Job, why: str = "waited") -> None:
         """Search again after a while, which differs between jobs that compete for nodes."""
@@ -319,7 +320,7 @@ class DgsNode(LocalPolicy):
         """Commit to a job if its start is not past and its slots are free; else refuse."""
         job, start = message.application, message.start
         timely = start * self.times.slot >= view.now_ns
-        taken = timely and view.slots.reserve(job, start, message.length)
+        taken = timely and view.slots.reserve(job, message.attempt, start, message.length)
         if taken:
             self.overlay.push(view.node)
         else:
@@ -329,11 +330,11 @@ class DgsNode(LocalPolicy):
 
     def on_cancel(self, view: View, message: Any) -> None:
         """Release the slots of a job that its scheduling node cancels."""
-        self.on_over(view, message.application, message.start)
+        self.on_over(view, message.application, message.attempt, message.start)
 
-    def on_over(self, view: View, job: int, start: int) -> None:
+    def on_over(self, view: View, job: int, attempt: int, start: int) -> None:
         """Release what is left of the slots of a job that has ended here."""
-        if view.slots.release(job, start, max(start, self.slot_at(view.now_ns))):
+        if view.slots.release(job, attempt, start, max(start, self.slot_at(view.now_ns))):
             self.overlay.push(view.node)
 
 

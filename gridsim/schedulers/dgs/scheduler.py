@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
@@ -83,15 +82,8 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.
 
-        The compiled protocol is the default where no decisions are recorded.  Someone may watch the messages
-        of a run with a limit of cohorts, which the compiled protocol does not show.
-
-        Raises ScenarioError where the compiled protocol is asked for and cannot be used.
+        The compiled protocol is the default.  Someone may watch the messages of a run with a limit of
+        cohorts, which the compiled protocol does not show.
         """
-        if run.decisions is not None and run.nodes == "compiled":
-            raise ScenarioError(
-                f"nodes must be 'interpreted' or None for {self.name} where decisions are recorded"
-            )
-        whole = run.engine.whole_cohorts and run.decisions is None
-        interpreted = run.nodes == "interpreted" or not (run.nodes or whole)
+        interpreted = run.nodes == "interpreted" or not (run.nodes or run.engine.whole_cohorts)
         return Interpreted(self, run) if interpreted else Compiled(self, run)

@@ -79,9 +79,10 @@ class Runs(Stateful):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    def wreck(self, job: int, node: int, now: int) -> None:
+    def wreck(self, job: int, node: int, attempt: int, now: int) -> None:
         """Handle the failure of `node` at `now` ns: the run of `job` is lost if it has begun.
 
+        attempt : the number of this attempt to run it, by which `stop` knows it.
         The job stays in `placed`, since its other machines must still be released.
         """
         nodes, start = self.placed[job]
@@ -89,9 +90,9 @@ class Runs(Stateful):
         if start < now < end:
             self._begin(job, start)
             self.used.setdefault(job, set())
-            wreck = SimpleNamespace(start=start, end=end, nodes=nodes.tolist())
+            wreck = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
             self.wrecks.setdefault(job, []).append(wreck)
-            self.stop(job, node, start, now)
+            self.stop(job, node, attempt, now)
 
     def cut(self, job: int, now: int) -> None:
         """Cut off the run of `job` on all its machines at `now` ns."""
@@ -103,12 +104,12 @@ class Runs(Stateful):
         for node in nodes.tolist():
             self._cut(job, node, start, now)
 
-    def stop(self, job: int, node: int, start: int, now: int) -> None:
-        """Stop `node` at `now` ns if it still works on a lost run of `job` that began at `start` ns."""
+    def stop(self, job: int, node: int, attempt: int, now: int) -> None:
+        """Stop `node` at `now` ns if it still works on the lost run of this attempt to run `job`."""
         for wreck in self.wrecks.get(job, ()):
-            if wreck.start == start and node in wreck.nodes:
+            if wreck.attempt == attempt and node in wreck.nodes:
                 wreck.nodes.remove(node)
-                self._cut(job, node, start, min(now, wreck.end))
+                self._cut(job, node, wreck.start, min(now, wreck.end))
         self._clear(job)
 
     def run_out(self, job: int, now: int) -> None:

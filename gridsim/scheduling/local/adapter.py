@@ -9,7 +9,7 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -144,6 +144,8 @@ class Adapter(CorePolicy):
 
     #: When the run is over, see `NodeCore`.
     until = "done"
+    #: Makes the slot schedule of a node's machine (`View.slots`); None where there are none.
+    slots: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
         """`parameters` : a `LocalScheduler`, or what has the same attributes."""
@@ -203,6 +205,7 @@ class Adapter(CorePolicy):
             at_once=parameters.at_once,
             home=layout.home,
             until="" if parameters.to_the_end else self.until,
+            slots=self.slots,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.watch_failures()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gridcore.dgs.slots import SlotSchedules
+from gridcore.dgs.state import claimed
 
 
 class OwnSlots:
@@ -13,7 +14,7 @@ class OwnSlots:
     schedules : the schedules of all machines, of which this is one.
     machine : its number.
     clock : callable that returns the time, ns.
-    freed : called with (application, machine, start) when the machine takes back a reservation or tries to.
+    freed : called with (application, machine, attempt) when the machine takes back a reservation or tries to.
     """
 
     def __init__(
@@ -31,17 +32,20 @@ class OwnSlots:
         assert found is not None  # there is one candidate, and one machine is wanted
         return int(found[0])
 
-    def reserve(self, application: int, start: int, slots: int) -> bool:
-        """Reserve `slots` slots from `start` on; return False, and reserve nothing, if they are not free."""
-        now = self._clock()
-        return bool(self._schedules.reserve(self._machine, [start], [slots], [application], now)[0])
+    def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
+        """Reserve `slots` slots from `start` on; return False, and reserve nothing, if they are not free.
 
-    def release(self, application: int, start: int, since: int) -> bool:
-        """Take back, from slot `since` on, what was reserved for `application` from `start` on.
+        attempt : which attempt to place the job this is.
+        """
+        now, whose = self._clock(), [claimed(application, attempt)]
+        return bool(self._schedules.reserve(self._machine, [start], [slots], whose, now)[0])
+
+    def release(self, application: int, attempt: int, start: int, since: int) -> bool:
+        """Take back, from slot `since` on, what was reserved from `start` on in an attempt to place a job.
 
         If the machine works on the job, it stops.  Returns whether there was anything to take back.
         """
-        now = self._clock()
-        done = self._schedules.release(self._machine, [start], now, ends=[since], jobs=[application])
-        self._freed(application, self._machine[0], start)
+        now, whose = self._clock(), [claimed(application, attempt)]
+        done = self._schedules.release(self._machine, [start], now, ends=[since], jobs=whose)
+        self._freed(application, self._machine[0], attempt)
         return bool(done[0])

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridcore.dgs.state import ACTIONS
+from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.support.random_streams import Streams
 from gridsim.testing.resuming import differing_end
 
@@ -35,6 +37,10 @@ def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any,
 
 #: Three machines: of machine 0's neighbours, 1 and 2, each has only the other one to look at.
 THREE: dict[str, Any] = {"nodes": 3, "forward": 2, "degree": 2, "candidates": "others"}
+
+
+def test_the_compiled_protocol_numbers_all_actions() -> None:
+    assert tuple(WORDS) == ACTIONS
 
 
 def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
@@ -148,6 +154,8 @@ def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> No
         scenario = gs.Scenario(scenario.platform, scenario.workload, EQUAL, seed=2)
     plain = gs.simulate(scenario, scheduler)
     noted = gs.simulate(scenario, scheduler, record="decisions")
+    by_nodes = gs.simulate(scenario, scheduler, record="decisions", nodes="interpreted")
+    assert by_nodes.digest == noted.digest and by_nodes.tables == noted.tables
     cut = gs.simulate(scenario, scheduler, record="decisions", cohort_limit=1)
     assert noted.digest == plain.digest == cut.digest and "decisions" not in plain.tables
     table = noted.tables["decisions"]

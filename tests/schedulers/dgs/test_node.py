@@ -1,8 +1,9 @@
-"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, schedules and facts."""
+"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, tables and facts."""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -93,29 +94,25 @@ def test_the_program_and_the_compiled_protocol_are_equal(
 ) -> None:
     scenario = data.draw(scenarios(fails=fails))
     forms: tuple[Any, ...] = ("interpreted", "compiled")
-    one, other = (run(scenario, scheduler, record=True, nodes=form) for form in forms)
+    one, other = (run(scenario, scheduler, record=("schedule", "decisions"), nodes=form) for form in forms)
     if isinstance(one, str) or isinstance(other, str):
         assert one == other and fails
         return
     assert one.digest == other.digest, first_difference(one, other)
-    assert one.tables["schedule"] == other.tables["schedule"] and one.facts == other.facts
+    assert one.tables == other.tables and one.facts == other.facts
 
 
 @settings(max_examples=15, deadline=None)
 @given(scenario=scenarios(fails=True), scheduler=schedulers())
 def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
-    """The first is run by the compiled protocol, the other one by the node program."""
-    one, other = (run(scenario, scheduler, record=record) for record in (True, "decisions"))
+    one, other = (
+        run(scenario, scheduler, record=record, nodes=nodes)
+        for record, nodes in ((True, "compiled"), ("decisions", "interpreted"))
+    )
     if isinstance(one, str) or isinstance(other, str):
         assert one == other
         return
     assert one.digest == other.digest and validate_result(one) == []
-
-
-def test_the_compiled_protocol_is_only_for_some_runs() -> None:
-    scenario = gs.Scenario(gs.Platform.equal(3), gs.Workload.jobs_of([0.0], 1, 60.0))
-    with pytest.raises(gs.ScenarioError, match="nodes must be 'interpreted' or None .* are recorded"):
-        gs.simulate(scenario, gs.DgsAsap(), nodes="compiled", record="decisions")
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -129,7 +126,7 @@ def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
         gs.Platform.equal(12), jobs, gs.Network(latency=0.5, jitter=0.1), seed=2, faults=faults
     )
     scheduler = gs.DgsAsap(policy=policy, degree=3, overlay="cyclon", cycle=20.0, slot=10.0)
-    for record, form in ((True, "interpreted"), ("decisions", "interpreted"), (True, "compiled")):
+    for record, form in product((True, "decisions"), ("interpreted", "compiled")):
         options: dict[str, Any] = {"record": record, "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
         assert differing_end(scenario, scheduler, result, **options) is None

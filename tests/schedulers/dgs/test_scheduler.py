@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridcore.dgs.protocol import COMMITTING, PLACED
+from gridcore.dgs.negotiations import COMMITTING, PLACED
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.interpreted import Interpreted
 from gridsim.support.clock import NS
@@ -227,12 +227,12 @@ def test_each_attempt_misses_what_it_has_lost() -> None:
     heard, due, known = [], [], Failures.__new__(Failures)
     known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
     known.detection, known.missed_at = 60, {}
-    job = SimpleNamespace(phase=COMMITTING, start=7, nodes=[0, 1], hit=False)
+    job = SimpleNamespace(phase=COMMITTING, attempt=7, hit=False)
     grid: Any = SimpleNamespace(
         records=[job],
         now=0,
         times=SimpleNamespace(slot=1),
-        runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None, placed={0: (np.array([2, 3]), 9)}),
+        runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None),
         hit=lambda *lost: Interpreted.hit(grid, *lost),
         start_again=lambda job: heard.append((known.engine.now, job)),
     )
@@ -240,13 +240,40 @@ def test_each_attempt_misses_what_it_has_lost() -> None:
     known._lose(0, 0, 7)
     known.engine.now = 1
     known._lose(0, 1, 7)
-    job.phase = PLACED
+    job.phase, job.attempt = PLACED, 9
     for known.engine.now, node in ((50, 2), (51, 3)):
         known._lose(0, node, 9)
     assert due == [60, 110]
     for known.engine.now in due:
         known.broken([0])
     assert heard == [(110, 0)] and known.missed_at == {}
+
+
+def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
+    """Several attempts to place a job want one machine from the same slot on."""
+    few: dict[str, Any] = {"degree": 3, "candidates": "others", "retry": 20.0}
+    if case == "lost":  # a machine of an earlier attempt fails, which the job no longer needs
+        jobs, nodes, seed = gs.Workload.jobs_of([4.9], 1, 100.0, submitter=[4]), 6, 1904
+        faults = gs.Faults.of([4, 1], [14.0, 90.0], [14.0, 90.0])
+        network, few = gs.Network(latency=2.0, jitter=1.0), few | {"poll_period": 10.0, "patience": 5.0}
+        few |= {"detection": 1.0}
+    else:  # a late cancellation of an earlier attempt comes to a machine of the later one
+        jobs = gs.Workload.jobs_of([19.7, 27.6], [2, 1], [30.0, 100.0], submitter=[2, 1])
+        nodes, seed, network = 4, 4527, gs.Network(latency=3.0, jitter=3.0)
+        faults = gs.Faults.of(
+            [1, 1, 3, 0, 0, 3, 2, 3],
+            [19.0, 32.0, 66.0, 80.0, 85.0, 96.0, 101.0, 118.0],
+            [20.0, 52.0, 66.0, 80.0, 86.0, 96.0, 121.0, 118.0],
+        )
+        few |= {"poll_period": 1.0, "detection": 5.0, "patience": 10.0}
+    return gs.Scenario(gs.Platform.equal(nodes), jobs, network, seed=seed, faults=faults), gs.DgsAsap(**few)
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("case", ["lost", "cancelled"])
+def test_attempts_of_one_start_are_told_apart(case: str, form: Any) -> None:
+    found = gs.simulate(*of_attempts(case), record=True, nodes=form)
+    assert validate_result(found) == [] and found.failed == 0
 
 
 # -- what is exchanged --------------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""The optional log of the decisions of `gridcore.dgs.protocol`, which hands its rows over whenever there are many."""
+
+from libc.math cimport NAN
+from libc.stdlib cimport free
+
+from gridcore.common.memory cimport grown
+
+cdef enum:                              # the actions, in the order of `gridcore.dgs.state.ACTIONS`
+    ASKED, OPENED, ANSWERED, UNREACHED, DROPPED, CHOSE, REFUSED, REFUSED_LATE, RELEASED, PLACES, SEARCHED_AGAIN
+    WAITED, WAITED_FOR_ROOM, WAITED_FOR_MACHINES, TOO_LARGE, GAVE_UP, OVERDUE, MISSED
+
+cdef enum:
+    DECISIONS = 4096                    # rows that are handed over at a time, or somewhat more
+
+
+cdef struct Decision:                   # a row; the fields are those of `gridcore.dgs.state.DECISION`
+    long long time, application, action, decider, machine, tasks, among
+    double saw, limit, true_, age
+
+
+cdef struct DecisionLog:                # all zero when it is empty
+    Decision* row
+    Py_ssize_t n, room
+    long long left                      # how many rows will still be kept
+    long long lost                      # rows since the last handover that were not
+
+
+cdef inline void decisions_free(DecisionLog* l) noexcept nogil:
+    free(l.row)
+
+
+cdef inline int decisions_add(DecisionLog* l, int action, long long time, long long job, long long decider,
+                              Decision** row) except -1:
+    """Add a row and have `row` point to it, for the caller to fill in; NULL if no more rows are kept."""
+    cdef Decision* d
+    row[0] = NULL
+    if l.left == 0:
+        l.lost += 1
+        return 0
+    if l.n == l.room:
+        l.row = <Decision*> grown(l.row, (2 * l.room + 256) * sizeof(Decision))
+        l.room = 2 * l.room + 256
+    d = &l.row[l.n]
+    l.n += 1
+    l.left -= 1
+    d.time, d.application, d.action, d.decider = time, job, action, decider
+    d.machine, d.tasks, d.among = -1, 0, -1
+    d.saw = d.limit = d.true_ = d.age = NAN
+    row[0] = d
+    return 0

@@ -1,0 +1,347 @@
+"""What the compiled protocol of DGS_ASAP knows: its settings, the tables of jobs and nodes, and what is under way.
+
+`gridcore.dgs.protocol` says what becomes of it; here is how it is made, kept in a checkpoint, and read from one.
+"""
+
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from gridcore.common.arguments cimport _Held, hold, indices, plain
+from gridcore.common.memory cimport grown
+from gridcore.common.pending cimport pending_clear, pending_free, pending_push, pending_read
+from gridcore.dgs.decision_log cimport Decision, decisions_free
+from gridcore.dgs.outbox cimport Row, delayed_add, delayed_clear, delayed_free
+from gridcore.dgs.overlay cimport Views
+from gridcore.dgs.slots cimport SlotSchedules
+from gridcore.dgs.talks cimport Tables, Talk, talk_copy, talk_count, talk_drop, talk_fill
+from gridcore.network.links cimport Links
+
+import numpy as np
+
+from gridcore.common.state import LATEST, State, shown
+from gridcore.dgs.state import DECISION, check_ending, check_looked, check_overdue, check_talks, check_thoughts
+
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY",
+           "REQUEST", "SEARCHING", "WAITING"]
+
+cdef long long _LATEST = LATEST
+
+_HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
+#: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
+CANCEL = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
+REQUEST = np.dtype([*_HEAD, ("search", "i8")])
+ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
+COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
+REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
+_RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
+
+_JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
+         "reached", "resubmitted", "first_start", "end", "done")
+_NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
+_NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
+            "tries", "patience", "detection", "log")
+_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record", "faults")
+# The largest value of a setting, so that sums of settings do not overflow.
+cdef long long _LONGEST = 10**17
+
+
+cdef int _check_names(str what, dict given, tuple names) except -1:
+    for name in names:
+        if name not in given:
+            raise ValueError(f"{what} must have {name}")
+    return 0
+
+
+cdef class _Negotiations:
+    """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` is told what they are about."""
+
+    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
+                  dict settings, decided=None):
+        cdef Py_ssize_t k
+        for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
+                            ("nodes", nodes), ("settings", settings)):
+            if given is None:
+                raise TypeError(f"{name} must be given, got None")
+        _check_names("jobs", jobs, _JOBS)
+        _check_names("settings", settings, (*_NUMBERS, *_FLAGS, "seed"))
+        self.schedules, self.views, self.links = schedules, views, links
+        self.nodes = schedules.nodes
+        self.jobs = len(jobs["tasks"])
+        if links.machine_of.shape[0] != self.nodes:
+            raise ValueError(f"links must have {self.nodes} nodes, got {links.machine_of.shape[0]}")
+        if views.nodes != self.nodes:
+            raise ValueError(f"views must be of {self.nodes} nodes, got {views.nodes}")
+        if len(kinds) != KINDS:
+            raise ValueError(f"kinds must be {KINDS} pairs, got {len(kinds)}")
+        for k, (number, nbytes) in enumerate(kinds):
+            if not 0 <= number < links.kinds or links.deferred[number] or links.width[number] != _RECORDS[k].itemsize:
+                raise ValueError(f"kinds[{k}] must be a kind of such messages, got {number}")
+            self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
+            self.fields[k] = _RECORDS[k].itemsize // 8
+            links.inner[number] = True
+        for name in _NUMBERS:
+            low = 1 if name in ("slot", "hops", "rounds") or (name == "period" and settings["poll"]) else 0
+            if not low <= settings[name] <= _LONGEST:
+                raise ValueError(f"settings[{name!r}] must be in {low}..{_LONGEST}, got {settings[name]!r}")
+        self.slot, self.one_way, self.latency = settings["slot"], settings["one_way"], settings["latency"]
+        self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
+        self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
+        self.hops, self.rounds, self.tries = settings["hops"], settings["rounds"], settings["tries"]
+        self.wide, self.others = settings["wide"], settings["others"]
+        self.push, self.pull = settings["push"], settings["pull"]
+        self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
+        self.faults, self.patience = settings["faults"], settings["patience"]
+        self.detection, self.log.left = settings["detection"], settings["log"]
+        self.recorded, self.decided = decided is not None, decided
+        self.told_end = -1
+        self.bind(jobs, nodes, counts)
+        self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
+        self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
+        if self.talk == NULL:
+            raise MemoryError
+        self._waiting, self._given_up, self._stopped = [], [], []
+
+    def bind(self, dict jobs, dict nodes, counts):
+        """Replace the arrays that are shared with the policy."""
+        cdef _Held alone = self._hold()
+        def column(values, name, n, dtype=np.int64):
+            values = plain(values)
+            if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
+                raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}], shared with the policy")
+            return values
+        _check_names("jobs", jobs, _JOBS)
+        _check_names("nodes", nodes, _NODES)
+        of = {name: column(values, name, self.jobs, np.int8 if name == "phase" else np.int64)
+              for name, values in jobs.items()}
+        at = {name: column(values, name, self.nodes, np.bool_ if name in ("up", "away") else np.int64)
+              for name, values in nodes.items()}
+        counts = column(counts, "counts", KINDS)
+        indices(of["tasks"], "tasks", 1, 2**31)
+        indices(of["length"], "length", 1, _LATEST // self.slot + 1)
+        indices(of["lasts"], "lasts", 0, _LATEST + 1)
+        if self.talk != NULL:
+            # the negotiations and runs under way depend on these
+            for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
+                              ("submitter", self.submitter)):
+                if not np.array_equal(of[name], had):
+                    raise ValueError(f"{name} must be as it was")
+        submitter = indices(of["submitter"], "submitter", 0, self.nodes)
+        self.phase = of["phase"]
+        self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
+        self.submitter = submitter
+        self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
+        self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
+        self.resubmitted, self.first_start = of["resubmitted"], of["first_start"]
+        self.end, self.done = of["end"], of["done"]
+        self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
+        self.first, self.up = at["first"], at["up"].view(np.uint8)
+        self.gone = at["away"].view(np.uint8) if self.faults else None
+        self.counts = counts
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        if self.talk != NULL:
+            for k in range(self.jobs):
+                talk_drop(&self.talk[k])
+        free(self.talk)
+        for k in range(KINDS):
+            free(self.out[k].row)
+        free(self.row)
+        free(self.spare)
+        free(self.chosen)
+        free(self.seen)
+        decisions_free(&self.log)
+        delayed_free(&self.thinking)
+        pending_free(&self.ending)
+        pending_free(&self.overdue)
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
+
+    cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
+        if n > self.room:
+            self.row = <Row*> grown(self.row, 2 * n * sizeof(Row))
+            self.spare = <Row*> grown(self.spare, 2 * n * sizeof(Row))
+            self.room = 2 * n
+        return 0
+
+    cdef int _check(self, Py_ssize_t job) except -1:
+        if not 0 <= job < self.jobs:
+            raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
+        return 0
+
+    # -- what the policy asks for --------------------------------------------------------------------------
+
+    @property
+    def over(self):
+        """Whether all jobs are done or were rejected."""
+        return self.completed + self.given_up == self.jobs
+
+    @property
+    def ending_now(self):
+        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
+        return self.told_end
+
+    def told(self):
+        """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
+        cdef _Held alone = self._hold()
+        result = self._waiting, self._given_up
+        self._waiting, self._given_up = [], []
+        return result
+
+    def stopped(self):
+        """Return what cancellations may have stopped since the last call: [(job, node, attempt, ns), ...].
+
+        These are cancellations of jobs that have lost a machine, in order.
+        """
+        cdef _Held alone = self._hold()
+        result, self._stopped = self._stopped, []
+        return result
+
+    cdef int _check_placed(self, Py_ssize_t job) except -1:
+        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, BROKEN, DONE):
+            raise ValueError(f"job must be one that was placed, got {job}")
+        return 0
+
+    def start_of(self, Py_ssize_t job):
+        """Return the slot in which a placed job starts or has started."""
+        cdef _Held alone = self._hold()
+        self._check_placed(job)
+        return self.talk[job].start
+
+    def machines_of(self, Py_ssize_t job):
+        """Return int64[tasks]: the machines on which a placed job runs or has run."""
+        cdef _Held alone = self._hold()
+        self._check_placed(job)
+        return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
+
+    def hand_over(self):
+        """Give the decisions that are still in the log to the policy (`decided`)."""
+        cdef _Held alone = self._hold()
+        self._hand_over()
+
+    cdef int _hand_over(self) except -1:
+        """Give the decisions in the log to the policy."""
+        cdef Decision[:] rows
+        cdef Py_ssize_t n = self.log.n
+        cdef long long lost = self.log.lost
+        if not n and not lost:
+            return 0
+        found = np.empty(n, DECISION)
+        if n:
+            rows = found
+            memcpy(&rows[0], self.log.row, n * sizeof(Decision))
+        self.log.n = self.log.lost = 0
+        self.decided(found, lost)
+        return 0
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
+
+        `told`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t job, k
+        cdef Tables rows
+        self._hand_over()
+        for k in range(KINDS):
+            if self.out[k].n or self._waiting or self._given_up or self._stopped:
+                raise RuntimeError("the state of a flow is told between two instants only")
+        memset(&rows, 0, sizeof(rows))
+        for job in range(self.jobs):
+            if self.talk[job] != NULL:
+                talk_count(self.talk[job], &rows)
+        cdef long long[:, ::1] talks = np.empty((rows.talks, 12), np.int64)
+        cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
+        cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
+        cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
+        cdef long long[:, ::1] looked = np.empty((rows.found if self.recorded else 0, 3), np.int64)
+        cdef long long[:, ::1] candidates = np.empty((rows.candidates, 2), np.int64)
+        memset(&rows, 0, sizeof(rows))
+        for job in range(self.jobs):
+            if self.talk[job] != NULL:
+                talk_copy(self.talk[job], job, talks, answers, found, taken, pool, looked, candidates, &rows)
+        # columns: time, number and slot
+        thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
+        ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
+        pending_read(&self.thinking.due, thinking)
+        overdue = np.empty((self.overdue.n + self.overdue.n_run, 3), np.int64)
+        pending_read(&self.ending, ending)
+        pending_read(&self.overdue, overdue)
+        thinking = thinking[[self.thinking.row[k].node >= 0 for k in thinking[:, 2].tolist()]]
+        thinking = thinking[np.argsort(thinking[:, 1])]
+        thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
+                     self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
+        return shown({
+            "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
+            "taken": np.asarray(taken), "pool": np.asarray(pool), "looked": np.asarray(looked),
+            "candidates": np.asarray(candidates), "thinking": thinking[:, 0].copy(),
+            "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
+            "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
+            "overdue": overdue[np.lexsort((overdue[:, 1], overdue[:, 0]))][:, :2].copy(),
+            "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
+            "left": self.log.left,
+        })
+
+    def setstate(self, state):
+        """Continue from a state that `getstate` returned.
+
+        The policy's arrays (`bind`) and the other kernels must have been restored before.  Raises ValueError for
+        a state that does not fit.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t job, k
+        cdef Tables rows
+        cdef Row thought
+        cdef long long latest = _LATEST // self.slot
+        read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
+        tables = {
+            "talks": read.array("talks", np.int64, (None, 12)),
+            "answers": read.array("answers", np.int64, (None, 2), -1, latest),
+            "found": read.array("found", np.int64, (None, 2), 0, max(last, self.forward)),
+            "taken": read.array("taken", np.int64, (None,), 0, last),
+            "pool": read.array("pool", np.int64, (None,), 0, last),
+        }
+        looked_ = read.array("looked", np.int64, (None, 3), -1, LATEST)
+        candidates_ = read.array("candidates", np.int64, (None, 2), -1)
+        left = read.whole("left", 0)
+        cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
+        thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
+        ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
+        overdue_ = read.array("overdue", np.int64, (None, 2), 0, LATEST)
+        completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
+        told_end = read.whole("told_end", -1)
+        check_thoughts(thoughts_, self.nodes, self.jobs, latest)
+        check_ending(ending_, phase == PLACED, self.faults)
+        check_overdue(overdue_, self.jobs if self.faults else 0)
+        kept = np.asarray(self.resubmitted) > 0
+        placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
+        check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
+                    self.forward, latest)
+        check_looked(looked_, candidates_, len(tables["found"]) if self.recorded else 0, self.nodes, latest)
+        cdef const long long[:, ::1] looked = looked_, candidates = candidates_
+        cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
+        cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
+        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_, overdue = overdue_
+        for job in range(self.jobs):
+            talk_drop(&self.talk[job])
+        memset(&rows, 0, sizeof(rows))
+        for k in range(talks.shape[0]):
+            job = talks[k, 0]
+            talk_fill(&self.talk[job], self.tasks[job], talks, answers, found, taken, pool, looked, candidates,
+                      self.recorded, &rows)
+        delayed_clear(&self.thinking)
+        for k in range(times.shape[0]):
+            thought.node, thought.sender, thought.job = thoughts[k, 0], thoughts[k, 1], thoughts[k, 2]
+            thought.a, thought.b, thought.c = thoughts[k, 3], thoughts[k, 4], 0
+            delayed_add(&self.thinking, times[k], &thought)
+        pending_clear(&self.ending)
+        for k in range(ending.shape[0]):
+            pending_push(&self.ending, ending[k, 0], ending[k, 1], <int> ending[k, 1])
+        pending_clear(&self.overdue)
+        for k in range(overdue.shape[0]):
+            pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
+        self.completed, self.given_up, self.told_end = completed, given_up, told_end
+        self.log.n, self.log.lost, self.log.left = 0, 0, left
+        self._waiting, self._given_up, self._stopped = [], [], []
