@@ -38,8 +38,10 @@ from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_fir
                                       pending_read)
 from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
+from gridcore.nodes.calls cimport call, new_object
 from gridcore.nodes.holdings cimport (Holding, Holdings, holdings_add, holdings_find, holdings_forget, holdings_free,
                                       holdings_make)
+from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
@@ -50,8 +52,6 @@ from gridcore.queues.edf cimport Queue
 from gridcore.queues.journal cimport journal_copy
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 
-import sys
-
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
@@ -60,19 +60,6 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.nodes.state import read_nodes, read_payloads, told_payloads
 
 __all__ = ["CONTEXT", "NEVER", "NodeCore", "View"]
-
-cdef extern from *:
-    """
-    static PyObject *gridcore_call(PyObject *name, PyObject *self, PyObject *a, PyObject *b, PyObject *c)
-    {
-        PyObject *given[5] = {NULL, self, a, b, c};
-        size_t n = c != NULL ? 4 : b != NULL ? 3 : 2;
-        return PyObject_VectorcallMethod(name, given + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    }
-    static PyObject *gridcore_new(PyObject *type) { return PyType_GenericAlloc((PyTypeObject *) type, 0); }
-    """
-    object call "gridcore_call"(object name, object self, object a, PyObject* b, PyObject* c)
-    object new_object "gridcore_new"(object type)
 
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
@@ -144,52 +131,6 @@ CONTEXT = ("core", "now", "nodes", "degree", "neighbours", "speed", "parameters"
 
 # (context, node, the record of the message or what else there is to say, state of the node)
 ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
-
-
-@cython.final
-@cython.auto_pickle(False)
-cdef class _Kind:
-    """A kind of message: its number in the links (-1 for a local kind), and what a message object looks like."""
-
-    cdef readonly str name
-    cdef readonly tuple fields
-    cdef readonly object type           # of the message objects
-    cdef object handler                 # the name of the method
-    cdef tuple types                    # per field: int, float, or the type of an array
-    cdef bytes real                     # per field: 0 for an int, 1 for a float, 2 for an array
-    cdef int number, n, application_at, tasks_at
-    cdef bint moves, counted, arrays    # arrays: whether it has any
-    cdef long long nbytes, length
-    cdef object size                    # callable, the fields -> bytes; or None, if all messages have `nbytes`
-    cdef long long delay                # ns; -1: it takes its way through the links
-
-    def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler, long long delay=-1,
-                 bint counted=True):
-        self.name, self.number, self.moves = name, number, moves
-        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
-        self.delay, self.counted = delay, counted
-        self.handler = sys.intern(handler)
-        self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
-        self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
-        self.arrays = 2 in self.real
-        self.application_at = self.fields.index("application") if "application" in fields else -1
-        self.tasks_at = self.fields.index("tasks") if moves else -1
-        self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
-
-
-class _Received:
-    """A message as its receiver gets it: ``kind``, ``sender``, and the fields of its kind."""
-
-    __slots__ = ()
-    kind = ""
-    plain = True                        # in a checkpoint its `__dict__` stands for it
-
-    @property
-    def __dict__(self):
-        return {name: getattr(self, name) for name in ("kind", *self.__slots__)}
-
-    def __repr__(self):
-        return f"{self.kind}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
 @cython.final
@@ -338,7 +279,7 @@ cdef class View:
         not hold.
         """
         cdef NodeCore core = self.core
-        cdef _Kind k = core.by_name.get(kind)
+        cdef Kind k = core.by_name.get(kind)
         cdef long long target = -1
         cdef long long* row
         cdef Outbox* box
@@ -392,7 +333,7 @@ cdef class View:
         Raises SchedulerError for a kind that is not local, and for fields as `send` does.
         """
         cdef NodeCore core = self.core
-        cdef _Kind k = core.by_name.get(kind)
+        cdef Kind k = core.by_name.get(kind)
         cdef int i
         if k is None or k.number >= 0 or len(fields) != k.n:
             raise core._wrong_send(self.node, self.node, kind, fields)
@@ -604,7 +545,7 @@ cdef class NodeCore:
             self.out[k].words = self.out[k].n = self.out[k].room = self.out[k].place_room = 0
             self.out[k].unsorted = False
         for given in kinds:
-            kind = _Kind(*given)
+            kind = Kind(*given)
             self._add_kind(kind)
         if None in self.kinds:
             raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
@@ -619,7 +560,7 @@ cdef class NodeCore:
         self.until_done, self.until_placed = until == "done", until == "placed"
         self.placed_at, self.unreported = -1, {}
         self.at_once = at_once
-        self.direct = np.array([k for k in range(self.n_kinds) if (<_Kind> self.kinds[k]).delay >= 0], np.int32)
+        self.direct = np.array([k for k in range(self.n_kinds) if (<Kind> self.kinds[k]).delay >= 0], np.int32)
         self.neighbours = np.ascontiguousarray(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
@@ -652,7 +593,7 @@ cdef class NodeCore:
         for k in range(self.nodes if self.starts else 0):
             touched_add(&self.start, <int> k)
 
-    cdef int _add_kind(self, _Kind kind) except -1:
+    cdef int _add_kind(self, Kind kind) except -1:
         cdef int number = kind.number
         if number == -1:
             self.by_name[kind.name] = kind
@@ -683,7 +624,7 @@ cdef class NodeCore:
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
         self.state, self.stride = <char*> &self.states[0, 0] if self.nodes else NULL, self.states.shape[1]
         self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
-        names = [(<_Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
+        names = [(<Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
                                                               "act"]
         for k in range(self.n_kinds + EVENTS):
             address = compiled.handlers.get(names[k] if k < self.n_kinds else f"on_{names[k]}", 0)
@@ -832,7 +773,7 @@ cdef class NodeCore:
         held.tasks -= tasks
         return 0
 
-    cdef int _check_sent(self, Py_ssize_t node, _Kind k, const long long* row) except -1:
+    cdef int _check_sent(self, Py_ssize_t node, Kind k, const long long* row) except -1:
         """Check that the node knows the application it sends, and take the tasks that the message moves from it."""
         cdef long long application = row[k.application_at]
         if holdings_find(&self.holdings, node, application) == NULL:
@@ -889,13 +830,13 @@ cdef class NodeCore:
                       for k in range(first, first + self.queues.count[machine])])
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
-        known = {name: list((<_Kind> each).fields) for name, each in self.by_name.items()}
+        known = {name: list((<Kind> each).fields) for name, each in self.by_name.items()}
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
                           f"node {to}; there are {known} and nodes 0..{self.nodes - 1}")
 
     # -- local messages -------------------------------------------------------------------------------------
 
-    cdef int _put_local(self, long long time, long long number, int node, _Kind kind, message) except -1:
+    cdef int _put_local(self, long long time, long long number, int node, Kind kind, message) except -1:
         cdef int slot
         if self.local_unused:
             slot = self.local_unused.pop()
@@ -929,7 +870,7 @@ cdef class NodeCore:
             due.sort()                  # no two have the same number
         self.events += len(due)
         for node, _, (_, kind, message) in due:
-            call((<_Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+            call((<Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
     cdef tuple _told_local(self):
@@ -938,7 +879,7 @@ cdef class NodeCore:
         The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
         of all of them: a number, the bits of a float, or the number of an array.
         """
-        cdef _Kind kind
+        cdef Kind kind
         cdef Py_ssize_t k
         payloads, rows, words = list(self.payloads), [], []
         events = np.empty((self.local.n + self.local.n_run, 3), np.int64)
@@ -959,7 +900,7 @@ cdef class NodeCore:
 
     cdef int _read_local(self, state) except -1:
         """Read the local messages of a state; the arrays in messages must have been read before."""
-        cdef _Kind kind
+        cdef Kind kind
         cdef Py_ssize_t k, at = 0
         read = State(state)
         rows = read.array("local", np.int64, (None, 4), 0)
@@ -1010,7 +951,7 @@ cdef class NodeCore:
         self.unused_payloads.append(number)
         return array
 
-    cdef long long _bytes_of(self, View view, _Kind kind, dict fields) except -1:
+    cdef long long _bytes_of(self, View view, Kind kind, dict fields) except -1:
         """Return the bytes of a message whose size depends on its fields."""
         nbytes = self.checked(int, kind.size(**fields), view.node, f"the bytes of {kind.name!r}")
         if not 0 <= nbytes < 2**31:
@@ -1170,12 +1111,12 @@ cdef class NodeCore:
         cdef Links links = self.links
         for number in range(self.n_kinds):
             if (links.deferred[number] or pending_first(&links.queue[number]) == NULL
-                    or (<_Kind> self.kinds[number]).delay >= 0):
+                    or (<Kind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
             links._by_node(n)
             for k in range(n):
-                self._deliver(<_Kind> self.kinds[number], links.due[k].slot, NULL)
+                self._deliver(<Kind> self.kinds[number], links.due[k].slot, NULL)
             self.events += n
         if self._first_local() <= self.now:
             self._deliver_local()
@@ -1198,12 +1139,12 @@ cdef class NodeCore:
                 self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
             rows, order = records, np.lexsort((times, machine))
             for k in range(order.shape[0]):
-                self._deliver(<_Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+                self._deliver(<Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
             self.events += order.shape[0]
         mailboxes_tidy(&self.links.boxes)
         return 0
 
-    cdef int _deliver(self, _Kind kind, int slot, const long long* row) except -1:
+    cdef int _deliver(self, Kind kind, int slot, const long long* row) except -1:
         """Hand a message over to its receiver: that in `slot`, which is freed, or that in `row` if that is given."""
         cdef View view
         cdef object come
@@ -1235,7 +1176,7 @@ cdef class NodeCore:
     cdef int _lose(self, int slot) except -1:
         """A message that moves tasks or has arrays has been dropped."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
-        cdef _Kind kind = <_Kind> self.kinds[self.links.message[slot].kind]
+        cdef Kind kind = <Kind> self.kinds[self.links.message[slot].kind]
         cdef long long application = 0, tasks = 0
         cdef int i
         if kind.moves:
@@ -1252,7 +1193,7 @@ cdef class NodeCore:
     cdef int _flush(self) except -1:
         cdef Py_ssize_t number, k
         cdef Outbox* box
-        cdef _Kind kind
+        cdef Kind kind
         cdef const long long* row
         cdef long long nbytes
         self.dirty = False
@@ -1261,7 +1202,7 @@ cdef class NodeCore:
             if box.n == 0:
                 continue
             check_instant(self.now, "now", 2 * self.links.latency + _LONGEST_MESSAGE)
-            kind = <_Kind> self.kinds[number]
+            kind = <Kind> self.kinds[number]
             if box.unsorted:
                 outbox_sort(box)
             if self.observe is not None:
@@ -1287,7 +1228,7 @@ cdef class NodeCore:
 
     # -- messages that leave at once ----------------------------------------------------------------------------
 
-    cdef int _leave(self, _Kind kind, const long long* row) except -1:
+    cdef int _leave(self, Kind kind, const long long* row) except -1:
         """Send one message, whose record is at `row`."""
         cdef Links links = self.links
         cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
@@ -1325,7 +1266,7 @@ cdef class NodeCore:
         cdef int slot = self.links._take_first(number)
         self.events += 1
         if slot >= 0:
-            return self._deliver(<_Kind> self.kinds[number], slot, NULL)
+            return self._deliver(<Kind> self.kinds[number], slot, NULL)
         while self.links.n_missing:
             self.links.n_missing -= 1
             self._lose(self.links.missing[self.links.n_missing])
@@ -1344,7 +1285,7 @@ cdef class NodeCore:
             while self.unheard:
                 first = -1
                 for k in range(self.direct.shape[0]):
-                    if (<_Kind> self.kinds[self.direct[k]]).delay == 0:
+                    if (<Kind> self.kinds[self.direct[k]]).delay == 0:
                         other = pending_first(&self.links.queue[self.direct[k]])
                         if other != NULL and (first < 0 or other.sequence < e.sequence):
                             e, first = other, self.direct[k]
@@ -1805,7 +1746,7 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
     """Add a message to those that leave; the handler fills in the fields that are returned."""
     cdef NodeCore c = <NodeCore> core
     if not 0 <= to < c.nodes:
-        raise c._wrong_send(node, to, (<_Kind> c.kinds[kind]).name, dict.fromkeys((<_Kind> c.kinds[kind]).fields))
+        raise c._wrong_send(node, to, (<Kind> c.kinds[kind]).name, dict.fromkeys((<Kind> c.kinds[kind]).fields))
     c.dirty = True
     return outbox_add(&c.out[kind], to, node)
 
@@ -1814,7 +1755,7 @@ cdef int on_sent(PyObject* core, long long node, long long kind, const long long
     """Check the fields of a message that is about an application."""
     cdef NodeCore c = <NodeCore> core
     try:
-        c._check_sent(node, <_Kind> c.kinds[kind], row)
+        c._check_sent(node, <Kind> c.kinds[kind], row)
     except BaseException:
         outbox_drop(&c.out[kind])
         raise
