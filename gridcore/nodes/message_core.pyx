@@ -26,7 +26,7 @@ cohorts is one (see the tests).
 """
 
 from cpython.ref cimport PyObject
-from libc.math cimport INFINITY, llrint
+from libc.math cimport INFINITY
 from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
@@ -34,15 +34,17 @@ cimport cython
 
 from gridcore.common.arguments cimport _Held, check_instant, check_lengths, hold, indices, integers
 from gridcore.common.memory cimport grown
-from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-                                      pending_read)
+from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, new_object
 from gridcore.nodes.holdings cimport (Holding, Holdings, holdings_add, holdings_find, holdings_forget, holdings_free,
                                       holdings_make)
+from gridcore.nodes.instants cimport LONGEST, later_by
 from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.local_messages cimport LocalMessages, local_first
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_sort
+from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.timers cimport (Timer, Timers, timers_cancel, timers_first, timers_free, timers_make, timers_release,
                                     timers_set, timers_unlink)
 from gridcore.nodes.random_stream cimport RandomStream
@@ -57,14 +59,12 @@ import numpy as np
 from gridcore.common.state import LATEST, State, shown
 from gridcore.queues import journal_tables
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.nodes.state import read_nodes, read_payloads, told_payloads
+from gridcore.nodes.state import read_nodes, told_payloads
 
 __all__ = ["CONTEXT", "NEVER", "NodeCore", "View"]
 
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
-#: Timers of a longer time than this (ns) are set for this: no simulation lasts so long.
-cdef long long _LONGEST = 2**61
 #: The longest that a message takes at an interface, ns, see `gridcore.network.links`.
 cdef long long _LONGEST_MESSAGE = 2**40
 # What a step handles, in its order within an instant.
@@ -298,7 +298,7 @@ cdef class View:
                 if value is core:
                     raise core._wrong_send(self.node, to, kind, fields)
                 if k.real[i] == 2:
-                    row[i] = core._store(core.checked(k.types[i], value, self.node, name))
+                    row[i] = core.payloads._store(core.checked(k.types[i], value, self.node, name))
                     stored = i + 1
                 elif k.real[i]:
                     if type(value) is not float:
@@ -315,7 +315,7 @@ cdef class View:
         except BaseException:
             for i in range(stored):
                 if k.real[i] == 2:
-                    core._fetch(row[i])
+                    core.payloads._fetch(row[i])
             outbox_drop(box)
             raise
         if k.delay < 0 and not core.at_once:
@@ -352,9 +352,7 @@ cdef class View:
             setattr(come, name, core.checked(k.types[i], value, self.node, name))
         if k.application_at >= 0:
             self._heard(come.application)
-        core._put_local(core.now + (llrint(<double> seconds * 1e9) if seconds < 2e9 else _LONGEST), core.local_number,
-                        self.node, k, come)
-        core.local_number += 1
+        core.local._add(later_by(core.now, seconds), self.node, k, come)
 
     def timer(self, seconds, name, value=0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -379,7 +377,7 @@ cdef class View:
             instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
             value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
-        if name not in core.timer_names or not core.now <= instant <= _LONGEST:
+        if name not in core.timer_names or not core.now <= instant <= LONGEST:
             raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
@@ -392,7 +390,7 @@ cdef class View:
         if not (core.acts and 0 <= seconds < INFINITY):
             raise core.error(f"t = {self.now} s: node {self.node} asks to act in {seconds!r} s; it must be in 0 s or "
                              "more, and its class must define on_act")
-        timers_set(&core.turns, core.now + (llrint(seconds * 1e9) if seconds < 2e9 else _LONGEST), self.node, 0, 0.0)
+        timers_set(&core.turns, later_by(core.now, seconds), self.node, 0, 0.0)
 
     def cancel(self, name):
         """Cancel all timers `name` of this node that have not fired."""
@@ -475,13 +473,9 @@ cdef class NodeCore:
     cdef list views
     cdef dict by_name, applications
     cdef list kinds                     # by their numbers
-    cdef list local_kinds               # those that are not of the links
-    cdef Pending local                  # local messages by the time and order in which they arrive
-    cdef list local_messages            # by slot: (node, kind, message), or None for one whose machine has failed
-    cdef list local_unused              # unused slots
-    cdef long long local_number
+    cdef LocalMessages local
+    cdef Payloads payloads
     cdef object slots
-    cdef list payloads, unused_payloads # arrays of messages that have been sent and not arrived; None for none
     cdef readonly Py_ssize_t nodes
     cdef tuple timer_names
     cdef bint starts, ends, idles, dones, acts, fires, values, at_once, until_done, until_placed
@@ -537,8 +531,7 @@ cdef class NodeCore:
         self.views = [None] * self.nodes
         self.n_kinds = links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
-        self.payloads, self.unused_payloads = [], []
-        self.local_kinds, self.local_messages, self.local_unused, self.slots = [], [], [], slots
+        self.payloads, self.local, self.slots = Payloads(), LocalMessages(self.nodes), slots
         self.out = <Outbox*> grown(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
@@ -597,7 +590,7 @@ cdef class NodeCore:
         cdef int number = kind.number
         if number == -1:
             self.by_name[kind.name] = kind
-            self.local_kinds.append(kind)
+            self.local.kinds.append(kind)
             return 0
         if not 0 <= number < self.n_kinds or self.kinds[number] is not None:
             raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
@@ -659,7 +652,6 @@ cdef class NodeCore:
         timers_free(&self.timers)
         timers_free(&self.turns)
         holdings_free(&self.holdings)
-        pending_free(&self.local)
         free(self.firing)
         free(self.acting)
         touched_free(&self.reorder)
@@ -800,11 +792,9 @@ cdef class NodeCore:
                           f"it must be one of {', '.join(self.timer_names) or 'none'}, in 0 s or more")
 
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
-        cdef long long at
         if not 0 <= seconds < INFINITY:
             raise self._wrong_timer(node, self.timer_names[name], seconds)
-        at = self.now + (llrint(seconds * 1e9) if seconds < 2e9 else _LONGEST)
-        return timers_set(&self.timers, at, <int> node, <int> name, value)
+        return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1:
         cdef TaskQueues queues = self.queues
@@ -834,123 +824,6 @@ cdef class NodeCore:
         return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
                           f"node {to}; there are {known} and nodes 0..{self.nodes - 1}")
 
-    # -- local messages -------------------------------------------------------------------------------------
-
-    cdef int _put_local(self, long long time, long long number, int node, Kind kind, message) except -1:
-        cdef int slot
-        if self.local_unused:
-            slot = self.local_unused.pop()
-        else:
-            slot = <int> len(self.local_messages)
-            self.local_messages.append(None)
-        self.local_messages[slot] = node, kind, message
-        return pending_push(&self.local, time, number, slot)
-
-    cdef long long _first_local(self) except -1:
-        """When the next local message arrives, ns; `NEVER` if there is none."""
-        cdef const Event* e
-        while True:
-            e = pending_first(&self.local)
-            if e == NULL:
-                return _NEVER
-            if self.local_messages[e.slot] is not None:
-                return e.time
-            self.local_unused.append(pending_pop(&self.local).slot)
-
-    cdef int _deliver_local(self) except -1:
-        """Handle the local messages that have arrived, by receiver."""
-        cdef Event e
-        due = []
-        while self._first_local() <= self.now:
-            e = pending_pop(&self.local)
-            due.append((self.local_messages[e.slot][0], e.sequence, self.local_messages[e.slot]))
-            self.local_messages[e.slot] = None
-            self.local_unused.append(e.slot)
-        if len(due) > 1:
-            due.sort()                  # no two have the same number
-        self.events += len(due)
-        for node, _, (_, kind, message) in due:
-            call((<Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
-        return 0
-
-    cdef tuple _told_local(self):
-        """Local messages as entries of a state, and all arrays in messages, those of the links first.
-
-        The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
-        of all of them: a number, the bits of a float, or the number of an array.
-        """
-        cdef Kind kind
-        cdef Py_ssize_t k
-        payloads, rows, words = list(self.payloads), [], []
-        events = np.empty((self.local.n + self.local.n_run, 3), np.int64)
-        pending_read(&self.local, events)
-        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
-            if self.local_messages[slot] is None:
-                continue
-            node, kind, message = self.local_messages[slot]
-            rows.append((time, number, node, self.local_kinds.index(kind)))
-            for k in range(kind.n):
-                value = getattr(message, kind.fields[k])
-                if kind.real[k] == 2:
-                    payloads.append(value)
-                    value = len(payloads) - 1
-                words.append(int(np.float64(value).view(np.int64)) if kind.real[k] == 1 else value)
-        return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
-                "local_number": self.local_number}, payloads
-
-    cdef int _read_local(self, state) except -1:
-        """Read the local messages of a state; the arrays in messages must have been read before."""
-        cdef Kind kind
-        cdef Py_ssize_t k, at = 0
-        read = State(state)
-        rows = read.array("local", np.int64, (None, 4), 0)
-        fields = read.array("local_fields", np.int64, (None,))
-        self.local_number = read.whole("local_number", 0, LATEST)
-        self.local_messages, self.local_unused = [], []
-        pending_clear(&self.local)
-        if (rows > (2 * LATEST, LATEST, self.nodes - 1, len(self.local_kinds) - 1)).any():
-            raise ValueError(f"state['local'] must be of {self.nodes} nodes and {len(self.local_kinds)} kinds")
-        for time, number, node, index in rows.tolist():
-            kind = self.local_kinds[index]
-            if at + kind.n > len(fields):
-                raise ValueError(f"state['local_fields'] must have the fields of all messages, got {len(fields)}")
-            message = new_object(kind.type)
-            message.sender = node
-            for k in range(kind.n):
-                value = fields[at + k]
-                if kind.real[k] == 2:
-                    if not 0 <= value < len(self.payloads) or self.payloads[value] is None:
-                        raise ValueError(f"state['local_fields'] must name arrays of the state, got {value}")
-                    value = self._fetch(value)
-                else:
-                    value = float(value.view(np.float64)) if kind.real[k] else int(value)
-                setattr(message, kind.fields[k], value)
-            at += kind.n
-            self._put_local(time, number, node, kind, message)
-        return 0
-
-    # -- arrays in messages ---------------------------------------------------------------------------------
-
-    cdef long long _store(self, array) except -1:
-        """Keep an array until its message arrives or is dropped, and return its number."""
-        cdef long long number
-        if self.unused_payloads:
-            number = self.unused_payloads.pop()
-            self.payloads[number] = array
-            return number
-        self.payloads.append(array)
-        return len(self.payloads) - 1
-
-    cdef object _fetch(self, long long number):
-        """Return an array that has been kept, and keep it no longer."""
-        # a state that was read from a file may name any
-        if not 0 <= number < len(self.payloads) or self.payloads[number] is None:
-            raise ValueError(f"a message has the array {number}, which is not there")
-        array = self.payloads[number]
-        self.payloads[number] = None
-        self.unused_payloads.append(number)
-        return array
-
     cdef long long _bytes_of(self, View view, Kind kind, dict fields) except -1:
         """Return the bytes of a message whose size depends on its fields."""
         nbytes = self.checked(int, kind.size(**fields), view.node, f"the bytes of {kind.name!r}")
@@ -968,7 +841,7 @@ cdef class NodeCore:
         if self._touched():
             self.links._advance(self.now)
             return self.now
-        first = min(min(timers_first(&self.timers), timers_first(&self.turns)), self._first_local())
+        first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
@@ -982,7 +855,7 @@ cdef class NodeCore:
 
     cdef int _phase_due(self) except -1:
         """The phase of what is to be handled first at this instant."""
-        if self.links._first_outer() <= self.now or self._first_local() <= self.now:
+        if self.links._first_outer() <= self.now or local_first(self.local) <= self.now:
             return DELIVERIES
         if self._touched() or timers_first(&self.turns) <= self.now:
             return ACTS
@@ -1118,7 +991,7 @@ cdef class NodeCore:
             for k in range(n):
                 self._deliver(<Kind> self.kinds[number], links.due[k].slot, NULL)
             self.events += n
-        if self._first_local() <= self.now:
+        if local_first(self.local) <= self.now:
             self._deliver_local()
         for k in range(links.n_missing):
             self._lose(links.missing[k])
@@ -1161,7 +1034,7 @@ cdef class NodeCore:
         come.sender = row[1]
         for i in range(kind.n):
             if kind.real[i] == 2:
-                setattr(come, <str> kind.fields[i], self._fetch(row[2 + i]))
+                setattr(come, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
             elif kind.real[i]:
                 setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
@@ -1171,6 +1044,14 @@ cdef class NodeCore:
         call(kind.handler, self.programs[view.node], view, <PyObject*> come, NULL)
         if self.unheard:
             self._handle_now()
+        return 0
+
+    cdef int _deliver_local(self) except -1:
+        """Handle the local messages that have arrived, by receiver."""
+        cdef list due = self.local._take(self.now)
+        self.events += len(due)
+        for node, kind, message in due:
+            call((<Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
     cdef int _lose(self, int slot) except -1:
@@ -1183,7 +1064,7 @@ cdef class NodeCore:
             application, tasks = row[2 + kind.application_at], row[2 + kind.tasks_at]
         for i in range(kind.n if kind.arrays else 0):
             if kind.real[i] == 2:
-                self._fetch(row[2 + i])
+                self.payloads._fetch(row[2 + i])
         cdef long long node = row[0]
         self.links._give_back(slot)
         if kind.moves:
@@ -1563,7 +1444,7 @@ cdef class NodeCore:
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
-            self._drop_local(u[k])
+            self.local._drop(u[k])
             at = self.holdings.first[u[k]]
             while at >= 0:
                 if self.holdings.entry[at].tasks:
@@ -1571,13 +1452,6 @@ cdef class NodeCore:
                 at = self.holdings.entry[at].following
             holdings_forget(&self.holdings, u[k])
         return held
-
-    cdef int _drop_local(self, long long node) except -1:
-        cdef Py_ssize_t k
-        for k in range(len(self.local_messages)):
-            if self.local_messages[k] is not None and self.local_messages[k][0] == node:
-                self.local_messages[k] = None
-        return 0
 
     def begin(self, nodes):
         """Let `nodes` start at this instant."""
@@ -1602,7 +1476,7 @@ cdef class NodeCore:
         if self.dirty:
             raise RuntimeError("the state of nodes is told at the end of a wave only")
         timers, values, held, random, turns = [], [], [], [], []
-        local, payloads = self._told_local()
+        local, arrays = self.local._told(self.payloads)
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -1633,7 +1507,7 @@ cdef class NodeCore:
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "end": touched_read(&self.end), "idle": touched_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
-            **local, **told_payloads(payloads),
+            **local, **told_payloads(arrays),
         })
 
     def setstate(self, state):
@@ -1683,8 +1557,8 @@ cdef class NodeCore:
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
         self.dirty = False
-        self.payloads, self.unused_payloads = read_payloads(state)
-        self._read_local(state)
+        self.payloads._read(state)
+        self.local._read(state, self.payloads)
 
     # -- what others may read -----------------------------------------------------------------------------------
 
