@@ -103,6 +103,12 @@ cdef inline Holding* holdings_add(Holdings* h, long long node, long long applica
     return found
 
 
+cdef inline int holdings_give(Holdings* h, long long node, long long application, long long tasks) except -1:
+    """Make the application known to the node, and give it tasks that it must place."""
+    holdings_add(h, node, application).tasks += tasks
+    return 0
+
+
 cdef inline void holdings_forget(Holdings* h, long long node) noexcept nogil:
     """Remove all entries of a node."""
     cdef int k = h.first[node], after

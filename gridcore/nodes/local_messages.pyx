@@ -2,7 +2,8 @@
 
 cimport cython
 
-from gridcore.common.pending cimport Event, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read
+from gridcore.common.pending cimport (Event, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                                      pending_read)
 from gridcore.nodes.calls cimport new_object
 
 import numpy as np

@@ -24,7 +24,10 @@ CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Modules of the message core, and those whose classes are for the message core only.
-MESSAGE_CORE = ("kinds", "local_messages", "message_core", "payloads")
+MESSAGE_CORE = (
+    "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls", "node_events",
+    "message_core",
+)  # fmt: skip
 PARTS = [path for path in KERNELS if path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view")]
 #: Kernels that have a reference implementation.  The others, protocols, are tested against runs without them.
 REFERRED = [path for path in KERNELS if path.stem not in ("protocol", *MESSAGE_CORE)]
