@@ -1,4 +1,4 @@
-"""Which applications each node knows, and how many tasks of each it must place: for `gridcore.nodes.message_core`.
+"""Which applications each node knows, and how many tasks of each it must place: for `gridcore.nodes.node_actions`.
 
 A hash table of (node, application) with chains; the entries of a node are linked, too.
 """
