@@ -28,8 +28,9 @@ from gridcore.fair_tree.summaries import (
 )
 from gridcore.fair_tree.summary_tree import SummaryTree
 from gridcore.network.links import Links
-from gridcore.nodes.message_core import NodeCore, View
+from gridcore.nodes.message_core import NodeCore
 from gridcore.nodes.random_stream import RandomStream
+from gridcore.nodes.view import View
 from gridcore.queues.availability import available_tasks, gap, sample_availability, sample_availability_batch
 from gridcore.queues.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.queues.summary_grid import SummaryGrid

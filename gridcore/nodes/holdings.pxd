@@ -1,4 +1,4 @@
-"""Which applications each node knows, and how many tasks of each it must place: for `gridcore.nodes.message_core`.
+"""Which applications each node knows, and how many tasks of each it must place: for `gridcore.nodes.node_actions`.
 
 A hash table of (node, application) with chains; the entries of a node are linked, too.
 """
@@ -101,6 +101,12 @@ cdef inline Holding* holdings_add(Holdings* h, long long node, long long applica
     h.bucket[at] = h.first[node] = k
     h.n += 1
     return found
+
+
+cdef inline int holdings_give(Holdings* h, long long node, long long application, long long tasks) except -1:
+    """Make the application known to the node, and give it tasks that it must place."""
+    holdings_add(h, node, application).tasks += tasks
+    return 0
 
 
 cdef inline void holdings_forget(Holdings* h, long long node) noexcept nogil:

@@ -1,4 +1,4 @@
-"""The messages of one kind that nodes have sent in the current wave: for `gridcore.nodes.message_core`."""
+"""The messages of one kind that nodes have sent in the current wave: for `gridcore.nodes.node_actions`."""
 
 from libc.stdlib cimport free, qsort
 

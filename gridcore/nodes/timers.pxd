@@ -1,4 +1,4 @@
-"""The timers of all nodes: for `gridcore.nodes.message_core`.
+"""The timers of all nodes: for the message core.
 
 Timers that are due at one instant fire in the order of (node, name, setting).  A cancelled timer keeps its place
 in the heap until its instant, or until half of the heap is such timers and all of them are removed.

@@ -1,4 +1,4 @@
-"""The machines or nodes that are to act at the present instant, each once: for `gridcore.nodes.message_core`."""
+"""The machines or nodes that are to act at the present instant, each once: for the message core."""
 
 from libc.stdlib cimport free
 from libc.string cimport memset

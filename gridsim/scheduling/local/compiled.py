@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gridcore.nodes.message_core import CONTEXT
+from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.errors import CompileError
 from gridsim.scheduling.local.policy import LocalPolicy, Message
 

@@ -2,7 +2,8 @@
 
 Each type says which attributes it has and how they are lowered to loads from the state of the node, the
 record of the message or the `Context` of the message core, and to calls of functions of that core
-(`gridcore.nodes.message_core.CONTEXT`).  Nothing here is specific to one program: a type carries a `Program`.
+(`gridcore.nodes.compiled_calls.CONTEXT`).  Nothing here is specific to one program: a type carries a
+`Program`.
 
 Only `gridsim.scheduling.local.compiled` imports this module, since it needs the extra ``jit``.
 """
@@ -26,7 +27,7 @@ from numba.cpython import listobj
 from numba.extending import lower_builtin, lower_cast, overload, register_model
 from numba.np import arrayobj
 
-from gridcore.nodes.message_core import CONTEXT
+from gridcore.nodes.compiled_calls import CONTEXT
 
 __all__ = [
     "ApplicationType",

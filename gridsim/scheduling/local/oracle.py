@@ -73,7 +73,7 @@ class Decider:
         self.truth = Truth(grid)
 
     def note(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
-        """See `gridcore.nodes.message_core.View.decide`."""
+        """See `gridcore.nodes.view.View.decide`."""
         if action not in self.words:
             known = ", ".join(self.words) or "none"
             raise SchedulerError(f"node {node} decides {action!r}; of decision_words there are {known}")

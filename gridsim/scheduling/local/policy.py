@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.nodes.message_core import View
+from gridcore.nodes.view import View
 from gridsim.engine.transport import Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application

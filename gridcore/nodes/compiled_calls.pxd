@@ -1,0 +1,38 @@
+"""C-level contract of compiled handlers: what they get, and what they call."""
+
+from cpython.ref cimport PyObject
+
+from gridcore.nodes.node_actions cimport NodeActions
+
+# What compiled handlers get, all of 64 bits, and the names of its fields in order.  See `NodeCore` on `compiled`.
+cdef struct Context:
+    PyObject* core
+    const long long* now                # ns
+    long long nodes, degree
+    const long long* neighbours         # [nodes, degree]
+    const double* speed                 # per machine
+    const char* parameters
+    const long long* tasks              # per application, as the next three
+    const double* task_size
+    const double* size
+    const double* release               # s
+    long long* (*send)(PyObject*, long long, long long, long long) except NULL
+    int (*sent)(PyObject*, long long, long long, const long long*) except -1
+    int (*enqueue)(PyObject*, long long, long long, long long) except -1
+    long long (*waiting)(PyObject*, long long) except -1
+    double (*work)(PyObject*, long long) except -1.0
+    int (*timer)(PyObject*, long long, long long, double, double) except -1
+    int (*cancel)(PyObject*, long long, long long) except -1
+    int (*heard)(PyObject*, long long, long long) except -1
+    int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
+    int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
+    long long (*take)(PyObject*, long long, long long, long long) except -1
+    long long (*queued)(PyObject*, long long, long long*) except -1
+    int (*note)(PyObject*, long long, long long, const long long*) except -1
+    int (*decide)(PyObject*, long long, long long, const long long*) except -1
+
+
+# (context, node, the record of the message or what else there is to say, state of the node)
+ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
+
+cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) except -1

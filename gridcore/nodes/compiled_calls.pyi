@@ -1,0 +1,3 @@
+__all__ = ["CONTEXT"]
+
+CONTEXT: tuple[str, ...]

@@ -1,0 +1,134 @@
+"""What compiled handlers call, through pointers in their `Context`; the checks are those of `gridcore.nodes.view`."""
+
+from cpython.ref cimport PyObject
+
+from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.outbox cimport outbox_add, outbox_drop
+from gridcore.nodes.timers cimport timers_cancel
+from gridcore.queues.task_queues cimport TaskQueues
+
+import numpy as np
+
+__all__ = ["CONTEXT"]
+
+#: The names of the fields of a `Context`, in order.
+CONTEXT = (
+    "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
+    "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "take", "queued",
+    "note", "decide",
+)
+
+
+cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) except -1:
+    """Fill in what the handlers of `core.compiled` get; tasks : per application."""
+    cdef const long long[:, ::1] neighbours = core.neighbours
+    cdef const unsigned char[::1] parameters = core.compiled.parameters.view(np.uint8).reshape(-1)
+    cdef TaskQueues queues = core.queues
+    c.core, c.now, c.nodes, c.degree = <PyObject*> core, &core.now, core.nodes, core.neighbours.shape[1]
+    c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
+    c.speed = &queues.speed[0] if core.nodes else NULL
+    c.parameters = <const char*> &parameters[0] if parameters.shape[0] else NULL
+    if tasks.shape[0]:
+        c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
+        c.release = &queues.release[0]
+    c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
+    c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
+    c.take, c.queued, c.note, c.decide = on_take, on_queued, on_note, on_decide
+    return 0
+
+
+cdef long long* on_send(PyObject* core, long long node, long long kind, long long to) except NULL:
+    """Add a message to those that leave; the handler fills in the fields that are returned."""
+    cdef NodeActions c = <NodeActions> core
+    if not 0 <= to < c.nodes:
+        raise c._wrong_send(node, to, (<Kind> c.kinds[kind]).name, dict.fromkeys((<Kind> c.kinds[kind]).fields))
+    c.dirty = True
+    return outbox_add(&c.out[kind], to, node)
+
+
+cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
+    """Check the fields of a message that is about an application."""
+    cdef NodeActions c = <NodeActions> core
+    try:
+        c._check_sent(node, <Kind> c.kinds[kind], row)
+    except BaseException:
+        outbox_drop(&c.out[kind])
+        raise
+    return 0
+
+
+cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:
+    cdef NodeActions c = <NodeActions> core
+    c._check_heard(node, application)
+    return c._enqueue(node, application, tasks)
+
+
+cdef long long on_waiting(PyObject* core, long long node) except -1:
+    cdef NodeActions c = <NodeActions> core
+    c._catch_up(node)
+    return c.queues.waiting[node]
+
+
+cdef double on_work(PyObject* core, long long node) except -1.0:
+    return (<NodeActions> core)._work(node)
+
+
+cdef int on_timer(PyObject* core, long long node, long long name, double seconds, double value) except -1:
+    return (<NodeActions> core)._set_timer(node, name, seconds, value)
+
+
+cdef int on_cancel(PyObject* core, long long node, long long name) except -1:
+    return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
+
+
+cdef int on_heard(PyObject* core, long long node, long long application) except -1:
+    return (<NodeActions> core)._check_heard(node, application)
+
+
+cdef int on_draw(PyObject* core, long long node, long long kind, double factor, double shift, double* out) except -1:
+    out[0] = (<NodeActions> core)._stream(node)._scaled(<int> kind, factor, shift)
+    return 0
+
+
+cdef int on_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
+    out[0] = (<NodeActions> core)._stream(node)._integer(low, high)
+    return 0
+
+
+cdef long long on_take(PyObject* core, long long node, long long application, long long tasks) except -1:
+    (<NodeActions> core)._check_heard(node, application)
+    return (<NodeActions> core)._take(node, application, tasks)
+
+
+cdef long long on_queued(PyObject* core, long long node, long long* out) except -1:
+    """How many applications wait in the queue of the node; if `out` is not NULL, (application, tasks) of each."""
+    cdef TaskQueues queues = (<NodeActions> core).queues
+    cdef Py_ssize_t k, first
+    if out == NULL:
+        (<NodeActions> core)._catch_up(node)
+    first = queues.first[node]
+    for k in range(queues.count[node] if out != NULL else 0):
+        out[2 * k], out[2 * k + 1] = queues.share[node, first + k, 0], queues.share[node, first + k, 1]
+    return queues.count[node]
+
+
+cdef int on_note(PyObject* core, long long node, long long table, const long long* row) except -1:
+    cdef NodeActions c = <NodeActions> core
+    cdef Py_ssize_t k
+    name, columns = c.compiled.tables[table]
+    values = {}
+    for k, (column, kind) in enumerate(columns.items()):
+        values[column] = (<const double*> row)[k] if kind is float else row[k]
+    c.noted(node, name, values)
+    return 0
+
+
+cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
+    """Note a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
+    cdef NodeActions c = <NodeActions> core
+    cdef const double* real = <const double*> row
+    c._check_heard(node, row[0])
+    c.decided(node, c.compiled.actions[action], row[0], {
+        "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": real[5], "limit": real[6],
+        "age": real[7]})
+    return 0

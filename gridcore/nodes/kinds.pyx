@@ -1,0 +1,41 @@
+"""Kinds of messages: what a message of a kind consists of, and what its receiver gets."""
+
+cimport cython
+
+import sys
+
+__all__ = ["Kind"]
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Kind:
+    """A kind of message: its number in the links (-1 for a local kind), and what a message object looks like."""
+
+    def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler, long long delay=-1,
+                 bint counted=True):
+        self.name, self.number, self.moves = name, number, moves
+        self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
+        self.delay, self.counted = delay, counted
+        self.handler = sys.intern(handler)
+        self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
+        self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
+        self.arrays = 2 in self.real
+        self.application_at = self.fields.index("application") if "application" in fields else -1
+        self.tasks_at = self.fields.index("tasks") if moves else -1
+        self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
+
+
+class _Received:
+    """A message as its receiver gets it: ``kind``, ``sender``, and the fields of its kind."""
+
+    __slots__ = ()
+    kind = ""
+    plain = True                        # in a checkpoint its `__dict__` stands for it
+
+    @property
+    def __dict__(self):
+        return {name: getattr(self, name) for name in ("kind", *self.__slots__)}
+
+    def __repr__(self):
+        return f"{self.kind}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"

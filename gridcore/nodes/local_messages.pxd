@@ -1,0 +1,27 @@
+"""C-level contract of the messages that nodes have sent themselves."""
+
+from gridcore.common.pending cimport Pending
+from gridcore.nodes.instants cimport NEVER
+from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.payloads cimport Payloads
+
+cdef class LocalMessages:
+    cdef Py_ssize_t nodes
+    cdef list kinds                     # those that are not of the links
+    cdef Pending due                    # by the time and order in which they arrive, with their slots
+    cdef list messages                  # by slot: (node, kind, message), or None for one whose machine has failed
+    cdef list unused                    # unused slots
+    cdef long long number               # of those sent so far
+
+    cdef int _add(self, long long time, int node, Kind kind, message) except -1
+    cdef int _put(self, long long time, long long number, int node, Kind kind, message) except -1
+    cdef long long _first(self) except -1
+    cdef list _take(self, long long now)
+    cdef int _drop(self, long long node) except -1
+    cdef tuple _told(self, Payloads payloads)
+    cdef int _read(self, state, Payloads payloads) except -1
+
+
+cdef inline long long local_first(LocalMessages m) except -1:
+    """When the next local message arrives, ns; `NEVER` if there is none."""
+    return m._first() if m.due.n or m.due.n_run else NEVER

@@ -1,0 +1,130 @@
+"""Local messages: those that nodes have sent themselves, see `View.later`."""
+
+cimport cython
+
+from gridcore.common.pending cimport (Event, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                                      pending_read)
+from gridcore.nodes.calls cimport new_object
+
+import numpy as np
+
+from gridcore.common.state import LATEST, State
+
+__all__ = ["LocalMessages"]
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class LocalMessages:
+    """Local messages of so many nodes that have not arrived."""
+
+    def __cinit__(self, Py_ssize_t nodes):
+        self.nodes = nodes
+        self.kinds, self.messages, self.unused = [], [], []
+
+    def __dealloc__(self):
+        pending_free(&self.due)
+
+    cdef int _add(self, long long time, int node, Kind kind, message) except -1:
+        """Let a message arrive at `time` ns, after all that have been added before for this instant."""
+        self._put(time, self.number, node, kind, message)
+        self.number += 1
+        return 0
+
+    cdef int _put(self, long long time, long long number, int node, Kind kind, message) except -1:
+        cdef int slot
+        if self.unused:
+            slot = self.unused.pop()
+        else:
+            slot = <int> len(self.messages)
+            self.messages.append(None)
+        self.messages[slot] = node, kind, message
+        return pending_push(&self.due, time, number, slot)
+
+    cdef long long _first(self) except -1:
+        """When the next message arrives, ns; `NEVER` if there is none."""
+        cdef const Event* e
+        while True:
+            e = pending_first(&self.due)
+            if e == NULL:
+                return NEVER
+            if self.messages[e.slot] is not None:
+                return e.time
+            self.unused.append(pending_pop(&self.due).slot)
+
+    cdef list _take(self, long long now):
+        """Take out those that have arrived: (node, kind, message), by receiver."""
+        cdef Event e
+        due = []
+        while self._first() <= now:
+            e = pending_pop(&self.due)
+            due.append((self.messages[e.slot][0], e.sequence, self.messages[e.slot]))
+            self.messages[e.slot] = None
+            self.unused.append(e.slot)
+        if len(due) > 1:
+            due.sort()                  # no two have the same number
+        return [message for _, _, message in due]
+
+    cdef int _drop(self, long long node) except -1:
+        """Drop the messages of a node that fails."""
+        cdef Py_ssize_t k
+        for k in range(len(self.messages)):
+            if self.messages[k] is not None and self.messages[k][0] == node:
+                self.messages[k] = None
+        return 0
+
+    cdef tuple _told(self, Payloads payloads):
+        """Local messages as entries of a state, and all arrays in messages, those of `payloads` first.
+
+        The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
+        of all of them: a number, the bits of a float, or the number of an array.
+        """
+        cdef Kind kind
+        cdef Py_ssize_t k
+        arrays, rows, words = list(payloads.arrays), [], []
+        events = np.empty((self.due.n + self.due.n_run, 3), np.int64)
+        pending_read(&self.due, events)
+        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
+            if self.messages[slot] is None:
+                continue
+            node, kind, message = self.messages[slot]
+            rows.append((time, number, node, self.kinds.index(kind)))
+            for k in range(kind.n):
+                value = getattr(message, kind.fields[k])
+                if kind.real[k] == 2:
+                    arrays.append(value)
+                    value = len(arrays) - 1
+                words.append(int(np.float64(value).view(np.int64)) if kind.real[k] == 1 else value)
+        return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
+                "local_number": self.number}, arrays
+
+    cdef int _read(self, state, Payloads payloads) except -1:
+        """Read the local messages of a state, whose arrays are in `payloads`."""
+        cdef Kind kind
+        cdef Py_ssize_t k, at = 0
+        read = State(state)
+        rows = read.array("local", np.int64, (None, 4), 0)
+        fields = read.array("local_fields", np.int64, (None,))
+        self.number = read.whole("local_number", 0, LATEST)
+        self.messages, self.unused = [], []
+        pending_clear(&self.due)
+        if (rows > (2 * LATEST, LATEST, self.nodes - 1, len(self.kinds) - 1)).any():
+            raise ValueError(f"state['local'] must be of {self.nodes} nodes and {len(self.kinds)} kinds")
+        for time, number, node, index in rows.tolist():
+            kind = self.kinds[index]
+            if at + kind.n > len(fields):
+                raise ValueError(f"state['local_fields'] must have the fields of all messages, got {len(fields)}")
+            message = new_object(kind.type)
+            message.sender = node
+            for k in range(kind.n):
+                value = fields[at + k]
+                if kind.real[k] == 2:
+                    if not 0 <= value < len(payloads.arrays) or payloads.arrays[value] is None:
+                        raise ValueError(f"state['local_fields'] must name arrays of the state, got {value}")
+                    value = payloads._fetch(value)
+                else:
+                    value = float(value.view(np.float64)) if kind.real[k] else int(value)
+                setattr(message, kind.fields[k], value)
+            at += kind.n
+            self._put(time, number, node, kind, message)
+        return 0

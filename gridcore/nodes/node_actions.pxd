@@ -1,0 +1,72 @@
+"""C-level contract of what nodes have and can do."""
+
+from gridcore.network.links cimport Links
+from gridcore.nodes.holdings cimport Holdings
+from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.local_messages cimport LocalMessages
+from gridcore.nodes.outbox cimport Outbox
+from gridcore.nodes.payloads cimport Payloads
+from gridcore.nodes.random_stream cimport RandomStream
+from gridcore.nodes.timers cimport Timers
+from gridcore.nodes.touched cimport Touched
+from gridcore.queues.task_queues cimport TaskQueues
+
+cdef class NodeActions:
+    cdef Links links
+    cdef TaskQueues queues
+    cdef readonly Py_ssize_t nodes
+    cdef readonly long long now         #: ns
+    cdef object checked, error, noted, decided  # see `NodeCore`, as those without a comment
+    cdef object compiled
+    # messages
+    cdef Py_ssize_t n_kinds
+    cdef list kinds                     # by their numbers
+    cdef dict by_name
+    cdef Outbox* out
+    cdef bint at_once
+    cdef bint dirty                     # something has been sent that has not left
+    cdef object observe
+    cdef Payloads payloads
+    cdef LocalMessages local
+    cdef long long directs              # messages with a delay of their own sent so far
+    cdef long long unheard              # messages with a delay of 0 that have not been handled
+    # what nodes know and have
+    cdef object neighbours, make_application
+    cdef dict applications
+    cdef Holdings holdings
+    cdef unsigned long long seed
+    cdef list streams                   # per node; None for one that has drawn nothing
+    # what happens later
+    cdef tuple timer_names
+    cdef bint acts, idles               # whether programs have these handlers
+    cdef Timers timers, turns           # turns: the nodes that want to act, and when
+    cdef Touched reorder, idle          # machines
+    cdef dict unreported                # machine -> application -> completed tasks that no node has asked for
+
+    cdef object _application(self, long long index)
+    cdef RandomStream _stream(self, Py_ssize_t node)
+    cdef int _check_heard(self, Py_ssize_t node, long long application) except -1
+    cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
+
+    cdef int _catch_up(self, Py_ssize_t machine) except -1
+    cdef double _work(self, Py_ssize_t machine) except -1.0
+    cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0
+    cdef object _sample(self, Py_ssize_t machine, grid, long long release)
+    cdef tuple _queued(self, Py_ssize_t machine)
+    cdef list _completed(self, Py_ssize_t machine)
+    cdef int _read_completions(self) except -1
+
+    cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1
+    cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
+    cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
+    cdef object _wrong_timer(self, node, name, seconds)
+
+    cdef int _make_kinds(self, kinds) except -1
+    cdef int _add_kind(self, Kind kind) except -1
+    cdef int _check_sent(self, Py_ssize_t node, Kind k, const long long* row) except -1
+    cdef long long _bytes_of(self, Py_ssize_t node, Kind kind, dict fields) except -1
+    cdef object _wrong_send(self, node, to, kind, dict fields)
+    cdef int _leave(self, Kind kind, const long long* row) except -1
+    cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
+    cdef int _flush(self) except -1
+    cdef int _tell(self, Outbox* box, int number) except -1

@@ -1,0 +1,545 @@
+"""What is due for nodes, in which order it is handled, and how handlers are called.
+
+Order of what is due at one instant, as the engine has it:
+
+    tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> messages with a delay of
+    their own, then releases -> timers
+
+Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending; then
+the messages that nodes have sent themselves by `View.later`, by receiver and order of sending.
+Messages with a delay of their own: in the order of sending, also those that are sent meanwhile.  Whenever something
+earlier in this list becomes due, it goes first; but releases follow the messages before them at once.
+What nodes send leaves when the deliveries of a wave, all acts, or all releases and timers have been handled, in the
+order of kind, sender, and the sender's own order; or at once, if the programs send so (`at_once`).  Messages with a
+delay of their own always leave at once.  Those whose delay is 0 are handled as soon as the handler that sends them
+returns.
+"""
+
+from cpython.ref cimport PyObject
+from libc.stdlib cimport free, qsort
+from libc.string cimport memcpy
+
+cimport cython
+
+from gridcore.common.memory cimport grown
+from gridcore.common.pending cimport Event, pending_first, pending_pop
+from gridcore.network.links cimport Links
+from gridcore.network.mailboxes cimport mailboxes_tidy
+from gridcore.nodes.calls cimport call, new_object
+from gridcore.nodes.compiled_calls cimport fill_context
+from gridcore.nodes.holdings cimport holdings_give
+from gridcore.nodes.instants cimport NEVER
+from gridcore.nodes.local_messages cimport local_first
+from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
+from gridcore.nodes.touched cimport touched_add, touched_clear, touched_free
+from gridcore.nodes.view cimport new_view
+from gridcore.queues.journal cimport journal_copy
+from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
+
+import numpy as np
+
+__all__ = ["NodeEvents"]
+
+# The events that have handlers, after the kinds of messages.
+cdef enum:
+    ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, ON_END, ON_ACT, EVENTS
+# So many releases and timers more are no single wave, but nodes that set timers of 0 s for ever.
+cdef long long _ENDLESS = 2**22
+
+
+cdef int ascending(const void* x, const void* y) noexcept nogil:
+    cdef int a = (<const int*> x)[0], b = (<const int*> y)[0]
+    return -1 if a < b else a > b
+
+
+cdef int by_setting(const void* x, const void* y) noexcept nogil:
+    """Timers of one instant by (node, name, setting)."""
+    cdef const Fire* a = <const Fire*> x
+    cdef const Fire* b = <const Fire*> y
+    if a.item != b.item:
+        return -1 if a.item < b.item else 1
+    return -1 if a.number < b.number else 1
+
+
+@cython.auto_pickle(False)
+cdef class NodeEvents(NodeActions):
+    """Handles what is due for nodes; the attributes are set by `NodeCore`.
+
+    What is called for each message is final, so that it is called without a look into the table of methods.
+    """
+
+    def __dealloc__(self):
+        free(self.handle)
+        free(self.firing)
+        free(self.acting)
+        touched_free(&self.start)
+        touched_free(&self.end)
+
+    # -- handlers ---------------------------------------------------------------------------------------------
+
+    cdef int _compile(self, compiled) except -1:
+        """Call compiled handlers from now on."""
+        cdef Py_ssize_t k
+        cdef size_t address
+        self.compiled = compiled
+        fill_context(&self.context, self, self.tasks)
+        self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
+        self.state, self.stride = <char*> &self.states[0, 0] if self.nodes else NULL, self.states.shape[1]
+        self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        names = [(<Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
+                                                              "act"]
+        for k in range(self.n_kinds + EVENTS):
+            address = compiled.handlers.get(names[k] if k < self.n_kinds else f"on_{names[k]}", 0)
+            self.handle[k] = <Handler> address
+        return 0
+
+    @cython.final
+    cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
+        """Call a compiled handler, if there is one; without those of messages and releases nothing goes on."""
+        if self.handle[which] != NULL:
+            return self.handle[which](&self.context, node, given, self.state + node * self.stride)
+        if which < self.n_kinds or which - self.n_kinds in (ON_RELEASE, ON_LOST):
+            missing = "on_message" if which < self.n_kinds else "on_release"
+            raise self.error(f"{self.compiled.name} does not define {missing}")
+        return 0
+
+    @cython.final
+    cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1:
+        """Call a handler that gets nothing but the view."""
+        if self.handle != NULL:
+            return self._run(self.n_kinds + which, node, NULL)
+        call(handler, self.programs[node], self._view(node), NULL, NULL)
+        if self.unheard:
+            self._handle_now()
+        return 0
+
+    @cython.final
+    cdef object _view(self, Py_ssize_t node):
+        view = (<list> self.views)[node]
+        if view is None:
+            view = new_view(self, <int> node, None if self.slots is None else self.slots(node))
+            self.views[node] = view
+        return view
+
+    # -- what is due ------------------------------------------------------------------------------------------
+
+    cdef long long _advance(self, long long limit) except -1:
+        """Run all that is due up to `limit` ns, see `NodeCore.advance`."""
+        cdef long long at
+        cdef int phase
+        self.limit = limit
+        while True:
+            if self.dirty and not (self.phase == TIMERS and self.now >= self.limit):
+                # unless more of the same wave is due, which only releases and timers can be
+                if self.phase != TIMERS or self._phase_due() != TIMERS:
+                    self._flush()
+            if self.finished:
+                return self.now
+            at = self._due()
+            if at > self.limit or at == NEVER:
+                return NEVER
+            if at > self.now:
+                self.now = at
+            if self.events >= self.pause_at and (not self.dirty or self.events >= self.pause_at + _ENDLESS):
+                self.pause_at = self.events + STRIDE
+                return self.now
+            if self.queues.machines and self.queues.change[self.queues.heap[0]] <= self.now:
+                self._collect_idle()
+                if self.finished:
+                    return self.now
+            phase = self._phase_due()
+            if phase != self.phase and self.dirty:
+                self._flush()
+                continue
+            self.phase = phase
+            if phase == DELIVERIES:
+                self._wave()
+            elif phase == ACTS:
+                self._act()
+            elif phase == TIMERS:
+                self._release_or_fire()
+
+    @cython.final
+    cdef long long _due(self) except -1:
+        """When something is due next, ns; `NEVER` if nothing is."""
+        cdef long long first
+        if self._touched():
+            self.links._advance(self.now)
+            return self.now
+        first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
+        if self.queues.machines:
+            first = min(first, self.queues.change[self.queues.heap[0]])
+        if self.released < self.release.shape[0]:
+            first = min(first, self.release[self.released])
+        # the links run no further: what happens first may send something that arrives before what is under way
+        return min(first, self.links._advance(min(first, self.limit)))
+
+    @cython.final
+    cdef bint _touched(self) noexcept:
+        """Whether machines or nodes are to act at this instant, besides those that have asked for it."""
+        return self.reorder.n or self.start.n or self.end.n or self.idle.n
+
+    @cython.final
+    cdef int _phase_due(self) except -1:
+        """The phase of what is to be handled first at this instant."""
+        if self.links._first_outer() <= self.now or local_first(self.local) <= self.now:
+            return DELIVERIES
+        if self._touched() or timers_first(&self.turns) <= self.now:
+            return ACTS
+        if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
+            return TIMERS
+        if self.direct.shape[0] and self._next_direct() >= 0:
+            return TIMERS
+        return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
+
+    cdef int _collect_idle(self) except -1:
+        """Take the machines whose queues have run idle, or that have ended a task."""
+        cdef TaskQueues queues = self.queues
+        cdef int machine
+        while queues.change[queues.heap[0]] <= self.now:
+            machine = queues.heap[0]
+            queues._advance(machine, self.now)
+            queues._update(machine)
+            if self.ends:
+                touched_add(&self.end, machine)
+            if self.idles:
+                touched_add(&self.idle, machine)
+        self.finished = self.until_done and queues.tasks_done == self.total
+        if self.dones:
+            self._end_tasks()
+        return 0
+
+    cdef int _end_tasks(self) except -1:
+        """Tell the nodes of the tasks that have ended at this instant."""
+        cdef object application
+        rows = np.empty((self.queues.ended.n, 6), np.int64)
+        journal_copy(&self.queues.ended, rows)
+        self.queues.ended.n = 0
+        for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
+            application, node = self._application(index), self.home[machine]
+            for _ in range(tasks):
+                call("on_done", self.programs[node], self._view(node), <PyObject*> application, NULL)
+                if self.unheard:
+                    self._handle_now()
+            self.events += tasks
+        if self.dirty:
+            self._flush()
+        return 0
+
+    # -- deliveries -------------------------------------------------------------------------------------------
+
+    @cython.final
+    cdef int _wave(self) except -1:
+        """Handle all messages that have arrived, and let what was sent meanwhile leave."""
+        cdef Py_ssize_t number, k, n
+        cdef Links links = self.links
+        for number in range(self.n_kinds):
+            if (links.deferred[number] or pending_first(&links.queue[number]) == NULL
+                    or (<Kind> self.kinds[number]).delay >= 0):
+                continue
+            n = links._take(<int> number, self.now)
+            links._by_node(n)
+            for k in range(n):
+                self._deliver(<Kind> self.kinds[number], links.due[k].slot, NULL)
+            self.events += n
+        if local_first(self.local) <= self.now:
+            self._deliver_local()
+        for k in range(links.n_missing):
+            self._lose(links.missing[k])
+        links.n_missing = 0
+        if self.dirty:
+            self._flush()
+        return 0
+
+    cdef int _drain(self) except -1:
+        """Handle the messages of deferred kinds that have arrived, by machine and time."""
+        cdef Py_ssize_t number, k
+        cdef const unsigned char[:, ::1] rows
+        cdef const long long[::1] order
+        for number in range(self.n_kinds):
+            if not self.links.deferred[number]:
+                continue
+            machine, times, records = (np.concatenate(column) for column in zip(
+                self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
+            rows, order = records, np.lexsort((times, machine))
+            for k in range(order.shape[0]):
+                self._deliver(<Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+            self.events += order.shape[0]
+        mailboxes_tidy(&self.links.boxes)
+        return 0
+
+    @cython.final
+    cdef int _deliver(self, Kind kind, int slot, const long long* row) except -1:
+        """Hand a message over to its receiver: that in `slot`, which is freed, or that in `row` if that is given."""
+        cdef object view, come
+        cdef long long node
+        cdef int i
+        if row == NULL:
+            row = <const long long*> (self.links.data + slot * self.links.stride)
+        if kind.application_at >= 0:
+            holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
+                          row[2 + kind.tasks_at] if kind.moves else 0)
+        if self.handle != NULL:
+            self._run(kind.number, row[0], row)
+            self.links._give_back(slot)
+            return 0
+        node = row[0]
+        view, come = self._view(node), new_object(kind.type)
+        come.sender = row[1]
+        for i in range(kind.n):
+            if kind.real[i] == 2:
+                setattr(come, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
+            elif kind.real[i]:
+                setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
+            else:
+                setattr(come, <str> kind.fields[i], row[2 + i])
+        if slot >= 0:
+            self.links._give_back(slot)
+        call(kind.handler, self.programs[node], view, <PyObject*> come, NULL)
+        if self.unheard:
+            self._handle_now()
+        return 0
+
+    cdef int _deliver_local(self) except -1:
+        """Handle the local messages that have arrived, by receiver."""
+        cdef list due = self.local._take(self.now)
+        self.events += len(due)
+        for node, kind, message in due:
+            call((<Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+        return 0
+
+    cdef int _lose(self, int slot) except -1:
+        """A message that moves tasks or has arrays has been dropped."""
+        cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
+        cdef Kind kind = <Kind> self.kinds[self.links.message[slot].kind]
+        cdef long long application = 0, tasks = 0
+        cdef int i
+        if kind.moves:
+            application, tasks = row[2 + kind.application_at], row[2 + kind.tasks_at]
+        for i in range(kind.n if kind.arrays else 0):
+            if kind.real[i] == 2:
+                self.payloads._fetch(row[2 + i])
+        cdef long long node = row[0]
+        self.links._give_back(slot)
+        if kind.moves:
+            self.lost(application, tasks, node)
+        return 0
+
+    # -- messages with a delay of their own -------------------------------------------------------------------
+
+    @cython.final
+    cdef int _next_direct(self) noexcept:
+        """The kind of the first message with a delay of its own that has arrived; -1 if there is none."""
+        cdef Py_ssize_t k
+        cdef int first = -1
+        cdef long long time = self.now, sequence = NEVER
+        cdef const Event* e
+        for k in range(self.direct.shape[0]):
+            e = pending_first(&self.links.queue[self.direct[k]])
+            if e != NULL and (e.time < time or e.time == time and e.sequence < sequence):
+                time, sequence, first = e.time, e.sequence, self.direct[k]
+        return first
+
+    @cython.final
+    cdef int _take_direct(self, int number) except -1:
+        cdef int slot = self.links._take_first(number)
+        self.events += 1
+        if slot >= 0:
+            return self._deliver(<Kind> self.kinds[number], slot, NULL)
+        while self.links.n_missing:
+            self.links.n_missing -= 1
+            self._lose(self.links.missing[self.links.n_missing])
+        return 0
+
+    @cython.final
+    cdef int _handle_now(self) except -1:
+        """Handle the messages with a delay of 0, also those that are sent meanwhile, in the order of sending."""
+        cdef Py_ssize_t k
+        cdef int first
+        cdef const Event* e = NULL
+        cdef const Event* other
+        if self.handling_now:
+            return 0
+        self.handling_now = True
+        try:
+            while self.unheard:
+                first = -1
+                for k in range(self.direct.shape[0]):
+                    if (<Kind> self.kinds[self.direct[k]]).delay == 0:
+                        other = pending_first(&self.links.queue[self.direct[k]])
+                        if other != NULL and (first < 0 or other.sequence < e.sequence):
+                            e, first = other, self.direct[k]
+                self.unheard -= 1
+                self._take_direct(first)
+        finally:
+            self.handling_now = False
+        return 0
+
+    # -- acts -------------------------------------------------------------------------------------------------
+
+    @cython.final
+    cdef int _act(self) except -1:
+        """Let the machines act that must be reordered, else nodes that start, else those at home on machines that
+        have ended a task, else those at home on machines that are idle, else those that want to act.
+        """
+        if not self._touched():
+            return self._take_turns()
+        cdef Touched* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
+                           else &self.end if self.end.n else &self.idle)
+        cdef Py_ssize_t k, n = t.n
+        cdef int machine, node
+        if n > self.acting_room:
+            self.acting = <int*> grown(self.acting, n * sizeof(int))
+            self.acting_room = n
+        memcpy(self.acting, t.machine, n * sizeof(int))
+        touched_clear(t)
+        if n > 1:
+            qsort(self.acting, n, sizeof(int), ascending)
+        self.events += n
+        if t == &self.reorder:
+            self._reorder(n)
+            if self.placed_at < 0 and self.queues.enqueued >= self.total:
+                self.placed_at = self.now
+                self.finished = self.until_placed
+            return 0
+        for k in range(n):
+            machine = node = self.acting[k]
+            if t != &self.start:
+                node = <int> self.home[machine]
+            if not self.up[node]:
+                continue
+            if t == &self.start:
+                self._tell_node(ON_START, "on_start", node)
+            elif t == &self.end:
+                self._tell_node(ON_END, "on_end", node)
+            elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
+                self._tell_node(ON_IDLE, "on_idle", node)
+        return 0
+
+    cdef int _take_turns(self) except -1:
+        """Let the nodes act that want to act at this instant."""
+        cdef Py_ssize_t k, n = 0
+        cdef int slot
+        while timers_first(&self.turns) <= self.now:
+            slot = pending_pop(&self.turns.heap).slot
+            if n == self.acting_room:
+                self.acting = <int*> grown(self.acting, (2 * n + 16) * sizeof(int))
+                self.acting_room = 2 * n + 16
+            self.acting[n] = self.turns.timer[slot].node
+            n += 1
+            timers_unlink(&self.turns, slot)
+            timers_release(&self.turns, slot)
+        qsort(self.acting, n, sizeof(int), ascending)
+        self.events += n
+        for k in range(n):
+            if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
+                self._tell_node(ON_ACT, "on_act", self.acting[k])
+        return 0
+
+    cdef int _reorder(self, Py_ssize_t n) except -1:
+        """Bring the queues of the acting machines into their order, see `TaskQueues.reschedule`."""
+        cdef Py_ssize_t k
+        cdef Scratch s
+        if not self.queues.edf:
+            return 0
+        if not scratch_make(&s, self.queues.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(n):
+                self.queues._advance(self.acting[k], self.now)
+                self.queues._reorder(self.acting[k], self.now, &s)
+                self.queues._update(self.acting[k])
+        scratch_free(&s)
+        return 0
+
+    # -- releases and timers ----------------------------------------------------------------------------------
+
+    @cython.final
+    cdef int _release_or_fire(self) except -1:
+        cdef Py_ssize_t first = self.released, k, n
+        cdef const Event* e
+        cdef Timer* timer
+        cdef int slot, number
+        n = 0
+        if self.direct.shape[0]:
+            while True:
+                number = self._next_direct()
+                if number < 0:
+                    break
+                self._take_direct(number)
+                n += 1
+        if first < self.release.shape[0] and self.release[first] <= self.now:
+            while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
+                self.released += 1
+            self.events += self.released - first
+            for k in range(first, self.released):
+                self._give(k, self.tasks[k], "on_release")
+            self._drain()
+            return 0
+        if n:
+            return 0
+        while timers_first(&self.timers) <= self.now:
+            slot = pending_pop(&self.timers.heap).slot
+            if n == self.firing_room:
+                self.firing = <Fire*> grown(self.firing, (2 * n + 16) * sizeof(Fire))
+                self.firing_room = 2 * n + 16
+            timer = &self.timers.timer[slot]
+            self.firing[n].slot, self.firing[n].number = slot, timer.number
+            self.firing[n].item = <long long> timer.node * len(self.timer_names) + timer.name
+            n += 1
+        if n > 1:
+            qsort(self.firing, n, sizeof(Fire), by_setting)
+        self.events += n
+        for k in range(n):
+            self._fire(self.firing[k].slot)
+        return 0
+
+    @cython.final
+    cdef int _fire(self, int slot) except -1:
+        cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
+        cdef bint cancelled = self.timers.timer[slot].cancelled
+        cdef object value = self.timers.timer[slot].value if self.values else None
+        cdef long long given[2]
+        given[0] = name
+        memcpy(&given[1], &self.timers.timer[slot].value, sizeof(double))
+        if cancelled:  # by one that fired before it at this instant
+            self.timers.cancelled -= 1
+        else:
+            timers_unlink(&self.timers, slot)
+        timers_release(&self.timers, slot)
+        if not cancelled and self.handle != NULL:
+            self._run(self.n_kinds + ON_TIMER, node, given)
+        elif not cancelled and self.fires:
+            call("on_timer", self.programs[node], self._view(node), <PyObject*> self.timer_names[name],
+                 <PyObject*> value if self.values else NULL)
+            if self.unheard:
+                self._handle_now()
+        return 0
+
+    @cython.final
+    cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
+        """Give tasks to the submitter of an application, or to the next machine that is up in its place."""
+        cdef Py_ssize_t k, node, machine = self.submitter[index]
+        for k in range(self.queues.machines):
+            node = self.home[machine]
+            if self.up[node]:
+                break
+            machine = (machine + 1) % self.queues.machines
+        else:
+            self.lost(index, tasks, -1)
+            return 0
+        return self._give_to(node, index, tasks, handler)
+
+    @cython.final
+    cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1:
+        cdef object view, application, given = tasks
+        cdef long long row[2]
+        holdings_give(&self.holdings, node, index, tasks)
+        if self.handle != NULL:
+            row[0], row[1] = index, tasks
+            return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
+        view, application = self._view(node), self._application(index)
+        call(handler, self.programs[node], view, <PyObject*> application, <PyObject*> given)
+        if self.unheard:
+            self._handle_now()
+        return 0

@@ -1,0 +1,9 @@
+"""C-level contract of the arrays in messages."""
+
+cdef class Payloads:
+    cdef list arrays                    # by number; None for numbers that are not in use
+    cdef list unused                    # these numbers
+
+    cdef long long _store(self, array) except -1
+    cdef object _fetch(self, long long number)
+    cdef int _read(self, state) except -1

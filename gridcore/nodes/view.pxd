@@ -1,0 +1,5 @@
+"""C-level contract of views."""
+
+from gridcore.nodes.node_actions cimport NodeActions
+
+cdef object new_view(NodeActions core, int node, slots)

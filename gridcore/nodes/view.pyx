@@ -1,0 +1,307 @@
+"""What a node sees of the grid, and how it acts: the object that its handlers get."""
+
+from libc.math cimport INFINITY
+
+cimport cython
+
+from gridcore.nodes.calls cimport new_object
+from gridcore.nodes.holdings cimport holdings_give
+from gridcore.nodes.instants cimport LONGEST, NEVER, later_by
+from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
+from gridcore.nodes.timers cimport timers_cancel, timers_set
+
+__all__ = ["View"]
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class View:
+    """What a node can see and do: its machine and its queue, the clock, its neighbours' numbers, and messages.
+
+    Its attributes are read-only.
+    """
+
+    cdef NodeActions core
+    cdef readonly int node              #: The number of this node.
+    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
+    cdef object _neighbours
+
+    @property
+    def machine(self):
+        """The number of the machine on which this node sits: `node` itself unless there is a layout."""
+        return self.core.links.machine_of[self.node]
+
+    @property
+    def machines(self):
+        """How many machines there are; they have the numbers 0..machines - 1."""
+        return self.core.queues.machines
+
+    @property
+    def neighbours(self):
+        """The numbers of the neighbours of this node."""
+        if self._neighbours is None:
+            self._neighbours = tuple(self.core.neighbours[self.node].tolist())
+        return self._neighbours
+
+    @property
+    def now(self):
+        """The simulated time, s."""
+        return self.core.now / 1e9
+
+    @property
+    def now_ns(self):
+        """The simulated time, ns, as a whole number: exact, where `now` is rounded after 52 days."""
+        return self.core.now
+
+    @property
+    def speed(self):
+        """The speed of this machine, Mflop/s."""
+        return self.core.queues.speed[self._machine()]
+
+    @property
+    def random(self):
+        """The node's own random stream."""
+        return self.core._stream(self.node)
+
+    @property
+    def waiting(self):
+        """The number of tasks that wait here; a running task does not count."""
+        cdef Py_ssize_t machine = self._machine()
+        self.core._catch_up(machine)
+        return self.core.queues.waiting[machine]
+
+    @property
+    def work(self):
+        """How long this machine needs for its running task and all that wait here, s."""
+        return self.core._work(self._machine())
+
+    @property
+    def minimum_stretch(self):
+        """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf if there are none."""
+        return self.core._minimum_stretch(self._machine())
+
+    def sample(self, grid, release=None):
+        """Return how many tasks this machine could take besides those it has: uint32[nS, nW, nA] on `grid`.
+
+        release : ns, when the application with these tasks would be released; by default now.
+        """
+        return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
+
+    def completed(self):
+        """Return the tasks that this machine has completed since the last call: a list of (application, tasks).
+
+        The scheduler must ask for them (`LocalScheduler.reports`).
+        """
+        done = self.core._completed(self._machine())
+        for application, _ in done:
+            holdings_give(&self.core.holdings, self.node, application, 0)
+        return done
+
+    @property
+    def queued(self):
+        """What waits here: (application, tasks) pairs in the order of the queue, without the running task.
+
+        Tasks that have been enqueued since the queue was last brought into order come at its end.
+        """
+        return self.core._queued(self._machine())
+
+    def application(self, index):
+        """Return an application that this node knows.
+
+        It knows those that were submitted here, and those that came in a message's field ``application``.
+        Raises SchedulerError for any other.
+        """
+        return self.core._application(self._heard(index))
+
+    cdef Py_ssize_t _machine(self) noexcept:
+        return self.core.links.machine_of[self.node]
+
+    cdef long long _heard(self, index) except -1:
+        """`index` as an integer; raises the core's error if this node does not know the application."""
+        if type(index) is not int:
+            index = self.core.checked(int, index, self.node, "application")
+        self.core._check_heard(self.node, index)
+        return index
+
+    def enqueue(self, application, tasks):
+        """Queue `tasks` tasks of `application` on this machine.  Raises SchedulerError if the node holds fewer."""
+        cdef long long index = self._heard(application)
+        if type(tasks) is not int:
+            tasks = self.core.checked(int, tasks, self.node, "tasks")
+        self.core._enqueue(self.node, index, tasks)
+
+    def take(self, application, tasks):
+        """Take tasks of `application` that wait here out of the queue again; return how many.
+
+        These are up to `tasks`, and none if none wait; a running task stays.  The node holds them as it holds
+        tasks that are submitted here.  If then no task runs or waits here, `LocalPolicy.on_idle` is called at
+        this instant, after the handlers of the current wave, unless tasks have been enqueued by then.
+        """
+        cdef long long index = self._heard(application)
+        if type(tasks) is not int or not 0 <= tasks <= NEVER:
+            tasks = self.core.checked(int, tasks, self.node, "tasks")
+        return self.core._take(self.node, index, tasks)
+
+    def send(self, to, kind, **fields):
+        """Send a message to node `to`.
+
+        It leaves once all events of the current wave have been handled, unless its kind has a delay of its own or
+        the scheduler says `at_once`.
+
+        Raises SchedulerError for an unknown kind or node, for fields other than the declared ones, for
+        values of the wrong type, for an application that this node does not know, and for tasks that it does
+        not hold.
+        """
+        cdef NodeActions core = self.core
+        cdef Kind k = core.by_name.get(kind)
+        cdef long long target = -1
+        cdef long long* row
+        cdef Outbox* box
+        cdef int i, stored = 0
+        if type(to) is not int:
+            to = core.checked(int, to, self.node, "the node it sends to")
+        if k is None or k.number < 0 or len(fields) != k.n or not 0 <= to < core.nodes:
+            raise core._wrong_send(self.node, to, kind, fields)
+        target = to
+        box = &core.out[k.number]
+        row = outbox_add(box, target, self.node)
+        try:
+            for i in range(k.n):
+                name = <object> k.fields[i]
+                value = (<dict> fields).get(name, core)
+                if value is core:
+                    raise core._wrong_send(self.node, to, kind, fields)
+                if k.real[i] == 2:
+                    row[i] = core.payloads._store(core.checked(k.types[i], value, self.node, name))
+                    stored = i + 1
+                elif k.real[i]:
+                    if type(value) is not float:
+                        value = core.checked(float, value, self.node, name)
+                    (<double*> row)[i] = value
+                else:
+                    if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
+                        value = core.checked(int, value, self.node, name)
+                    row[i] = value
+            if k.size is not None:
+                row[k.n] = core._bytes_of(self.node, k, fields)
+            if k.application_at >= 0:
+                core._check_sent(self.node, k, row)
+        except BaseException:
+            for i in range(stored):
+                if k.real[i] == 2:
+                    core.payloads._fetch(row[i])
+            outbox_drop(box)
+            raise
+        if k.delay < 0 and not core.at_once:
+            core.dirty = True
+            return
+        outbox_drop(box)                # the record stays where it is until another one is added
+        core._leave(k, row - 2)
+
+    def later(self, seconds, kind, **fields):
+        """Let a message of a local kind arrive here after `seconds`, unless the machine fails before that.
+
+        It is for what takes time on this machine, such as a search.  It is handled with the other messages of
+        its instant, after them, and is not counted.
+
+        Raises SchedulerError for a kind that is not local, and for fields as `send` does.
+        """
+        cdef NodeActions core = self.core
+        cdef Kind k = core.by_name.get(kind)
+        cdef int i
+        if k is None or k.number >= 0 or len(fields) != k.n:
+            raise core._wrong_send(self.node, self.node, kind, fields)
+        if type(seconds) is not float:
+            seconds = core.checked(float, seconds, self.node, f"the time until {kind!r}")
+        if not 0 <= seconds < INFINITY:
+            raise core.error(f"t = {self.now} s: node {self.node} lets {kind!r} arrive in {seconds!r} s; "
+                             f"it must be 0 s or more")
+        come = new_object(k.type)
+        come.sender = self.node
+        for i in range(k.n):
+            name = <object> k.fields[i]
+            value = (<dict> fields).get(name, core)
+            if value is core:
+                raise core._wrong_send(self.node, self.node, kind, fields)
+            setattr(come, name, core.checked(k.types[i], value, self.node, name))
+        if k.application_at >= 0:
+            self._heard(come.application)
+        core.local._add(later_by(core.now, seconds), self.node, k, come)
+
+    def timer(self, seconds, name, value=0.0):
+        """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
+
+        value : a number that `on_timer` gets as a third argument, if it takes three.
+
+        A timer of the same name, instant and value that is set already is not set again.
+        """
+        cdef NodeActions core = self.core
+        if type(seconds) is not float:
+            seconds = core.checked(float, seconds, self.node, f"the timer {name!r}")
+        if type(value) is not float:
+            value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
+        if name not in core.timer_names:
+            raise core._wrong_timer(self.node, name, seconds)
+        core._set_timer(self.node, core.timer_names.index(name), seconds, value)
+
+    def at(self, instant, name, value=0.0):
+        """Set a timer as `timer` does, for an instant in ns (see `now_ns`): exact, however far ahead that is."""
+        cdef NodeActions core = self.core
+        if type(instant) is not int:
+            instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
+        if type(value) is not float:
+            value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
+        if name not in core.timer_names or not core.now <= instant <= LONGEST:
+            raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
+        timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
+
+    def act(self, double seconds=0.0):
+        """Call `LocalPolicy.on_act` once, in so many `seconds`, before anything is released at that instant.
+
+        What arrives at that instant arrives first.  If the node fails before that, its successor is called.
+        """
+        cdef NodeActions core = self.core
+        if not (core.acts and 0 <= seconds < INFINITY):
+            raise core.error(f"t = {self.now} s: node {self.node} asks to act in {seconds!r} s; it must be in 0 s or "
+                             "more, and its class must define on_act")
+        timers_set(&core.turns, later_by(core.now, seconds), self.node, 0, 0.0)
+
+    def cancel(self, name):
+        """Cancel all timers `name` of this node that have not fired."""
+        cdef NodeActions core = self.core
+        if name not in core.timer_names:
+            raise core.error(f"node {self.node} cancels the timer {name!r}; there are "
+                             f"{', '.join(core.timer_names) or 'none'}")
+        timers_cancel(&core.timers, self.node, core.timer_names.index(name))
+
+    def note(self, table, **values):
+        """Add a row to a table of the result.  No node can read it, and no failure removes it.
+
+        Raises SchedulerError for a table or columns that the scheduler does not declare, and for values of
+        the wrong type.
+        """
+        self.core.noted(self.node, table, values)
+
+    def decide(self, action, application, *, machine=-1, task=-1, tasks=0, among=-1, saw=float("nan"),
+               limit=float("nan"), age=float("nan")):
+        """Note a decision for `Result.why`.  Nothing is noted unless decisions are recorded.
+
+        action : one of the scheduler's `decision_words`, which say what the numbers measure.
+        application, task, tasks : what it is about: an application, one of its tasks, or a number of tasks.
+        machine : the machine that it concerns.  among : the number of alternatives.
+        saw : the value on which the decision is based.  limit : the threshold it was compared with.
+        age : how old the value was, s.
+
+        Raises SchedulerError for an action without words, and for an application that the node does not know.
+        """
+        self.core.decided(self.node, action, self._heard(application), {
+            "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
+
+
+cdef object new_view(NodeActions core, int node, slots):
+    """Return the view of `node`, in whose name it calls `core`."""
+    cdef View view = View.__new__(View)
+    view.core, view.node, view.slots = core, node, slots
+    return view
