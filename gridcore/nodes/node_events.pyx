@@ -84,7 +84,8 @@ cdef class NodeEvents(NodeActions):
         self.compiled = compiled
         fill_context(&self.context, self, self.tasks)
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
-        self.state, self.stride = <char*> &self.states[0, 0] if self.nodes else NULL, self.states.shape[1]
+        self.stride = self.states.shape[1]
+        self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
         self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
         names = [(<Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
                                                               "act"]

@@ -204,8 +204,9 @@ def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[An
 
 
 def methods(kernel: Any) -> list[str]:
-    names = [name for name in vars(type(kernel)) if not name.startswith("_") and name not in WITHIN_HANDLERS]
-    return [name for name in names if inspect.ismethoddescriptor(vars(type(kernel))[name])]
+    of = {name: each for base in type(kernel).__mro__[:-1] for name, each in vars(base).items()}
+    names = [name for name in of if not name.startswith("_") and name not in WITHIN_HANDLERS]
+    return [name for name in names if inspect.ismethoddescriptor(of[name])]
 
 
 @pytest.mark.parametrize("name", CLASSES)
