@@ -1,7 +1,7 @@
 """Node programs compared with the same programs in SimPy: us of a processor for each message.
 
 ``python benchmarks/bench_nodes.py`` prints a table: medians over rounds, in each of which all run one after
-another, each in a process of its own.  ``--nodes``, ``--rounds`` and ``--programs`` choose.
+another, each in a process of its own.  ``--nodes``, ``--rounds``, ``--programs`` and ``--how`` choose.
 
 Two programs.  *tokens*: each node sends a token to its first neighbour, and whoever gets one passes it on.
 *choices*: of two random machines the one with less work gets each share of an application (power of two
@@ -235,15 +235,16 @@ HOW = ("interpreted", "compiled", "callbacks", "processes")
 
 
 def one(how: str, program: str, nodes: int, network: str, messages: int) -> float:
-    """Return us a message, measured here."""
-    given = program, nodes, network, messages
-    if how not in HOW[:2]:
-        seconds, count = by_simpy(how, *given)
-        return seconds / count * 1e6
+    """Return us a message, without the start of a run: a long run less a run of a fifth of its messages."""
+
+    def run(count: int) -> tuple[float, int]:
+        given = program, nodes, network, count
+        return ours(*given, how) if how in HOW[:2] else by_simpy(how, *given)
+
     if how == "compiled":
-        ours(program, nodes, network, 1, how)  # so that the machine code is there
-    seconds, count = ours(*given, how)
-    return seconds / count * 1e6
+        run(1)  # so that the machine code is there
+    (short, few), (long, many) = run(messages // 5), run(messages)
+    return (long - short) / (many - few) * 1e6
 
 
 def main() -> None:
@@ -254,19 +255,20 @@ def main() -> None:
     parser.add_argument("--programs", nargs="+", default=["tokens", "choices"], choices=["tokens", "choices"])
     parser.add_argument("--messages", type=int, default=1_000_000, help="about as many a run")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--how", nargs="+", default=HOW, choices=HOW)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(one(*json.loads(given.one)))
         return
-    print("us of a processor a message: ours interpreted, compiled; SimPy with callbacks, with processes;")
-    print("how many times as long as ours SimPy with callbacks takes: interpreted, compiled")
+    print("us of a processor a message, and how many times as long SimPy with callbacks takes")
+    print("                          ", *(f"{how:>18}" for how in given.how))
     for program in given.programs:
         for nodes in given.nodes:
             for network in NETWORKS:
-                found: dict[str, list[float]] = {how: [] for how in HOW}
+                found: dict[str, list[float]] = {how: [] for how in given.how}
                 for _ in range(given.rounds):
-                    for how in HOW:
+                    for how in given.how:
                         asked = json.dumps([how, program, nodes, network, given.messages])
                         done = subprocess.run(
                             [sys.executable, __file__, "--one", asked],
@@ -275,18 +277,12 @@ def main() -> None:
                             check=True,
                         )
                         found[how].append(float(done.stdout))
-                middle = [statistics.median(values) for values in found.values()]
-                simpy = found["callbacks"]
-                ratios = [
-                    statistics.median(b / a for a, b in zip(found[how], simpy, strict=True))
-                    for how in HOW[:2]
-                ]
-                print(
-                    f"{program:8} {nodes:8,} {network:10}",
-                    *(f"{each:7.3f}" for each in middle),
-                    *(f"{each:6.2f}" for each in ratios),
-                    flush=True,
-                )
+                simpy = found.get("callbacks", [float("nan")] * given.rounds)
+                cells = []
+                for values in found.values():
+                    times = statistics.median(b / a for a, b in zip(values, simpy, strict=True))
+                    cells.append(f"{statistics.median(values):10.3f} {times:6.2f}x")
+                print(f"{program:8} {nodes:8,} {network:10}", *cells, flush=True)
 
 
 if __name__ == "__main__":
