@@ -372,6 +372,7 @@ cdef class NodeCore(NodeEvents):
         timers, values = found["timers"], found["values"]
         self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
         self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
+        self.since, self.stuck = self.events, False
         self.released, self.finished = read.whole("released", 0, self.release.shape[0]), False
         self.directs, self.unheard = read.whole("directs", 0, LATEST), 0
         self.placed_at = read.whole("placed", 0, LATEST) - 1

@@ -35,6 +35,8 @@ cdef class NodeEvents(NodeActions):
     cdef Py_ssize_t acting_room
     cdef readonly long long events      #: how many handler calls there have been
     cdef long long limit, pause_at
+    cdef long long since                # how many events there had been when this instant began
+    cdef bint stuck                     # whether there have been so many since that the engine must have a look
     cdef int phase                      # of what has been handled last
     cdef int[::1] direct                # numbers of the kinds with a delay of their own
     cdef bint handling_now              # whether messages with a delay of 0 are being handled

@@ -43,8 +43,8 @@ __all__ = ["NodeEvents"]
 # The events that have handlers, after the kinds of messages.
 cdef enum:
     ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, ON_END, ON_ACT, EVENTS
-# So many releases and timers more are no single wave, but nodes that set timers of 0 s for ever.
-cdef long long _ENDLESS = 2**22
+# So many events at one instant, and so many more for each node, look as if nodes acted there for ever.
+cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -126,9 +126,14 @@ cdef class NodeEvents(NodeActions):
 
     cdef long long _advance(self, long long limit) except -1:
         """Run all that is due up to `limit` ns, see `NodeCore.advance`."""
-        cdef long long at
+        cdef long long at, endless = _ENDLESS + _ENDLESS_A_NODE * self.nodes
         cdef int phase
         self.limit = limit
+        if self.stuck:
+            # let the engine have its event at this instant, after which it looks at its limits
+            self.stuck = False
+            if limit <= self.now:
+                return NEVER
         while True:
             if self.dirty and not (self.phase == TIMERS and self.now >= self.limit):
                 # unless more of the same wave is due, which only releases and timers can be
@@ -140,10 +145,12 @@ cdef class NodeEvents(NodeActions):
             if at > self.limit or at == NEVER:
                 return NEVER
             if at > self.now:
-                self.now = at
-            if self.events >= self.pause_at and (not self.dirty or self.events >= self.pause_at + _ENDLESS):
-                self.pause_at = self.events + STRIDE
-                return self.now
+                self.now, self.since = at, self.events
+            if self.events >= self.pause_at:
+                self.stuck = self.events > self.since + endless
+                if self.stuck or not self.dirty:
+                    self.pause_at = self.events + STRIDE
+                    return self.now
             if self.queues.machines and self.queues.change[self.queues.heap[0]] <= self.now:
                 self._collect_idle()
                 if self.finished:
@@ -359,6 +366,7 @@ cdef class NodeEvents(NodeActions):
         cdef int first
         cdef const Event* e = NULL
         cdef const Event* other
+        cdef long long most = self.events + _ENDLESS + _ENDLESS_A_NODE * self.nodes
         if self.handling_now:
             return 0
         self.handling_now = True
@@ -371,6 +379,9 @@ cdef class NodeEvents(NodeActions):
                         if other != NULL and (first < 0 or other.sequence < e.sequence):
                             e, first = other, self.direct[k]
                 self.unheard -= 1
+                if self.events > most:
+                    raise self.error(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 for ever: "
+                                     f"{(<Kind> self.kinds[first]).name!r}")
                 self._take_direct(first)
         finally:
             self.handling_now = False

@@ -7,6 +7,7 @@ machine code is kept in a folder of the user's cache, named by all that it depen
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import os
@@ -134,11 +135,12 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
 
 def _state(policy: type[LocalPolicy], scheduler: Any) -> np.ndarray[Any, Any]:
     """Return the state of a node that starts, a record in an array of one."""
-    node = policy(scheduler)
+    node, assigned = policy(scheduler), _assigned(policy)
     found: dict[str, Any] = {}
     for each in reversed(policy.__mro__):
-        for name, annotation in vars(each).get("__annotations__", {}).items():
-            if name in vars(each) and "ClassVar" not in str(annotation):
+        annotations = vars(each).get("__annotations__", {})
+        for name in vars(each):
+            if name in assigned or name in annotations and "ClassVar" not in str(annotations[name]):
                 found[name] = getattr(node, name)
     state = node.__getstate__()
     for part in state if isinstance(state, tuple) else (state,):
@@ -161,6 +163,13 @@ def _state(policy: type[LocalPolicy], scheduler: Any) -> np.ndarray[Any, Any]:
     for name, value in found.items():
         fresh[name][0] = value
     return fresh
+
+
+def _assigned(policy: type) -> set[str]:
+    """Return the names of attributes that methods assign."""
+    methods = (each for base in policy.__mro__ for each in vars(base).values() if inspect.isfunction(each))
+    found = (dis.get_instructions(each) for each in methods)
+    return {step.argval for steps in found for step in steps if step.opname == "STORE_ATTR"}
 
 
 def _where(policy: type, attribute: str) -> str:

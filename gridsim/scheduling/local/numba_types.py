@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,8 +65,21 @@ class NotCompiled(Exception):
     at: tuple[str, int] | None = None
 
 
+def _refuse(why: str, loc: Any) -> None:
+    problem = NotCompiled(why)
+    problem.at = loc.filename, loc.line
+    raise problem
+
+
+def _is_whole(blocks: Any, variable: Any) -> bool:
+    """Whether a variable is a number written in the source, as in ``x ** 2``, of 0 or more."""
+    set_to = (done.value for each in blocks.values() for done in each.find_insts(numba_ir.Assign)
+              if done.target.name == variable.name)  # fmt: skip
+    return all(isinstance(value, numba_ir.Const) and value.value >= 0 for value in set_to)
+
+
 #: Functions that add in an order of their own; so do the methods of arrays of these names.
-_SUMS = (sum, np.sum, np.mean, np.std, np.var)
+_SUMS = (sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean)
 _NAMES_OF_SUMS = {each.__name__ for each in _SUMS}
 
 
@@ -102,6 +116,9 @@ class Program:
                         self._check_called(
                             annotation.typemap[call.func.name], annotation.calltypes[call], call
                         )
+                    for power in block.find_exprs(op="binop"):
+                        if power.fn is operator.pow and not _is_whole(annotation.blocks, power.rhs):
+                            self._check_power(annotation.calltypes[power].args, power)
 
     def _check_called(self, what: Any, signature: Any, call: Any) -> None:
         key = getattr(what, "typing_key", None)
@@ -111,9 +128,16 @@ class Program:
             name, among = getattr(key, "__name__", ""), (*signature.args, None)[0]
             name = name if key in _SUMS else ""
         if name in _NAMES_OF_SUMS and isinstance(getattr(among, "dtype", None), types.Float):
-            problem = NotCompiled(f"{name} of floats rounds otherwise than NumPy does; add them in a loop")
-            problem.at = call.loc.filename, call.loc.line
-            raise problem
+            _refuse(f"{name} of floats rounds otherwise than NumPy does; add them in a loop", call.loc)
+        if isinstance(getattr(key, "__self__", None), (np.random.RandomState, random.Random)):
+            _refuse(
+                f"{getattr(key, '__name__', '')} draws from a stream of its own; draw from view.random",
+                call.loc,
+            )
+
+    def _check_power(self, given: Any, power: Any) -> None:
+        if all(isinstance(each, types.Integer) for each in given):
+            _refuse("a power of two int is an int when compiled; write 2.0 ** n, or 1 << n", power.loc)
 
     def _check_assigned(self, name: str, given: Any, loc: Any) -> None:
         wanted = _record(self.state).typeof(name)
@@ -125,11 +149,7 @@ class Program:
             fits = isinstance(given, (types.Integer, types.Boolean, types.Float))
         if not fits:
             kind = {"int64": "an int", "boolean": "a bool"}.get(str(wanted), "a float")
-            problem = NotCompiled(
-                f"self.{name} is {kind} where __init__ sets it, and gets {said(given)} here"
-            )
-            problem.at = loc.filename, loc.line
-            raise problem
+            _refuse(f"self.{name} is {kind} where __init__ sets it, and gets {said(given)} here", loc)
 
     def function(self, name: str) -> Any:
         """Return the method or property of the class as a function that Numba compiles where it is called."""

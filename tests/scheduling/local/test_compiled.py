@@ -37,6 +37,7 @@ class Restless(gs.LocalPolicy):
     """A node that draws what it does, and uses everything that a compiled one may."""
 
     heard: int = 0
+    turns = 0
     factor = 1.5  # a constant
 
     def __init__(self, parameters: Any) -> None:
@@ -119,6 +120,7 @@ class Restless(gs.LocalPolicy):
 
     def on_idle(self, view: Any) -> None:
         self.busy = False
+        self.turns += 1
         self._act(view)
 
 
@@ -277,6 +279,14 @@ def _python_sum(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.timer(sum([0.5, 0.25]), "tick")
 
 
+def _power(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(2**-tasks, "tick")
+
+
+def _own_stream(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(np.random.random(), "tick")
+
+
 def _no_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
     tasks.foo()  # type: ignore[attr-defined]
 
@@ -310,6 +320,8 @@ def _none(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_array_sum, "sum of floats rounds otherwise than NumPy does; add them in a loop"),
         (_numpy_mean, "mean of floats rounds otherwise"),
         (_python_sum, "sum of floats rounds otherwise"),
+        (_power, "a power of two int is an int when compiled; write 2.0"),
+        (_own_stream, "random draws from a stream of its own; draw from view.random"),
         (_no_attribute, "Unknown attribute 'foo' of type int64"),
     ],
 )

@@ -1,0 +1,65 @@
+"""Nodes that act for ever at one instant meet the limit of events."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+import gridsim as gs
+
+
+class Node(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        self._again(view)
+
+    def _again(self, view: Any, message: Any = None) -> None:
+        how, sender = self.parameters.how, view.node if message is None else message.sender
+        if how in ("timer", "timer and message"):
+            view.timer(0.0, "soon")
+        if how in ("message to itself", "timer and message"):
+            view.send(view.node, "note")
+        elif how == "at once":
+            view.send(sender if message else 1 - view.node, "now")
+        elif how == "later":
+            view.later(0.0, "own")
+        elif how == "act":
+            view.act()
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self._again(view)
+
+    def on_act(self, view: Any) -> None:
+        self._again(view)
+
+    def on_note(self, view: Any, message: Any) -> None:
+        if self.parameters.how == "message to itself":
+            self._again(view)
+
+    def on_own(self, view: Any, message: Any) -> None:
+        self._again(view)
+
+    def on_now(self, view: Any, message: Any) -> None:
+        self._again(view, message)
+
+
+class Endless(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Node
+    timers = ("soon",)
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "note": gs.Message(10), "now": gs.Message(10, delay=0.0), "own": gs.Message(None),
+    }  # fmt: skip
+    how: str = "timer"
+
+
+@pytest.mark.parametrize(
+    "how", ["timer", "message to itself", "timer and message", "at once", "later", "act"]
+)
+def test_it_meets_the_limit_of_events(how: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.equal(nodes=2), gs.Workload.of(release=[0.0], tasks=[1], task_size=[1e9]), seed=1
+    )
+    said = "a delay of 0 for ever: 'now'" if how == "at once" else "has not ended after .* events"
+    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{said}"):
+        gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
