@@ -3,7 +3,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import disjoint_base
 
 from gridcore.dgs.overlay import Views
 from gridcore.dgs.slots import SlotSchedules
@@ -11,7 +10,6 @@ from gridcore.network.links import Links
 
 __all__ = ["JobFlow"]
 
-@disjoint_base
 class JobFlow:
     @property
     def completed(self) -> int: ...

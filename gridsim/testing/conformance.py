@@ -35,11 +35,14 @@ from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios
 from gridsim.testing.locality import MOST_EVENTS, differing_decision
 from gridsim.testing.order import broken_promise
+from gridsim.testing.patience import patience
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.validation.results import validate_result
 
 #: Simulated s, after which a run counts as endless: the failures of an example are over by 1500 s.
 LONGEST = 1.0e7
+#: s of wall time that a run may take.
+PATIENCE = 60.0
 #: The limits of a run: so small a scenario ends before them.
 LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
@@ -227,15 +230,19 @@ class _Trial:
     def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check one invariant; an error in one of its own runs breaks it, too."""
         try:
-            getattr(self, law)(result, scenario, scheduler)
+            with patience(10 * PATIENCE):  # for many runs, and to compile
+                getattr(self, law)(result, scenario, scheduler)
         except ConformanceError:
             raise
         except (Exception, SystemExit) as error:
+            if "has not ended" in str(error):
+                self.endless = scenario, scheduler
             raise ConformanceError(law, _said(error), scenario, scheduler) from error
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         try:
-            return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
+            with patience(PATIENCE):
+                return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
         except (Exception, SystemExit) as error:
             if "has not ended" in str(error):
                 self.endless = scenario, scheduler
@@ -359,7 +366,8 @@ def _policy_of(
             workload = Workload.jobs_of([0.0], 1, 1.0)
         scenario = Scenario(Platform.of([1000.0]), workload)
         try:
-            simulate(scenario, Look(), **LIMITS)
+            with patience(PATIENCE):
+                simulate(scenario, Look(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies:
                 raise ConformanceError("runs", _said(error), scenario, scheduler) from error
@@ -406,7 +414,8 @@ def _check_importable(scheduler: Scheduler) -> None:
 def _digest(scenario: str, scheduler: Scheduler) -> str:
     """Return the digest of a run, or the text of its error; called in another interpreter."""
     try:
-        return simulate(Scenario.from_toml(scenario), scheduler, **LIMITS).digest
+        with patience(PATIENCE):
+            return simulate(Scenario.from_toml(scenario), scheduler, **LIMITS).digest
     except (Exception, SystemExit) as error:
         return _said(error)
 

@@ -16,7 +16,7 @@ import gridsim as gs
 from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr.selections import POLICIES
 from gridsim.scheduling.registry import registered
-from gridsim.testing import ConformanceError, check_scheduler
+from gridsim.testing import ConformanceError, check_scheduler, conformance
 from tests._helpers.scenarios import (
     CENTRAL,
     MAPPING,
@@ -358,6 +358,24 @@ def test_one_that_never_ends_is_told_so(tmp_path: Path) -> None:
         check_scheduler(Asks(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
     with pytest.raises(gs.SchedulerError, match="events_limit is 30000"):
         gs.simulate(_small(), Asks(), events_limit=30_000)
+
+
+class Hangs(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        while tasks:
+            tasks = max(tasks, 1)
+
+
+class Hanging(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "hanging"
+    policy = Hangs
+
+
+def test_a_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformance, "PATIENCE", 0.5)
+    said = r"has not ended after 0.5 s; it is in Hangs.on_release, .*test_conformance.py:\d+"
+    with pytest.raises(ConformanceError, match=said):
+        check_scheduler(Hanging(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
 
 
 def _small() -> gs.Scenario:
