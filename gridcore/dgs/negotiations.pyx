@@ -53,7 +53,7 @@ cdef int _check_names(str what, dict given, tuple names) except -1:
 
 
 cdef class _Negotiations:
-    """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` is told what they are about."""
+    """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` starts and moves them."""
 
     def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
                   dict settings, decided=None):

@@ -106,7 +106,7 @@ cdef class TreeFlow:
     run_on : whether the protocol goes on after that; otherwise no node reports any more.
     log : None, or how to log decisions, see `noted`: (bool[machines], whether each is up; a function from a node to
         the total speed of the leaves below it that are up, Mflop/s).
-    observe : None, or a function that is told what is sent: now (ns), the number of the kind, uint8[1, width].
+    observe : None, or a function that gets what is sent: now (ns), the number of the kind, uint8[1, width].
     threads : how many threads share the leaves that act at one instant; the result does not depend on it.
     """
 

@@ -43,6 +43,7 @@ class Setup:
     messages = MESSAGES
     timers: ClassVar[tuple[str, ...]] = ()
     ticks: ClassVar[dict[str, float]] = {}
+    node_forms = ("interpreted",)
     tables: ClassVar[dict[str, Any]] = {}
     truths: ClassVar[dict[str, Any]] = {}
     decision_words: ClassVar[dict[str, Any]] = {}  # `DecisionLog` has them

@@ -419,3 +419,10 @@ def test_bags_are_for_others() -> None:
     jobs = gs.Scenario(gs.Platform.equal(5), gs.Workload.jobs_of([0.0], 1, 10.0))
     with pytest.raises(gs.ScenarioError, match="workload must have bags of tasks for fcfs, got rigid jobs"):
         gs.simulate(jobs, gs.Fcfs())
+
+
+def test_cut_cohorts_change_nothing() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 1.0], [2, 1], [50.0, 20.0])
+    scenario = gs.Scenario(gs.Platform.equal(nodes=6), jobs, seed=1)
+    whole = gs.simulate(scenario, gs.DgsAsap())
+    assert gs.simulate(scenario, gs.DgsAsap(), cohort_limit=1).digest == whole.digest
