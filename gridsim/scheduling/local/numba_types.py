@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +81,9 @@ def _is_whole(blocks: Any, variable: Any) -> bool:
 _SUMS = (sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean)
 _NAMES_OF_SUMS = {each.__name__ for each in _SUMS}
 
+#: Classes whose methods, on one global generator, are the functions of `random` and of the module of NumPy.
+_OWN_STREAMS = ("Random", "RandomState")
+
 
 @dataclass(eq=False)
 class Program:
@@ -129,7 +131,7 @@ class Program:
             name = name if key in _SUMS else ""
         if name in _NAMES_OF_SUMS and isinstance(getattr(among, "dtype", None), types.Float):
             _refuse(f"{name} of floats rounds otherwise than NumPy does; add them in a loop", call.loc)
-        if isinstance(getattr(key, "__self__", None), (np.random.RandomState, random.Random)):
+        if type(getattr(key, "__self__", None)).__name__ in _OWN_STREAMS:
             _refuse(
                 f"{getattr(key, '__name__', '')} draws from a stream of its own; draw from view.random",
                 call.loc,
