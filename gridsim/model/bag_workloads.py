@@ -230,11 +230,14 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
     sizes : Mflop of every task, one list per application.
     submitter : machines, one entry per application; without it application i submits at machine i modulo the
         number of machines.
+    estimate : Mflop, the size of a task as schedulers are told it, one entry per application; without it the
+        mean of the sizes.
     """
 
     release: tuple[_Seconds, ...]
     sizes: tuple[tuple[_Work, ...], ...]
     submitter: tuple[Machine, ...] | None = None
+    estimate: tuple[Annotated[float, Limits(low=0, unit="Mflop")], ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -247,7 +250,9 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
         tasks = np.array([len(each) for each in self.sizes], dtype=np.int64)
         sizes = np.fromiter(chain.from_iterable(self.sizes), np.float64, int(tasks.sum()))
         unsaid = np.full(len(tasks), np.nan)
-        return Columns(np.array(self.release), tasks, unsaid, _submitters(self, platform), sizes=sizes)
+        estimate = None if self.estimate is None else np.array(self.estimate)
+        submitter = _submitters(self, platform)
+        return Columns(np.array(self.release), tasks, unsaid, submitter, sizes=sizes, estimate=estimate)
 
 
 def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:

@@ -217,18 +217,22 @@ class Workload:
         release: Sequence[float] | NDArray[Any],
         sizes: Sequence[Sequence[float] | NDArray[Any]],
         submitter: Sequence[int] | NDArray[Any] | None = None,
+        estimate: float | Sequence[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly the given applications, task by task: release (s), sizes of the tasks (Mflop).
 
         release : s, one entry per application, in any order.
         sizes : Mflop of every task, one list per application.
         submitter : machines; by default application i submits at machine i modulo the number of machines.
+        estimate : Mflop, the size of a task as schedulers are told it, which may be wrong; one value for all
+            applications, or one entry each.  By default it is the mean of the sizes.
         """
         releases = sequence("workload.release", release)
         recipe = TasksRecipe(
             release=tuple(releases),
             sizes=tuple(sequence("workload.sizes", sizes)),
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
+            estimate=None if estimate is None else _column("workload.estimate", estimate, len(releases)),
         )
         return cls(recipe)
 
@@ -374,9 +378,8 @@ class Workload:
     def realize(self, platform: Platform) -> Applications:
         """Return the applications on `platform` in order of release; ties keep the order of the recipe."""
         with np.errstate(over="ignore"):  # infinite results are rejected below
-            release, tasks, task_size, submitter, requested, sizes, data, rates = self.recipe.columns(
-                platform
-            )
+            columns = self.recipe.columns(platform)
+        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate = columns
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
             latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
@@ -405,6 +408,7 @@ class Workload:
             sizes,
             None if data is None else data[order],
             rates,
+            None if estimate is None else estimate[order],
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:
