@@ -119,10 +119,11 @@ cdef struct Context:
     const long long* neighbours         # [nodes, degree]
     const double* speed                 # per machine
     const char* parameters
-    const long long* tasks              # per application, as the next three
+    const long long* tasks              # per application, as the next four
     const double* task_size
     const double* size
     const double* release               # s
+    const double* estimate              # Mflop
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*sent)(PyObject*, long long, long long, const long long*) except -1
     int (*enqueue)(PyObject*, long long, long long, long long) except -1
@@ -139,8 +140,8 @@ cdef struct Context:
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
 
 CONTEXT = ("core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-           "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "take", "queued", "note",
-           "decide")
+           "estimate", "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "take",
+           "queued", "note", "decide")
 
 # (context, node, the record of the message or what else there is to say, state of the node)
 ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
@@ -506,6 +507,8 @@ cdef class NodeCore:
     neighbours : int64[nodes, degree].
     up : bool[nodes], which nodes are up; it changes as they fail and recover.
     release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
+    estimate : float64[applications], Mflop, the stated size of a task, for compiled programs; by default the size that
+        the queues have.
     home : int64[machines], the node of each machine that gets what is submitted there, and that handles what its
         queue does; by default the node of the same number.
     until : when the run is over: ``"done"``, all tasks are; ``"placed"``, all tasks are in queues; or ``""``, for
@@ -548,6 +551,7 @@ cdef class NodeCore:
     cdef object neighbours, make_application, lost, noted, decided, checked, error, observe
     cdef unsigned char[::1] up
     cdef const long long[::1] release, submitter, tasks
+    cdef const double[::1] estimate
     cdef const long long[::1] home
     cdef Py_ssize_t released, n_kinds
     cdef long long total
@@ -580,7 +584,7 @@ cdef class NodeCore:
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
                   release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
-                  observe=None, bint at_once=False, home=None, str until="done", slots=None):
+                  observe=None, bint at_once=False, home=None, str until="done", slots=None, estimate=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -633,6 +637,9 @@ cdef class NodeCore:
         self.submitter = indices(submitter, "submitter", 0, queues.machines)
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
             raise ValueError("release, submitter and tasks must be equally long")
+        self.estimate = None if estimate is None else np.ascontiguousarray(estimate, np.float64)
+        if self.estimate is not None and self.estimate.shape[0] != self.tasks.shape[0]:
+            raise ValueError(f"estimate must have {self.tasks.shape[0]} entries, got {self.estimate.shape[0]}")
         if (np.diff(self.release) < 0).any():
             raise ValueError("release must be ascending")
         self.total = int(np.sum(self.tasks)) if self.tasks.shape[0] else 0
@@ -695,6 +702,7 @@ cdef class NodeCore:
         if self.tasks.shape[0]:
             c.tasks, c.task_size, c.size = &self.tasks[0], &queues.task_size[0], &queues.size[0]
             c.release = &queues.release[0]
+            c.estimate = c.task_size if self.estimate is None else &self.estimate[0]
         c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
         c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
         c.take, c.queued, c.note, c.decide = on_take, on_queued, on_note, on_decide

@@ -133,6 +133,7 @@ class Grid(Policy):
             float(bags.task_size[index]),
             float(bags.size[index]),
             float(bags.release[index]),
+            estimate=float(bags.estimates()[index]),
         )
 
     def set_timer(self, node: int, seconds: float, name: str) -> None:

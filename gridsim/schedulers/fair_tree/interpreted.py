@@ -115,6 +115,7 @@ class TreeNodes(Adapter):
             float(bags.task_size[index]),
             float(bags.size[index]),
             float(bags.release[index]),
+            estimate=float(self.estimates[bags.whose[index]]),
         )
 
     def tick(self, name: str, _: list[int]) -> None:

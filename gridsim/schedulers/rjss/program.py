@@ -97,6 +97,7 @@ class Programs(Adapter):
             size=size,
             submitter=each(run.applications.submitter),
             data=each(jobs.data),
+            estimate=None if run.applications.estimate is None else each(run.applications.estimate),
         )
         # when jobs came and started is always recorded, as the table of jobs has it
         super().__init__(parameters, replace(run, applications=alone, record=True))

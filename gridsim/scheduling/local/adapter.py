@@ -163,6 +163,7 @@ class Adapter(CorePolicy):
         self.queues = self.make_queues(ends="on_done" in handlers)
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
+        self.estimates = bags.estimates()
         self.notes = Notes(parameters.tables)
         self.decider = self.make_decider()
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
@@ -193,6 +194,7 @@ class Adapter(CorePolicy):
             release=bags.release_ns,
             submitter=bags.submitter,
             tasks=bags.tasks,
+            estimate=self.estimates,
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
@@ -282,6 +284,7 @@ class Adapter(CorePolicy):
             float(bags.size[index]),
             float(bags.release[index]),
             0 if bags.data is None else int(bags.data[index]),
+            float(self.estimates[index]),
         )
 
     def on_release(self, applications: list[int]) -> None:

@@ -396,7 +396,7 @@ def _application_column(name: str, of: Any, as_: Any) -> None:
 
 
 _application_column("tasks", types.int64, I64)
-for _name in ("task_size", "size", "release"):
+for _name in ("task_size", "size", "release", "estimate"):
     _application_column(_name, types.float64, F64)
 
 

@@ -194,6 +194,26 @@ def test_the_check_of_a_scheduler_compares_the_forms(tmp_path: Path) -> None:
     assert not report.not_compiled
 
 
+class Told(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.note("told", application=application.number, estimate=application.estimate)
+        view.enqueue(application.number, tasks)
+
+
+class Telling(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Told
+    tables: ClassVar[dict[str, dict[str, type]]] = {"told": {"application": int, "estimate": float}}
+
+
+@pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
+def test_nodes_are_told_the_estimate_of_the_submitter(nodes: Any) -> None:
+    for estimate, told in ((None, [50.0, 100.0]), ([7.0, 0.0], [0.0, 7.0])):
+        workload = gs.Workload.of_tasks([1.0, 0.0], [[100.0, 100.0], [50.0]], estimate=estimate)
+        result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 4), workload), Telling(), nodes=nodes)
+        assert result.tables["told"]["estimate"].tolist() == told
+        assert ("estimate" in result.applications) == (estimate is not None)
+
+
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 4), gs.Workload.of([0.0], 3, 1000.0))
 
 
