@@ -15,11 +15,11 @@ from gridsim.errors import TraceFormatError
 from gridsim.traces._text import text_lines
 from gridsim.traces.lint import detect_format
 
-from . import avt, fta, gwf, hosts
+from . import avt, fta, gwf, hosts, tr
 
 
 def seeds() -> Iterator[bytes]:
-    texts = [SWF, *(text for module in (avt, fta, gwf, hosts) for text in module.seeds())]
+    texts = [SWF, *(text for module in (avt, fta, gwf, hosts, tr) for text in module.seeds())]
     for text in texts:
         yield gzip.compress(text, mtime=0)
     yield texts[0]

@@ -26,6 +26,7 @@ cdef struct Context:
     int (*heard)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
     int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
+    long long (*held)(PyObject*, long long, long long) except -1
     long long (*take)(PyObject*, long long, long long, long long) except -1
     long long (*queued)(PyObject*, long long, long long*) except -1
     int (*note)(PyObject*, long long, long long, const long long*) except -1

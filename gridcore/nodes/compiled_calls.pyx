@@ -14,7 +14,7 @@ __all__ = ["CONTEXT"]
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-    "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "take", "queued",
+    "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "held", "take", "queued",
     "note", "decide",
 )
 
@@ -33,7 +33,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
         c.release = &queues.release[0]
     c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
     c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
-    c.take, c.queued, c.note, c.decide = on_take, on_queued, on_note, on_decide
+    c.held, c.take, c.queued, c.note, c.decide = on_held, on_take, on_queued, on_note, on_decide
     return 0
 
 
@@ -93,6 +93,10 @@ cdef int on_draw(PyObject* core, long long node, long long kind, double factor, 
 cdef int on_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
     out[0] = (<NodeActions> core)._stream(node)._integer(low, high)
     return 0
+
+
+cdef long long on_held(PyObject* core, long long node, long long application) except -1:
+    return (<NodeActions> core)._held(node, application)
 
 
 cdef long long on_take(PyObject* core, long long node, long long application, long long tasks) except -1:

@@ -57,6 +57,7 @@ cdef class NodeActions:
     cdef int _read_completions(self) except -1
 
     cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1
+    cdef long long _held(self, Py_ssize_t node, long long application) noexcept
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
     cdef object _wrong_timer(self, node, name, seconds)

@@ -71,6 +71,11 @@ cdef class NodeActions:
             raise self.error(f"t = {self.now / 1e9} s: node {node} has not heard of application {application}")
         return 0
 
+    cdef long long _held(self, Py_ssize_t node, long long application) noexcept:
+        """How many tasks of the application the node has to place."""
+        cdef Holding* held = holdings_find(&self.holdings, node, application)
+        return 0 if held == NULL else held.tasks
+
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1:
         """Take tasks that the node places; raises the error of nodes if it holds fewer."""
         cdef Holding* held = holdings_find(&self.holdings, node, application)
@@ -95,8 +100,8 @@ cdef class NodeActions:
         first = queues.first[machine]
         for k in range(first, first + queues.count[machine]):
             size += queues.task_size[queues.share[machine, k, 0]] * queues.share[machine, k, 1]
-        if queues.running[machine] >= 0 and queues.free_at[machine] > self.now:
-            left = (queues.free_at[machine] - self.now) / 1e9
+        if queues.running[machine] >= 0 and queues._planned_end(machine) > self.now:
+            left = (queues._planned_end(machine) - self.now) / 1e9
         return left + size / queues.speed[machine]
 
     cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0:

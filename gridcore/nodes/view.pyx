@@ -107,6 +107,13 @@ cdef class View:
         """
         return self.core._queued(self._machine())
 
+    def held(self, application):
+        """Return how many tasks of `application` are in this node's hands: submitted or moved here, not placed yet."""
+        cdef object number = application
+        if type(number) is not int:
+            number = self.core.checked(int, number, self.node, "application")
+        return self.core._held(self.node, number)
+
     def application(self, index):
         """Return an application that this node knows.
 

@@ -17,9 +17,11 @@ def columns(rows: Integers) -> dict[str, Integers]:
     return {name: rows[:, k].copy() for k, name in enumerate(COLUMNS)}
 
 
-def schedule(rows: Integers) -> dict[str, Integers]:
-    """In order of machine and start; rows that go on where the one before ended are one."""
+def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
+    """In order of machine and start; with `merge`, rows that go on where the one before ended are one."""
     found = columns(rows[np.lexsort((rows[:, 3], rows[:, 0]))])
+    if not merge:
+        return found
     whole = found["completed"] > 0
     on = np.zeros(len(rows), bool)
     on[1:] = whole[1:] & whole[:-1] & (found["start"][1:] == found["end"][:-1])

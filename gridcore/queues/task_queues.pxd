@@ -3,6 +3,7 @@
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
 from gridcore.queues.journal cimport Journal
+from gridcore.queues.task_numbers cimport TaskNumbers
 
 cdef struct Scratch:
     double* release
@@ -34,6 +35,8 @@ cdef class TaskQueues:
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
     cdef const long long[::1] whose     # the application to which a further bag belongs; else its own index
+    cdef TaskNumbers numbers            # of tasks with sizes of their own; None if those of an application are equal
+    cdef bint own_sizes
     cdef long long[::1] first_start, finish, completed, nodes_used
     cdef unsigned char[:, ::1] used     # a bit for each application of which tasks have started here or been lost
     cdef Journal ended                  # completions not yet handed out
@@ -43,6 +46,7 @@ cdef class TaskQueues:
     cdef long long[::1] change
     cdef int[::1] heap, where
 
+    cdef _add_sizes(self, own, sizes, tasks)
     cdef dict _columns(self)
     cdef _all_used(self)
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
@@ -55,7 +59,10 @@ cdef class TaskQueues:
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
     cdef int _catch_up(self, long long until) except -1
-    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil
+    cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
+    cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
+                        long long end) noexcept nogil
     cdef void _update(self, Py_ssize_t u) noexcept nogil
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil

@@ -6,6 +6,9 @@ changed; a running task is pinned.  Between two changes nothing is decided, so a
 when a method needs it: its completions follow from its order by integer arithmetic.  Advancing to t1
 and then to t2 equals advancing to t2, bit for bit.
 
+Tasks of one application may have sizes of their own (`gridcore.queues.task_numbers`).  What is planned, such as
+the minimum stretch, then uses the task size that is stated for the application, and each task takes its own time.
+
 Times are int64 nanoseconds.  The duration of a task is rounded once per (machine, task size), and is at least
 1 ns.  A task that could start at exactly `until` is not started yet: tasks that arrive at that instant may
 still go before it.
@@ -29,7 +32,8 @@ from gridcore.common.arguments cimport (
 )
 from gridcore.queues.availability cimport Grid, queue_gap, sample_queue
 from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
-from gridcore.queues.journal cimport Journal, journal_copy, journal_fill, journal_note
+from gridcore.queues.journal cimport Journal, Row, journal_add, journal_copy, journal_fill, journal_note
+from gridcore.queues.task_numbers cimport TaskNumbers
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,6 +70,10 @@ cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nog
 cdef void scratch_free(Scratch* s) noexcept nogil:
     free(s.release)
     free(s.order)
+
+
+cdef long long _nanoseconds(double seconds) noexcept nogil:
+    return max(1, llrint(seconds * 1e9)) if seconds * 1e9 < 9.2e18 else _NEVER
 
 
 cdef _rows(const Journal* j):
@@ -139,7 +147,7 @@ cdef class TaskQueues:
 
     # -- what is there ----------------------------------------------------------------------------------
 
-    def add_applications(self, release, size, task_size, whose=None):
+    def add_applications(self, release, size, task_size, whose=None, *, sizes=None, tasks=None):
         """Append applications; their indices are consecutive.
 
         Parameters
@@ -150,6 +158,12 @@ cdef class TaskQueues:
         whose : int64[k]; for a further bag (tasks of an earlier application that are submitted again), the
             index of that application, which must not be a further bag and must have the same `task_size`; for
             any other application its own index.  By default there are no further bags.
+        sizes : float64[sum of tasks], Mflop, the true size of each task, application after application; then
+            `task_size` is what is stated of them.  By default all tasks of an application have its `task_size`.
+        tasks : int64[k], with `sizes`: the number of tasks of each application, 0 for a further bag.
+
+        If applications that came before have tasks of their own sizes, all others must have such, too; further bags
+        need neither `sizes` nor `tasks`.
 
         Shares of a further bag are joined and ordered by the index, release and size of the bag.  Only `queue`
         distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
@@ -178,6 +192,7 @@ cdef class TaskQueues:
             if a[j] != self.task_size[i[j]]:
                 raise ValueError(f"task_size[{j}] of a further bag must be that of application {i[j]}, "
                                  f"{self.task_size[i[j]]!r}, got {a[j]!r}")
+        self._add_sizes(np.asarray(i) == np.arange(n, n + k), sizes, tasks)
         self.whose = np.concatenate((self.whose, i))
         self.release = np.concatenate((self.release, r))
         self.size = np.concatenate((self.size, w))
@@ -192,6 +207,22 @@ cdef class TaskQueues:
             wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
             wider[:, :self.used.shape[1]] = self.used
             self.used = wider
+
+    cdef _add_sizes(self, own, sizes, tasks):
+        """Note the sizes of the tasks of applications to be added; own: bool[k], which are no further bags."""
+        if (sizes is None) != (tasks is None):
+            raise ValueError("sizes and tasks must be given together")
+        if sizes is None and (not self.own_sizes or not own.any()):
+            sizes, tasks = np.zeros(0), np.zeros(own.shape[0] if self.own_sizes else 0, np.int64)
+        elif sizes is None or (self.n_applications and not self.own_sizes):
+            raise ValueError("sizes must be given for all applications, or for none")
+        elif not self.own_sizes:
+            self.numbers, self.own_sizes = TaskNumbers(self.machines), True
+        if self.own_sizes:
+            checked, counts = doubles(sizes, "sizes"), integers(tasks, "tasks")
+            check_array(checked, "sizes", POSITIVE)
+            check_lengths(own.shape[0], counts.shape[0], "release", "tasks")
+            self.numbers.add(checked, counts)
 
     def totals(self):
         """Return copies of the totals so far, as a dict of arrays.
@@ -244,12 +275,12 @@ cdef class TaskQueues:
         """Return what has run so far, as columns int64[k] by machine and start; empty without ``record``.
 
         machine, application : indices.
-        tasks : number of tasks of equal length that ran one after another without a gap.
+        tasks : number of tasks of equal length that ran one after another without a gap; 1 for tasks of own sizes.
         start, end : ns.
         completed : equal to tasks, or 0 for one task that a failure interrupted at `end`.
         """
         cdef _Held alone = hold(&self.occupied)
-        return journal_tables.schedule(_rows(&self.ran))
+        return journal_tables.schedule(_rows(&self.ran), merge=not self.own_sizes)
 
     def arrivals(self):
         """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns).
@@ -275,6 +306,7 @@ cdef class TaskQueues:
             "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
             "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
+            **(self.numbers.getstate() if self.own_sizes else {}),
         })
 
     def setstate(self, state):
@@ -285,6 +317,7 @@ cdef class TaskQueues:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t n = self.machines, k, j
+        cdef int task
         cdef double end
         known, read = self._columns(), State(state)
         if (read.array("whose", np.int64, (self.n_applications,)) != np.asarray(self.whose)).any():
@@ -306,6 +339,12 @@ cdef class TaskQueues:
                              "state['count'] say that there are any")
         rows = {name: read.array(name, np.int64, (None, 6)) for name in ("ended", "ran", "came")}
         enqueued, tasks_done = read.whole("enqueued", 0, LATEST), read.whole("tasks_done", 0, LATEST)
+        if self.own_sizes:
+            machine, at = np.nonzero(held)
+            self.numbers.setstate(state, np.column_stack((
+                machine, np.asarray(self.whose)[share[held][:, 0]], share[held][:, 1])).astype(np.int64))
+            if ((np.asarray(self.numbers.running) >= 0) != (given["running"] >= 0)).any():
+                raise ValueError("state['running_task'] must be -1 where state['running'] is, and only there")
         cdef const int[:, :, ::1] shares = share
         cdef const int[::1] firsts = given["first"], counts = given["count"]
         cdef const long long[::1] frees = given["free_at"]
@@ -326,7 +365,11 @@ cdef class TaskQueues:
             self.change[k], self.heap[k], self.where[k] = _NEVER, <int> k, <int> k
         for k in range(n):
             self.idle_at[k] = self.free_at[k]
-            for j in range(self.first[k], self.first[k] + self.count[k]):
+            task = self.numbers.head[k] if self.own_sizes else -1
+            while task >= 0:
+                self.idle_at[k] += self._length(k, task)
+                task = self.numbers.after[task]
+            for j in range(self.first[k], 0 if self.own_sizes else self.first[k] + self.count[k]):
                 self.idle_at[k] += self.share[k, j, 1] * self._duration(k, self.share[k, j, 0])
             self._update(k)
 
@@ -379,9 +422,15 @@ cdef class TaskQueues:
         self._advance(u, now)
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
         cdef long long length = self._duration(u, application)
+        cdef long long longest = _nanoseconds(self.numbers.largest / self.speed[u]) if self.own_sizes else length
         cdef bint idle = n == 0 and self.running[u] < 0
         cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
-        if tasks > (_NEVER - 1 - start) // length:
+        cdef long long end = start
+        cdef Py_ssize_t whose = self.whose[application]
+        if self.own_sizes and tasks > self.numbers.free[whose]:
+            raise ValueError(f"application {application} has {self.numbers.free[whose]} tasks that are in no queue, "
+                             f"got {tasks}")
+        if tasks > (_NEVER - 1 - start) // longest:
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
         for k in range(f, f + n):
             if self.share[u, k, 0] == application:
@@ -400,7 +449,12 @@ cdef class TaskQueues:
             self.count[u] += 1
         if idle:
             self.free_at[u] = start
-        self.idle_at[u] = start + tasks * length
+        if self.own_sizes:
+            for k in range(tasks):
+                end += self._length(u, self.numbers.bind(u, whose))
+        else:
+            end += tasks * length
+        self.idle_at[u] = end
         self.enqueued += tasks
         self.waiting[u] += tasks
         if self.record:
@@ -433,6 +487,11 @@ cdef class TaskQueues:
             k += 1
         tasks = min(tasks, <long long> self.share[u, k, 1]) if k < end else 0
         if tasks > 0:
+            if self.own_sizes:
+                for j in range(tasks):
+                    self.idle_at[u] -= self._length(u, self.numbers.release_last(u, self.whose[application]))
+            else:
+                self.idle_at[u] -= tasks * self._duration(u, application)
             self.share[u, k, 1] -= <int> tasks
             if self.share[u, k, 1] == 0:
                 for j in range(k, end - 1):
@@ -440,7 +499,6 @@ cdef class TaskQueues:
                 self.count[u] -= 1
                 if self.count[u] == 0:
                     self.first[u] = 0
-            self.idle_at[u] -= tasks * self._duration(u, application)
             self.enqueued -= tasks
             self.waiting[u] -= tasks
             if self.record:
@@ -524,7 +582,8 @@ cdef class TaskQueues:
                 left[application] = 1
                 self.busy[m] -= self.free_at[m] - now
                 if self.record:
-                    length = self._duration(m, self.running[m])
+                    length = self._length(m, self.numbers.running[m]) if self.own_sizes \
+                        else self._duration(m, self.running[m])
                     journal_note(&self.ran, m, <int> application, 1, self.free_at[m] - length, now, 0)
                 self.interrupted[m] += 1
                 self.running[m] = -1
@@ -533,6 +592,8 @@ cdef class TaskQueues:
                 left[application] = left.get(application, 0) + self.share[m, j, 1]
                 self._use(m, <int> application)
             lost += [(m, *row) for row in sorted(left.items())]
+            if self.own_sizes:
+                self.numbers.release_all(m)
             self.first[m] = self.count[m] = 0
             self.waiting[m] = 0
             self.free_at[m] = self.idle_at[m] = now
@@ -577,8 +638,18 @@ cdef class TaskQueues:
         return 0
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
-        cdef double ns = self.task_size[application] / self.speed[u] * 1e9
-        return max(1, llrint(ns)) if ns < 9.2e18 else _NEVER
+        """Return how long a task of `application` takes on `u`, ns; where tasks have own sizes, as stated."""
+        return _nanoseconds(self.task_size[application] / self.speed[u])
+
+    cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil:
+        """Return how long a task with a size of its own takes on `u`, ns."""
+        return _nanoseconds(self.numbers.size[task] / self.speed[u])
+
+    cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil:
+        """Return when the running task of `u` ends, ns; where tasks have own sizes, by what is stated of it."""
+        if not self.own_sizes or self.running[u] < 0:
+            return self.free_at[u]
+        return self.free_at[u] - self._length(u, self.numbers.running[u]) + self._duration(u, self.running[u])
 
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
         cdef long long length, whole, at
@@ -591,7 +662,12 @@ cdef class TaskQueues:
                 if at > until:
                     return
                 self.running[u] = -1
-                self._complete(u, application, 1, at)
+                if self.own_sizes:
+                    length = self._length(u, self.numbers.running[u])
+                    self.numbers.running[u] = -1
+                else:
+                    length = self._duration(u, application)
+                self._complete(u, application, 1, at - length, at)
             if self.count[u] == 0 or at >= until:
                 return
             f = self.first[u]
@@ -601,9 +677,12 @@ cdef class TaskQueues:
             if self.first_start[whose] < 0 or at < self.first_start[whose]:
                 self.first_start[whose] = at
             self._use(u, <int> whose)
-            whole = min(<long long> self.share[u, f, 1], (until - at) // length)
+            if self.own_sizes:
+                whole, length = 0, self._length(u, self.numbers.begin(u, whose))
+            else:
+                whole = min(<long long> self.share[u, f, 1], (until - at) // length)
             if whole > 0:
-                self._complete(u, application, whole, at + whole * length)
+                self._complete(u, application, whole, at, at + whole * length)
                 self.share[u, f, 1] -= <int> whole
                 self.waiting[u] -= whole
                 self.busy[u] += whole * length
@@ -620,7 +699,8 @@ cdef class TaskQueues:
                 if self.count[u] == 0:
                     self.first[u] = 0
 
-    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil:
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
+                        long long end) noexcept nogil:
         cdef int bag = application
         application = <int> self.whose[bag]  # of the same task size
         if bag != application:
@@ -631,13 +711,13 @@ cdef class TaskQueues:
         self.tasks_done += tasks
         if end > self.finish[application]:
             self.finish[application] = end
-        if not (self.log or self.record):
-            return
-        cdef long long start = end - tasks * self._duration(u, application)
         if self.log:
             journal_note(&self.ended, u, application, tasks, start, end, tasks)
         if self.record:
-            journal_note(&self.ran, u, application, tasks, start, end, tasks)
+            if self.own_sizes:  # a row each
+                journal_add(&self.ran)[0] = Row(u, application, tasks, start, end, tasks)
+            else:
+                journal_note(&self.ran, u, application, tasks, start, end, tasks)
 
     def next_change(self):
         """Return the first instant (ns) at which a machine becomes idle (or ends a task: ``watch``), else `NEVER`."""
@@ -658,13 +738,17 @@ cdef class TaskQueues:
     cdef void _update(self, Py_ssize_t u) noexcept nogil:
         """Set the next change of `u` and move it in the heap."""
         cdef long long at = _NEVER
+        cdef int application
         if self.running[u] >= 0 or self.count[u] > 0:
             if not self.each_task:
                 at = self.idle_at[u]
             elif self.running[u] >= 0:
                 at = self.free_at[u]
             else:
-                at = self.free_at[u] + self._duration(u, self.share[u, self.first[u], 0])
+                application = self.share[u, self.first[u], 0]
+                at = self.free_at[u] + (
+                    self._length(u, self.numbers.first(u, self.whose[application])) if self.own_sizes
+                    else self._duration(u, application))
         if at == self.change[u]:
             return
         self.change[u] = at
@@ -816,7 +900,7 @@ cdef class TaskQueues:
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
-        cdef long long start = self.free_at[u], tasks, length
+        cdef long long start = self._planned_end(u), tasks, length
         cdef long long edge = at + begun
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:

@@ -251,10 +251,10 @@ cli.add_command(why)
 
 @cli.group()
 def trace() -> None:
-    """Look at trace files: job logs (swf, gwf), availability (avt, fta), host speeds (hosts)."""
+    """Look at trace files: job logs (swf, gwf, tr), availability (avt, fta), host speeds (hosts)."""
 
 
-_format = click.option("--format", "kind", help="swf, gwf, avt, fta or hosts.  [told from the file]")
+_format = click.option("--format", "kind", help="swf, gwf, tr, avt, fta or hosts.  [told from the file]")
 _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 

@@ -29,6 +29,8 @@ class Columns(NamedTuple):
     application, and replaces task_size.
 
     data (bytes) is that of each task of an application.  rates (jobs/s) has one entry per machine.
+
+    estimate (Mflop) is what the submitter states as the size of a task of an application.
     """
 
     release: Floats
@@ -39,6 +41,7 @@ class Columns(NamedTuple):
     sizes: Floats | None = None
     data: Integers | None = None
     rates: Floats | None = None
+    estimate: Floats | None = None
 
 
 def check_columns(recipe: Recipe, count: int, what: str) -> None:
@@ -76,6 +79,9 @@ class Applications:
     from its submitter to another machine, and of the result that comes back.  It is None if tasks have no
     data.  rates float64 (applications/s) is the mean rate of submissions at each machine, or None if the
     workload does not state it.
+
+    estimate float64 (Mflop) is the size of a task of each application as its submitter states it.  It may be
+    wrong, and 0.  It is None if the workload states only the sizes themselves; see `estimates`.
     """
 
     release_ns: Integers
@@ -88,6 +94,7 @@ class Applications:
     task_sizes: Floats | None = None
     data: Integers | None = None
     rates: Floats | None = None
+    estimate: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -110,6 +117,10 @@ class Applications:
     def sizes(self) -> Floats:
         """Return the size of every task, float64 (Mflop), application after application, equal or not."""
         return np.repeat(self.task_size, self.tasks) if self.task_sizes is None else self.task_sizes
+
+    def estimates(self) -> Floats:
+        """Return the stated size of a task of each application, float64[n] (Mflop), else `task_size`."""
+        return self.task_size if self.estimate is None else self.estimate
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Return the smallest and the largest task size of each application, float64[n] each, Mflop."""

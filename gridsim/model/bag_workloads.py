@@ -151,16 +151,22 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     span: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
     reference_speed: _Reference = None
     max_applications: Annotated[int, Limits(low=1)] | None = None
-    own_sizes: bool = False
+    own_sizes: bool | None = None
     tasks_per_node: Annotated[float, Limits(above=0)] | None = None
     min_tasks: Annotated[int, Limits(low=1)] = 1
     skip: Annotated[int, Limits(low=0)] = 0
+    whole_seconds: bool = True
 
     def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces import derive_bags, read_jobs
+        from gridsim.traces import read_bags
 
-        log = read_jobs(self.path)
-        bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
+        bags = read_bags(
+            self.path,
+            gap=self.gap,
+            span=self.span,
+            max_procs=platform.nodes,
+            whole_seconds=self.whole_seconds,
+        )
         if not len(bags):
             raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
         large = np.flatnonzero(bags.tasks >= self.min_tasks)
@@ -176,11 +182,15 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
             _check_count(wanted, wanted)
             tasks = np.full(len(kept), max(1, round(wanted)), dtype=np.int64)
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
-        sizes = self._own(bags, kept, _countable(tasks)) * speed if self.own_sizes else None
+        own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
+        sizes = self._own(bags, kept, _countable(tasks)) * speed if own_sizes else None
+        # where all tasks have the mean of their bag, nothing is to be estimated
+        estimate = None if bags.estimate is None or not own_sizes else bags.estimate[kept] * speed
         users, which = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
         release = bags.release[kept] - bags.release[kept[0]]
-        return Columns(release, tasks, bags.run_time[kept] * speed, homes[which[kept]], sizes=sizes)
+        task_size, submitter = bags.run_time[kept] * speed, homes[which[kept]]
+        return Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
 
     def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
         """Return the run times (s) of the tasks of each bag in `kept`, one bag after another.
@@ -230,11 +240,14 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
     sizes : Mflop of every task, one list per application.
     submitter : machines, one entry per application; without it application i submits at machine i modulo the
         number of machines.
+    estimate : Mflop, the size of a task that submitters state, which schedulers see, one entry per application; without it the
+        mean of the sizes.
     """
 
     release: tuple[_Seconds, ...]
     sizes: tuple[tuple[_Work, ...], ...]
     submitter: tuple[Machine, ...] | None = None
+    estimate: tuple[Annotated[float, Limits(low=0, unit="Mflop")], ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -247,7 +260,9 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
         tasks = np.array([len(each) for each in self.sizes], dtype=np.int64)
         sizes = np.fromiter(chain.from_iterable(self.sizes), np.float64, int(tasks.sum()))
         unsaid = np.full(len(tasks), np.nan)
-        return Columns(np.array(self.release), tasks, unsaid, _submitters(self, platform), sizes=sizes)
+        estimate = None if self.estimate is None else np.array(self.estimate)
+        submitter = _submitters(self, platform)
+        return Columns(np.array(self.release), tasks, unsaid, submitter, sizes=sizes, estimate=estimate)
 
 
 def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:

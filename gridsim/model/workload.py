@@ -142,16 +142,21 @@ class Workload:
         seed: int = 0,
         max_applications: int | None = None,
         *,
-        own_sizes: bool = False,
+        own_sizes: bool | None = None,
         tasks_per_node: float | None = None,
         min_tasks: int = 1,
         skip: int = 0,
+        whole_seconds: bool = True,
     ) -> Workload:
-        """The bags of a job log (SWF, GWF): jobs of one user, at most `gap` s apart and within `span` s.
+        """The bags of a job log (SWF, GWF, .tr): jobs of one user, at most `gap` s apart and within `span` s.
 
         A job of p processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks
         times `reference_speed`.  Bags are released as recorded, the first at 0 s.  Each user submits at one
         machine, drawn uniformly with `seed`.
+
+        A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine of its
+        own draw; jobs of one submit time come 0.01 s apart.  Schedulers see the mean duration that the log
+        states as the estimate of the bag's tasks (`Applications.estimate`).
 
         path : the log, plain or gzip.
         gap : longest time between two jobs of a bag, s.
@@ -159,14 +164,18 @@ class Workload:
         reference_speed : speed of the log's machines, Mflop/s.  None stands for the mean of the platform.
         seed : seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
         own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
-            a bag may differ in size.
+            a bag may differ in size.  None stands for true for a .tr log, which has the duration of each
+            task, and for false for other logs.
         tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
             With own_sizes they are drawn from its own tasks, with replacement.
         min_tasks : keep only the bags that have at least this many tasks in the log.
         skip, max_applications : of the bags kept, leave out the first `skip`, and use at most
             `max_applications` of the rest.
+        whole_seconds : the durations and the mean durations of a .tr log are cut to whole seconds.  A task of
+            0 s counts as 0.001 s.
 
-        `realize` reads the file.  It rejects a job of more processors than the platform has machines.
+        `gap` and `span` are only for SWF and GWF logs, `whole_seconds` is only for .tr logs.  `realize` reads
+        the file.  It rejects a job of more processors than the platform has machines.
         """
         recipe = LogRecipe(
             path=text("workload.path", path),
@@ -179,6 +188,7 @@ class Workload:
             tasks_per_node=tasks_per_node,
             min_tasks=min_tasks,
             skip=skip,
+            whole_seconds=whole_seconds,
         )
         return cls(recipe)
 
@@ -217,18 +227,22 @@ class Workload:
         release: Sequence[float] | NDArray[Any],
         sizes: Sequence[Sequence[float] | NDArray[Any]],
         submitter: Sequence[int] | NDArray[Any] | None = None,
+        estimate: float | Sequence[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly the given applications, task by task: release (s), sizes of the tasks (Mflop).
 
         release : s, one entry per application, in any order.
         sizes : Mflop of every task, one list per application.
         submitter : machines; by default application i submits at machine i modulo the number of machines.
+        estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be wrong; one value for all
+            applications, or one entry each.  By default it is the mean of the sizes.
         """
         releases = sequence("workload.release", release)
         recipe = TasksRecipe(
             release=tuple(releases),
             sizes=tuple(sequence("workload.sizes", sizes)),
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
+            estimate=None if estimate is None else _column("workload.estimate", estimate, len(releases)),
         )
         return cls(recipe)
 
@@ -374,9 +388,8 @@ class Workload:
     def realize(self, platform: Platform) -> Applications:
         """Return the applications on `platform` in order of release; ties keep the order of the recipe."""
         with np.errstate(over="ignore"):  # infinite results are rejected below
-            release, tasks, task_size, submitter, requested, sizes, data, rates = self.recipe.columns(
-                platform
-            )
+            columns = self.recipe.columns(platform)
+        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate = columns
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
             latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
@@ -405,6 +418,7 @@ class Workload:
             sizes,
             None if data is None else data[order],
             rates,
+            None if estimate is None else estimate[order],
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

@@ -67,6 +67,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of workloads with data": (
         Column("data", "int", "B", "of a task's instructions and data, and of its result"),
     ),
+    "applications, of workloads with estimates": (
+        Column("estimate", "float", "Mflop", "of each task, as its submitter states it"),
+    ),
     "applications, of rigid jobs": (
         Column("run_time", "float", "s", "of each of its tasks"),
         Column("requested", "float", "s", "what the user asked for"),

@@ -37,7 +37,7 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", "data",
+    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate",
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",

@@ -29,6 +29,8 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
         own = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
     if applications.data is not None:
         own["data"] = applications.data
+    if applications.estimate is not None:
+        own["estimate"] = applications.estimate
     if applications.rigid:
         further |= _rigid_columns(given["finish"], applications, platform)
     return Table(

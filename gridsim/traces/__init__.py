@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import read_avt
-from gridsim.traces.bags import Bags, derive_bags
+from gridsim.traces.bags import Bags, bags_of_tasks, derive_bags
 from gridsim.traces.fta import read_fta
 from gridsim.traces.gwf import read_gwf
 from gridsim.traces.hosts import HostSpeeds, read_host_speeds
@@ -13,11 +13,13 @@ from gridsim.traces.info import (
     availability_places,
     format_of_name,
     read_availability,
+    read_bags,
     read_jobs,
 )
 from gridsim.traces.jobs import JOB_DTYPE, JobLog
 from gridsim.traces.rigid import RigidJobs, derive_jobs
 from gridsim.traces.swf import SWF_FIELDS, SwfLog, read_swf
+from gridsim.traces.tr import TaskLog, read_tr
 
 __all__ = [
     "JOB_DTYPE",
@@ -28,16 +30,20 @@ __all__ = [
     "JobLog",
     "RigidJobs",
     "SwfLog",
+    "TaskLog",
     "availability_files",
     "availability_places",
+    "bags_of_tasks",
     "derive_bags",
     "derive_jobs",
     "format_of_name",
     "read_availability",
     "read_avt",
+    "read_bags",
     "read_fta",
     "read_gwf",
     "read_host_speeds",
     "read_jobs",
     "read_swf",
+    "read_tr",
 ]

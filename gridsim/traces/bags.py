@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.traces._text import warn_repairs
 from gridsim.traces.jobs import JobLog, warn_jobs
+from gridsim.traces.tr import TaskLog
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Bags:
     jobs : int64; number of jobs of the log in the bag.
     job_run_time : float64, s; run time of each job.
     job_procs : int64; processors of each job, which is as many tasks of its run time.
+    estimate : float64, s; the run time of a task that the log states for each bag, None if it states none.
     """
 
     release: NDArray[np.float64]
@@ -40,6 +43,7 @@ class Bags:
     jobs: NDArray[np.int64]
     job_run_time: NDArray[np.float64]
     job_procs: NDArray[np.int64]
+    estimate: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.release)
@@ -123,6 +127,43 @@ def derive_bags(
         jobs=count[sort].astype(np.int64),
         job_run_time=run_time[bag_by_bag],
         job_procs=procs[bag_by_bag],
+    )
+
+
+def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: float = 0.001) -> Bags:
+    """Return the bags of a log with the duration of every task: each job is one, of a user of its own.
+
+    The first bag is released at 0 s, and those of one submit time 0.01 s apart (`TaskLog.release`).  In the
+    result each task counts as a job of one processor.  The estimate is the mean that the log states.
+
+    whole_seconds : durations and means are cut to whole seconds, as by the simulator of the log's authors.
+    zero_duration : s that a task of duration 0 s counts as (one `TraceWarning`).  Estimates may be 0 s.
+
+    Raises `ScenarioError` for a parameter out of range.
+    """
+    if not 0 < zero_duration < math.inf:  # work of 0 would make the stretch of a bag infinite
+        raise ScenarioError(f"zero_duration: {zero_duration}, expected a finite time above 0 s")
+    release = log.release
+    order = np.argsort(release, kind="stable")
+    log, release = log.take(order), release[order]
+    duration, estimate, jobs = log.duration, log.mean, np.arange(len(log))
+    if whole_seconds:
+        duration, estimate = np.floor(duration), np.floor(estimate)
+    zero = np.flatnonzero(duration == 0)
+    if len(zero):
+        first = int(log.line[np.repeat(jobs, log.tasks)[zero]].min())
+        what = f"tasks of duration 0 s, counted as {zero_duration:g} s"
+        warn_repairs(log.path, [(len(zero), first, what)])
+        duration = np.where(duration == 0, zero_duration, duration)
+    return Bags(
+        release=release,
+        tasks=log.tasks,
+        run_time=np.add.reduceat(duration, log.offsets[:-1]) / log.tasks,
+        user=jobs,
+        jobs=log.tasks,
+        job_run_time=duration,
+        job_procs=np.ones(len(duration), np.int64),
+        estimate=estimate,
     )
 
 

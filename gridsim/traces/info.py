@@ -16,15 +16,17 @@ from gridsim.support.provenance import sha256
 from gridsim.traces._text import format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
+from gridsim.traces.bags import Bags, bags_of_tasks, derive_bags
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, read_gwf
 from gridsim.traces.hosts import read_host_speeds
 from gridsim.traces.jobs import JobFormat, JobLog
 from gridsim.traces.swf import SWF, read_swf
+from gridsim.traces.tr import TaskLog, is_record, read_tr
 
-FORMATS = ("swf", "gwf", "avt", "fta", "hosts")
+FORMATS = ("swf", "gwf", "tr", "avt", "fta", "hosts")
 
-_SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".avt": "avt", ".csv": "hosts"}
+_SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".tr": "tr", ".avt": "avt", ".csv": "hosts"}
 _LINES_TO_LOOK_AT = 1000  # headers are shorter; without a recognizable line by then, no known format
 
 
@@ -91,6 +93,8 @@ def _format_of_record(words: list[str], commented: bool) -> str | None:
     commented : whether comment lines with # came before it.
     """
     count = parse_count(words[1]) if len(words) > 1 else None
+    if is_record(words):
+        return "tr"
     # job logs have a -1 in nearly every line, intervals have none
     if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
         return "avt"
@@ -127,6 +131,7 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     describe: dict[str, Callable[[StrPath], dict[str, Any]]] = {
         "swf": lambda file: _jobs(read_swf(file), SWF),
         "gwf": lambda file: _jobs(read_gwf(file), GWF),
+        "tr": lambda file: _task_log(read_tr(file)),
         "avt": lambda file: _availability(read_avt(file)),
         "fta": lambda file: _availability(read_fta(file)),
         "hosts": _hosts,
@@ -152,6 +157,19 @@ def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "max_run_time_s": float(jobs["run_time"].max()),
         "unknown": {name: count for name, count in unknown.items() if count},
         "header": log.header,
+    }
+
+
+def _task_log(log: TaskLog) -> dict[str, Any]:
+    return {
+        "records": len(log),
+        "first_submit_s": float(log.submit[0]),
+        "span_s": float(log.submit[-1] - log.submit[0]),
+        "tasks": len(log.duration),
+        "cpu_s": float(log.duration.sum()),
+        "max_tasks": int(log.tasks.max()),
+        "max_run_time_s": float(log.duration.max()),
+        "max_mean_s": float(log.mean.max()),
     }
 
 
@@ -193,6 +211,19 @@ def read_jobs(path: StrPath) -> JobLog:
     if format not in ("swf", "gwf"):
         raise format_error(path, 1, f"this looks like {format}, expected a job log, swf or gwf")
     return read_swf(path) if format == "swf" else read_gwf(path)
+
+
+def read_bags(path: StrPath, *, gap: float, span: float, max_procs: int | None, whole_seconds: bool) -> Bags:
+    """Read the bags of a job log: SWF, GWF (see `derive_bags`) or .tr (see `bags_of_tasks`).
+
+    gap, span, max_procs : only for SWF and GWF.  whole_seconds : only for .tr.
+
+    Raises `TraceFormatError` for a faulty log, or for a file of another format, and `ScenarioError` for a job
+    of more than `max_procs` processors.
+    """
+    if not Path(path).is_dir() and detect_format(path) == "tr":
+        return bags_of_tasks(read_tr(path), whole_seconds=whole_seconds)
+    return derive_bags(read_jobs(path), gap=gap, span=span, max_procs=max_procs)
 
 
 def read_availability(path: StrPath) -> AvailabilityTrace:

@@ -23,6 +23,7 @@ from gridsim.traces.hosts import parse_host_speeds
 from gridsim.traces.info import FORMATS, choose_format, detect_format, info
 from gridsim.traces.jobs import JobFormat, JobLog
 from gridsim.traces.swf import SWF, parse_swf
+from gridsim.traces.tr import SAME_TIME_GAP, faulty_lines, parse_tr
 
 __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
@@ -60,6 +61,7 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     checks: dict[str, Callable[[StrPath], list[Finding]]] = {
         "swf": lambda path: _lint_jobs(path, SWF, parse_swf),
         "gwf": lambda path: _lint_jobs(path, GWF, parse_gwf),
+        "tr": _lint_tr,
         "avt": _lint_avt,
         "fta": _lint_fta,
         "hosts": _lint_hosts,
@@ -160,6 +162,45 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
         message = f"the header says {records} records, the file has {len(jobs)}"
         found.append(Finding("note", "other-record-count", message, 1, 0))
     return found
+
+
+def _lint_tr(path: StrPath) -> list[Finding]:
+    try:
+        log = parse_tr(path)
+    except TraceFormatError:
+        faults = list(faulty_lines(path))  # raises again for a file that is not text
+        if not faults:
+            raise
+        kinds = {
+            "missing-fields": ("lines of fewer than 4 fields", "expected"),
+            "task-count": ("lines whose durations are not as many as their tasks", "field tasks is "),
+            "bad-number": ("lines with a field that is no finite number, or negative", "field "),
+        }
+        found = []
+        for code, (message, begin) in kinds.items():
+            lines = [number for number, fault in faults if fault.startswith(begin)]
+            faults = [each for each in faults if not each[1].startswith(begin)]
+            found.append(Finding("error", code, message, len(lines), min(lines, default=0)))
+        return found
+    mean = np.add.reduceat(log.duration, log.offsets[:-1]) / log.tasks
+    short = np.minimum.reduceat(log.duration, log.offsets[:-1]) < 1
+    late = log.submit < np.maximum.accumulate(log.submit)
+    again = f"submitted when an earlier line was, comes {SAME_TIME_GAP:g} s later"
+    return _findings(
+        [
+            ("error", "negative-submit", "submission before 0", log.submit < 0),
+            ("warning", "unsorted-submit", "submission before an earlier line's", late),
+            (
+                "warning",
+                "other-mean",
+                "mean off that of the durations by over 1 %",
+                abs(log.mean - mean) > 0.01 * mean,
+            ),
+            ("note", "duplicate-submit", again, _again(log.submit)),
+            ("note", "short-tasks", "with tasks of less than 1 s, which whole seconds cut to 0", short),
+        ],
+        log.line,
+    )
 
 
 def _columns(path: StrPath, format: JobFormat) -> list[Finding]:

@@ -86,7 +86,7 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         said = f"has {len(table)} rows, the workload has {len(given)} applications"
         return [Violation("workload", 1, "applications", said)]
     found = []
-    for name in ("release", "tasks", "task_size", "size", "submitter", "requested", "data"):
+    for name in ("release", "tasks", "task_size", "size", "submitter", "requested", "data", "estimate"):
         if getattr(given, name) is None:
             continue
         have, want = table[name], getattr(given, name)

@@ -73,6 +73,8 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
             place,
             lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
         )
+    elif given.unequal and result.scenario.fluctuation is None and (n == 1).all():
+        found += _own_sizes(given, speeds[u], i, whole, end - start)
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
@@ -88,6 +90,26 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
     return found
+
+
+def _own_sizes(
+    given: Applications, speed: NDArray[np.float64], i: NDArray[np.int64], done: NDArray[np.bool_], lasts: Floats
+) -> list[Violation]:
+    """Check that each task of an application whose tasks have own sizes was completed once, by how long they ran."""
+    assert given.task_sizes is not None
+    owner = np.repeat(np.arange(len(given)), given.tasks)
+    size, mine = (lasts * speed)[done], i[done]
+    wanted = given.task_sizes[np.lexsort((given.task_sizes, owner))]
+    have = size[np.lexsort((size, mine))]
+    complete = np.bincount(mine, minlength=len(given)) == given.tasks
+    have, wanted = have[complete[np.sort(mine)]], wanted[complete[owner]]
+    slack = NS * speed.max(initial=0.0)  # durations are whole ns, rounded twice
+    return broken(
+        "task sizes",
+        ~close(have, wanted, slack),
+        lambda k: f"application {owner[complete[owner]][k]}",
+        lambda k: f"a task of {have[k]:g} Mflop ran, where one of {wanted[k]:g} Mflop is next in size",
+    )
 
 
 def given_up(result: Result) -> NDArray[np.bool_]:

@@ -187,7 +187,7 @@ def test_a_job_log_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     scenario.save(tmp_path / "bags.toml")
     parsed: list[str] = []
     inner = traces.read_jobs
-    monkeypatch.setattr("gridsim.traces.read_jobs", lambda path: parsed.append(path) or inner(path))
+    monkeypatch.setattr("gridsim.traces.info.read_jobs", lambda path: parsed.append(path) or inner(path))
     found = invoke(tmp_path / "bags.toml", "--schedulers", "all")
     assert found.exit_code == 0, found.output
     assert len(parsed) == 1

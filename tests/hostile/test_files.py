@@ -34,7 +34,7 @@ from gridsim.studies.sweep import Sweep
 from gridsim.support import files as inputs
 from gridsim.support import memory as memory_of
 from gridsim.support.clock import NEVER
-from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
+from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf, read_tr
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
 from tests._helpers.archives import changed
@@ -45,6 +45,7 @@ JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "swf": (read_swf, JOB),
     "gwf": (read_gwf, JOB.strip() + " -1" * 11 + "\n"),
+    "tr": (read_tr, "5 2 3 2 4\n"),
     "avt": (read_avt, "h 1 0 10\n"),
     "fta": (read_fta, "0\t0\t1\t1\ta\t1\t100\t200\tx\n"),
     "hosts": (read_host_speeds, "cpu_model,computers,gflops_core\nA,2,1.5\n"),
@@ -146,7 +147,7 @@ def test_every_field_of_traces(name: str, tmp_path: Path) -> None:
                 message = str(error)
                 assert message.startswith(f"{path}:{len(head) + 1}: ") and message.isprintable(), message
                 assert len(message) < 400
-    numeric = {"swf": 18, "gwf": 11, "avt": 3, "fta": 5, "hosts": 2}[name]
+    numeric = {"swf": 18, "gwf": 11, "tr": 5, "avt": 3, "fta": 5, "hosts": 2}[name]
     assert refused >= numeric * (len(NUMBERS) - 3)
 
 

@@ -18,6 +18,7 @@ from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.support.random_streams import Streams
+from gridsim.validation.results import validate_result
 
 GRID = Platform.of([1000.0, 3000.0])
 SIZES = st.lists(st.sampled_from((1.0, 2.0, 0.1)) | st.floats(1e-6, 1e9), min_size=1, max_size=5)
@@ -52,6 +53,21 @@ def test_sizes_come_in_the_order_of_release() -> None:
     assert [each.tolist() for each in found.extremes()] == [[10.0, 1.0, 3.0], [10.0, 2.0, 5.0]]
     with pytest.raises(ValueError):
         found.task_sizes[0] = 1.0
+
+
+def test_an_estimate_is_of_its_application() -> None:
+    sizes = [[1.0, 2.0], [10.0]]
+    workload = Workload.of_tasks([5.0, 1.0], sizes, estimate=[4.0, 0.0])
+    found = workload.realize(GRID)
+    assert found.estimate is not None and found.estimates().tolist() == [0.0, 4.0]
+    scenario = gs.Scenario(GRID, workload)
+    assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+    result = gs.simulate(scenario, gs.WqrFt())
+    assert result.applications["estimate"].tolist() == [0.0, 4.0] and validate_result(result) == []
+    plain = Workload.of_tasks([5.0, 1.0], sizes).realize(GRID)
+    assert plain.estimate is None and plain.estimates() is plain.task_size
+    with pytest.raises(ScenarioError, match=r"estimate\[1\] must be a finite number >= 0 Mflop, got -1"):
+        Workload.of_tasks([5.0, 1.0], sizes, estimate=[4.0, -1.0])
 
 
 def test_sums_are_rounded_once() -> None:

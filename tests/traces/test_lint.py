@@ -39,6 +39,10 @@ def codes(findings):
         ("log.txt", "1 " * 11 + "U7\n", "gwf"),
         ("log.txt", "1 " * 15 + "P7 -1\n", "gwf"),
         ("log.txt", "1 " * 29, "gwf"),
+        ("log.tr.gz", "", "tr"),
+        ("log.txt", "7.5 3 2 1 2 3\n", "tr"),
+        ("log.txt", "8 1 5 5\n", "tr"),  # an interval of 0 s otherwise
+        ("hosts.txt", "8 1 5 6\n", "avt"),
         ("hosts.avt", "", "avt"),
         ("hosts.txt", "# comment\na.b.c 1 0 5\n", "avt"),
         ("event_trace.tab.gz", "", "fta"),

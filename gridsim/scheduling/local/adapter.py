@@ -19,7 +19,7 @@ from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
-from gridsim.model.applications import Application
+from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.layout import Layout
@@ -27,7 +27,7 @@ from gridsim.scheduling.local.oracle import Decider, TruthOf
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
-from gridsim.support.arrays import Integers
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
@@ -56,6 +56,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     """
 
     decentralized: ClassVar[bool] = True
+    unequal: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
     policy: ClassVar[type[LocalPolicy]]
     messages: ClassVar[Mapping[str, Message]] = {}
@@ -101,6 +102,9 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
                 f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
             )
 
+
+#: Mflop, what a size that is stated as 0 counts as.
+LEAST_SIZE = 1e-3
 
 #: Handlers that a node need not have: those of `LocalPolicy` do nothing.
 _OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
@@ -161,7 +165,9 @@ class Adapter(CorePolicy):
         policies = [parameters.policy] if self.compiled else list(dict.fromkeys(map(type, programs)))
         handlers = _handlers(policies)
         self.queues = self.make_queues(ends="on_done" in handlers)
-        self.queues.add_applications(bags.release, bags.size, bags.task_size)
+        self.task_size, self.size = stated_sizes(bags)
+        own = {"sizes": bags.sizes(), "tasks": bags.tasks} if bags.unequal else {}
+        self.queues.add_applications(bags.release, self.size, self.task_size, **own)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
         self.decider = self.make_decider()
@@ -273,13 +279,13 @@ class Adapter(CorePolicy):
         return None
 
     def application(self, index: int) -> Application:
-        """Return an application as nodes see it."""
+        """Return an application as nodes see it: with the sizes that its submitter states."""
         bags = self.run.applications
         return Application(
             index,
             int(bags.tasks[index]),
-            float(bags.task_size[index]),
-            float(bags.size[index]),
+            float(self.task_size[index]),
+            float(self.size[index]),
             float(bags.release[index]),
             0 if bags.data is None else int(bags.data[index]),
         )
@@ -382,6 +388,15 @@ class Adapter(CorePolicy):
         outcome.machines = {name: of[: len(self.run.speeds)] for name, of in outcome.machines.items()}
         outcome.tables = self.notes.tables()
         return outcome
+
+
+def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
+    """Return the size of a task, and of all of them, that each application's submitter states: float64[n], Mflop."""
+    if bags.estimate is None:
+        return bags.task_size, bags.size
+    # a stated size of 0 is below what is measured; queues plan with sizes above 0
+    task_size = np.maximum(bags.estimate, LEAST_SIZE)
+    return task_size, task_size * bags.tasks
 
 
 def _attributes(node: LocalPolicy) -> dict[str, Any]:

@@ -171,6 +171,20 @@ _queue_method("enqueue", types.none)
 _queue_method("take", types.int64)
 
 
+@_method(ViewType, "held")
+class _Held:
+    @staticmethod
+    def typed(view: Any, args: Any, kws: Any) -> Any:
+        found = _bound("view.held", ("application",), args, kws)
+        wanted = _number("application of view.held", int, found["application"])
+        return types.int64, [wanted], _parameter_list(found)
+
+    @staticmethod
+    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        return call_core(context, builder, at.context, "held", I64, at.node, *args)
+
+
 @_method(ViewType, "application")
 class _Application:
     @staticmethod

@@ -1,0 +1,121 @@
+"""Hawk and LWL: long jobs are placed by a central scheduler that keeps books, short ones by probes, or all by books.
+
+P. Delgado, F. Dinu, A.-M. Kermarrec, W. Zwaenepoel, "Hawk: hybrid datacenter scheduling" (USENIX ATC 2015).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from gridsim.schedulers.probes.sparrow import Probing
+from gridsim.schedulers.probes.worker import COMMON, Cutoff, Share, WorkerNode, reserved_of, with_center
+from gridsim.scheduling.local.adapter import LocalPolicy, Message
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.policy import View, array
+from gridsim.support.parameters import Limits
+
+
+class HawkNode(WorkerNode):
+    """A worker that steals reservations when it has none."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.attempts = 0  # to steal, since the slot became free
+
+    def on_free(self, view: View) -> None:
+        """See `WorkerNode`."""
+        self.attempts = 0
+        self.steal(view)
+
+    def steal(self, view: View) -> None:
+        """Ask a random worker of the big partition for reservations that wait behind a long task there."""
+        if self.attempts < self.parameters.steal_attempts:
+            self.attempts += 1
+            workers = view.machines - 1
+            view.send(view.random.integers(reserved_of(self.parameters.reserved, workers), workers), "steal")
+
+    def on_steal(self, view: View, message: Any) -> None:
+        """Give away the first reservations of short jobs in a row that wait behind a long task."""
+        queue, begin, center = self.queue, 0, self.center(view)
+        if not self.long:
+            while begin < len(queue) and queue[begin][1] != center:
+                begin += 1
+        while begin < len(queue) and queue[begin][1] == center:
+            begin += 1
+        end = begin
+        while end < len(queue) and queue[end][1] != center:
+            end += 1
+        given = [queue[k] for k in range(begin, end)]
+        if given:
+            self.queue = deque(entry for k, entry in enumerate(queue) if not begin <= k < end)
+            view.send(message.sender, "loot", loot=np.array(given, np.int64))
+        else:
+            view.send(message.sender, "nothing")
+
+    def on_loot(self, view: View, message: Any) -> None:
+        """Queue what was stolen."""
+        self.queue.extend((int(job), int(scheduler)) for job, scheduler in message.loot)
+        if not self.taken:
+            self.serve(view)
+
+    def on_nothing(self, view: View, message: Any) -> None:
+        """Try again, unless something has come meanwhile."""
+        if not self.taken:
+            self.steal(view)
+
+
+class Hawk(Probing, frozen=True, kw_only=True):
+    """Long jobs by a central scheduler on a part of the workers, short ones by probes on all; idle workers steal.
+
+    cutoff : Mflop; a job whose tasks are larger, by their estimate, is long.
+    reserved : share of the workers, those with the lowest numbers, that runs no long tasks.
+    steal_attempts : workers that a worker without work asks, one after another; 0: no stealing.
+    """
+
+    name: ClassVar[str] = "hawk"
+    policy: ClassVar[type[LocalPolicy]] = HawkNode
+    messages: ClassVar[Mapping[str, Message]] = {
+        **COMMON,
+        "steal": Message(64),
+        "nothing": Message(64),
+        "loot": Message(lambda loot: 64 + 8 * loot.size, loot=array(int)),
+    }
+
+    cutoff: Cutoff = 1e6
+    reserved: Share = 0.17
+    steal_attempts: Annotated[int, Limits(low=0)] = 10
+
+    def layout(self, machines: int) -> Layout:
+        """See `LocalScheduler`."""
+        return with_center(machines)
+
+
+class LwlNode(WorkerNode):
+    """A worker; it passes all jobs that are submitted here to the central scheduler."""
+
+    def is_short(self, application: Any) -> bool:
+        """See `WorkerNode`: all jobs are for the center."""
+        return False
+
+
+class Lwl(Probing, frozen=True, kw_only=True):
+    """Least work left: a central scheduler sends each task to where it waits the least; it knows when tasks end.
+
+    cutoff, reserved : see `Hawk`.
+    """
+
+    name: ClassVar[str] = "lwl"
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    policy: ClassVar[type[LocalPolicy]] = LwlNode
+    messages: ClassVar[Mapping[str, Message]] = COMMON
+
+    cutoff: Cutoff = 1e6
+    reserved: Share = 0.17
+
+    def layout(self, machines: int) -> Layout:
+        """See `LocalScheduler`."""
+        return with_center(machines)

@@ -1,0 +1,146 @@
+"""Sparrow: the scheduler of a job reserves places at random machines, and those that come to it first get the tasks.
+
+K. Ousterhout, P. Wendell, M. Zaharia, I. Stoica, "Sparrow: distributed, low latency scheduling" (SOSP 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+
+from gridsim.scheduling.contract import Policy, Run
+from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.policy import View
+from gridsim.support.parameters import Limits
+
+Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
+
+
+class SparrowNode(LocalPolicy):
+    """A machine: the scheduler of the jobs that are submitted here, and a worker with one slot."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        # the reservations of the worker, a ring: of which job, and who schedules it
+        self.job, self.scheduler = np.zeros(parameters.room, np.int64), np.zeros(parameters.room, np.int64)
+        self.first = self.count = 0
+        self.taken = False  # whether the slot runs a task or waits for an answer
+
+    # -- the scheduler ----------------------------------------------------------------------------------------
+
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        """Reserve places for a job."""
+        self.probe(view, application.number, tasks)
+        if self.parameters.retry < math.inf:
+            view.timer(self.parameters.retry, "retry", application.number)
+
+    def probe(self, view: View, job: int, tasks: int) -> None:
+        """Send probes for tasks of a job to random machines."""
+        for _ in range(math.ceil(self.parameters.probe_ratio * tasks)):
+            view.send(view.random.integers(view.machines), "probe", job=job, scheduler=view.node)
+
+    def on_fetch(self, view: View, message: Any) -> None:
+        """Bind the next task of a job to the worker that asks, if any is left."""
+        if view.held(message.job) > 0:
+            view.send(message.sender, "task", application=message.job, tasks=1)
+        else:
+            view.send(message.sender, "none")
+
+    # -- the worker -------------------------------------------------------------------------------------------
+
+    def on_probe(self, view: View, message: Any) -> None:
+        """Queue a reservation, or pass it on if there is no room."""
+        if self.count == self.parameters.room:
+            to = view.random.integers(view.machines)
+            view.send(to, "probe", job=message.job, scheduler=message.scheduler)
+            return
+        at = (self.first + self.count) % self.parameters.room
+        self.job[at], self.scheduler[at] = message.job, message.scheduler
+        self.count += 1
+        if not self.taken:
+            self.fetch(view)
+
+    def fetch(self, view: View) -> None:
+        """Ask for a task of the first reservation."""
+        self.taken = self.count > 0
+        if self.taken:
+            at = self.first
+            self.first, self.count = (at + 1) % self.parameters.room, self.count - 1
+            view.send(self.scheduler[at], "fetch", job=self.job[at])
+            if self.parameters.patience < math.inf:
+                view.timer(self.parameters.patience, "unanswered")
+
+    def on_task(self, view: View, message: Any) -> None:
+        """Run a task."""
+        view.cancel("unanswered")
+        view.enqueue(message.application, message.tasks)
+
+    def on_none(self, view: View, message: Any) -> None:
+        """All tasks of the job have gone to others."""
+        view.cancel("unanswered")
+        self.fetch(view)
+
+    def on_idle(self, view: View) -> None:
+        """See `LocalPolicy`."""
+        self.fetch(view)
+
+    # -- failures ---------------------------------------------------------------------------------------------
+
+    def on_timer(self, view: View, name: str, value: float) -> None:
+        """Go on without an answer that is lost; or replace reservations that are, if a job still has tasks."""
+        if name == "unanswered":
+            self.fetch(view)
+            return
+        job = int(value)
+        left = view.held(job)
+        if left > 0:
+            self.probe(view, job, left)
+            # after ever longer pauses, since most reservations wait, and are not lost
+            view.timer(max(self.parameters.retry, view.now - view.application(job).release), "retry", job)
+
+
+class Probing(LocalScheduler, frozen=True, kw_only=True):
+    """Base class of schedulers that probe workers, with their common parameters.
+
+    probe_ratio : probes per task.
+    patience : s after which a worker goes on without the answer of a scheduler that may have failed.
+    retry : s after which a job that has tasks left probes again, since reservations may be lost with failed
+        workers; then again after pauses twice as long each.
+
+    Where no machine can fail nothing is lost: `patience` and `retry` are then without effect.
+    """
+
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    timers: ClassVar[tuple[str, ...]] = ("unanswered", "retry")
+
+    probe_ratio: Annotated[float, Limits(above=0)] = 2.0
+    patience: Seconds = 5.0
+    retry: Seconds = 60.0
+
+    def start(self, run: Run) -> Policy:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        if run.faults or self.patience == self.retry == math.inf:
+            return super().start(run)
+        return msgspec.structs.replace(self, patience=math.inf, retry=math.inf).start(run)
+
+
+class Sparrow(Probing, frozen=True, kw_only=True):
+    """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
+
+    room : reservations that a worker can queue; further ones are passed on to random machines.
+    """
+
+    name: ClassVar[str] = "sparrow"
+    policy: ClassVar[type[LocalPolicy]] = SparrowNode
+    messages: ClassVar[Mapping[str, Message]] = {
+        "probe": Message(80, job=int, scheduler=int),
+        "fetch": Message(72, job=int),
+        "task": Message(170, moves_tasks=True, application=int, tasks=int),
+        "none": Message(64),
+    }
+
+    room: Annotated[int, Limits(low=1)] = 1024

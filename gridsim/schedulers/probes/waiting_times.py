@@ -1,0 +1,164 @@
+"""The books of a central scheduler: how long a task would wait at each worker, by the estimates of what it sent there."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from gridsim.support.state import kept_in_checkpoints
+
+#: s from the end of a task to the start of the next one that was sent there: a round trip.
+TURN = 0.001
+
+
+@kept_in_checkpoints
+@dataclass(eq=False, slots=True)
+class Worker:
+    """What was sent to a worker and has not ended."""
+
+    speed: float = 1.0  # Mflop/s
+    estimates: deque[float] = field(default_factory=deque)  # s, in the order in which they run
+    total: float = 0.0  # s, of these
+    began: float = math.nan  # when the first of them began; NaN before that
+
+
+@kept_in_checkpoints
+@dataclass(eq=False, slots=True)
+class Queue:
+    """The workers from number `first` on, in order of their waiting times.
+
+    The waiting time of a worker that runs falls with the clock until the estimate of its task is used up, and all
+    others stay as they are.  So each kind has a heap, whose entries are outdated once the version of their worker is.
+    """
+
+    first: int
+    falling: list[tuple[float, int, int]] = field(default_factory=list)  # waiting time + now, worker, version
+    constant: list[tuple[float, int, int]] = field(default_factory=list)  # waiting time, worker, version
+    idle: list[int] = field(default_factory=list)  # numbers of workers; some have got a task since
+    n_idle: int = 0
+
+
+@kept_in_checkpoints
+@dataclass(eq=False, slots=True)
+class WaitingTimes:
+    """The books on workers; made by `of`.
+
+    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, plus `TURN`,
+    less the time for which the running task has run, at most its estimate.
+    """
+
+    workers: list[Worker]
+    version: list[int]
+    queues: list[Queue]
+
+    @classmethod
+    def of(cls, workers: int, firsts: tuple[int, ...]) -> WaitingTimes:
+        """Return the books on `workers` workers; `firsts`: from which numbers on they are asked for."""
+        queues = []
+        for first in firsts:
+            numbers = list(range(first, workers))
+            queues.append(Queue(first, [], [(TURN, u, 0) for u in numbers], numbers, len(numbers)))
+        return cls([Worker() for _ in range(workers)], [0] * workers, queues)
+
+    def forget(self, u: int, speed: float) -> None:
+        """Note that worker `u` has nothing, and its speed (Mflop/s)."""
+        worker = self.workers[u]
+        if worker.estimates:
+            self._becomes_idle(u)
+        self.workers[u] = Worker(speed)
+        self._changed(u, math.nan)
+
+    def begin(self, u: int, now: float) -> None:
+        """Note that worker `u` begins the first task that was sent there."""
+        self.workers[u].began = now
+        self._changed(u, now)
+
+    def end(self, u: int, now: float) -> None:
+        """Note that worker `u` has ended its task."""
+        worker = self.workers[u]
+        worker.estimates.popleft()
+        worker.total = math.fsum(worker.estimates)
+        worker.began = math.nan
+        if not worker.estimates:
+            self._becomes_idle(u)
+        self._changed(u, now)
+
+    def place(self, which: int, tasks: int, size: float, now: float) -> list[int]:
+        """Choose workers of queue `which` for tasks of `size` Mflop each, and note them in the books.
+
+        Idle workers are first, in order of number, if there are enough; else one task after another goes to the worker
+        with the least waiting time, the lower number first.
+        """
+        queue = self.queues[which]
+        if queue.n_idle >= tasks:
+            found = []
+            while len(found) < tasks:
+                u = heapq.heappop(queue.idle)
+                if not self.workers[u].estimates and (not found or found[-1] != u):
+                    found.append(u)
+            for u in found:
+                self._send(u, size, now)
+            return found
+        found = []
+        for _ in range(tasks):
+            u = self._least(queue, now)
+            self._send(u, size, now)
+            found.append(u)
+        return found
+
+    def _send(self, u: int, size: float, now: float) -> None:
+        worker = self.workers[u]
+        if not worker.estimates:
+            for queue in self.queues:
+                queue.n_idle -= u >= queue.first
+        worker.estimates.append(size / worker.speed)
+        worker.total += size / worker.speed
+        self._changed(u, now)
+
+    def _becomes_idle(self, u: int) -> None:
+        for queue in self.queues:
+            if u >= queue.first:
+                queue.n_idle += 1
+                heapq.heappush(queue.idle, u)
+
+    def _changed(self, u: int, now: float) -> None:
+        """Put worker `u` where it belongs."""
+        worker = self.workers[u]
+        self.version[u] = version = self.version[u] + 1
+        runs = worker.began + worker.estimates[0] > now if worker.estimates else False
+        for queue in self.queues:
+            if u < queue.first:
+                continue
+            if runs:
+                heapq.heappush(queue.falling, (worker.began + worker.total + TURN, u, version))
+            else:
+                heapq.heappush(queue.constant, (self._constant(worker), u, version))
+
+    @staticmethod
+    def _constant(worker: Worker) -> float:
+        """Return the waiting time of a worker that does not run, or whose task has used up its estimate."""
+        used = 0.0 if math.isnan(worker.began) else worker.estimates[0]
+        return worker.total - used + TURN
+
+    def _least(self, queue: Queue, now: float) -> int:
+        """Return the worker of least waiting time."""
+        falling, constant, version = queue.falling, queue.constant, self.version
+        while falling:
+            _, u, number = falling[0]
+            worker = self.workers[u]
+            if number != version[u]:
+                heapq.heappop(falling)
+            elif worker.began + worker.estimates[0] <= now:
+                heapq.heappop(falling)
+                heapq.heappush(constant, (self._constant(worker), u, number))
+            else:
+                break
+        while constant and constant[0][2] != version[constant[0][1]]:
+            heapq.heappop(constant)
+        if not falling or (
+            constant and (constant[0][0], constant[0][1]) < (falling[0][0] - now, falling[0][1])
+        ):
+            return constant[0][1]
+        return falling[0][1]

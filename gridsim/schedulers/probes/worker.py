@@ -1,0 +1,191 @@
+"""Nodes of schedulers with a center: the central scheduler of long jobs, and workers that queue reservations and tasks."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import deque
+from typing import Annotated, Any
+
+import numpy as np
+
+from gridsim.schedulers.probes.waiting_times import WaitingTimes
+from gridsim.scheduling.local.adapter import LocalPolicy, Message
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.policy import View
+from gridsim.support.parameters import Limits
+
+Cutoff = Annotated[float, Limits(above=0, unit="Mflop", finite=False)]
+Share = Annotated[float, Limits(low=0, high=1)]
+
+
+def _known(**fields: Any) -> Message:
+    """What the books are assumed to know at once, without a message."""
+    return Message(0, delay=0.0, counted=False, **fields)
+
+
+TASK = Message(170, moves_tasks=True, application=int, tasks=int)
+COMMON = {
+    "up": _known(speed=float),
+    "began": _known(),
+    "ended": _known(),
+    "job": TASK,
+    "probe": Message(72, job=int),
+    "fetch": Message(72, job=int),
+    "task": TASK,
+    "none": Message(64),
+}
+
+
+class WorkerNode(LocalPolicy):
+    """A machine: the scheduler of the short jobs that are submitted here, and a worker with one slot.
+
+    The last node is on a further machine, runs nothing and is the central scheduler of long jobs.  It keeps books.
+    """
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.queue: deque[tuple[int, int]] = deque()  # reservations: job, its scheduler
+        self.taken = False  # whether the slot runs a task or waits for one
+        self.long = False  # whether that is a task from the center
+        self.books: WaitingTimes | None = None  # of the center
+
+    def on_start(self, view: View) -> None:
+        """Get into the books."""
+        if view.node != self.center(view):
+            view.send(self.center(view), "up", speed=view.speed)
+
+    def center(self, view: View) -> int:
+        """Return the node that keeps the books."""
+        return view.machines - 1
+
+    # -- a scheduler ------------------------------------------------------------------------------------------
+
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        """Schedule a short job; pass a long one on."""
+        if self.is_short(application):
+            self.schedule(view, application, tasks)
+        else:
+            view.send(self.center(view), "job", application=application.number, tasks=tasks)
+
+    def is_short(self, application: Any) -> bool:
+        """Return whether a job is for the node where it is submitted."""
+        return bool(application.task_size <= self.parameters.cutoff)
+
+    def on_job(self, view: View, message: Any) -> None:
+        """Schedule a job that another node has passed on to the center."""
+        self.schedule(view, view.application(message.application), message.tasks)
+
+    def schedule(self, view: View, application: Any, tasks: int) -> None:
+        """Reserve places for a job, and again later if some get lost."""
+        self.reserve(view, application, tasks)
+        if self.parameters.retry < math.inf:
+            view.timer(self.parameters.retry, "retry", application.number)
+
+    def reserve(self, view: View, application: Any, tasks: int) -> None:
+        """Send probes to workers: at the center to those that the books say, else to random ones."""
+        if self.books is not None:
+            big = int(application.task_size > self.parameters.cutoff)
+            chosen = self.books.place(big, tasks, application.task_size, view.now)
+        else:
+            count = math.ceil(self.parameters.probe_ratio * tasks)
+            chosen = view.random.integers(view.machines - 1, size=count).tolist()
+        for to in chosen:
+            view.send(to, "probe", job=application.number)
+
+    def on_fetch(self, view: View, message: Any) -> None:
+        """Bind the next task of a job to the worker that asks, if any is left."""
+        if view.held(message.job) > 0:
+            view.send(message.sender, "task", application=message.job, tasks=1)
+        else:
+            view.send(message.sender, "none")
+
+    # -- the books --------------------------------------------------------------------------------------------
+
+    def on_up(self, view: View, message: Any) -> None:
+        """A worker has come up, and has nothing."""
+        if self.books is None:
+            workers = view.machines - 1
+            self.books = WaitingTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
+        self.books.forget(message.sender, message.speed)
+
+    def on_began(self, view: View, message: Any) -> None:
+        """A worker has turned to the first reservation that was sent from here."""
+        assert self.books is not None
+        self.books.begin(message.sender, view.now)
+
+    def on_ended(self, view: View, message: Any) -> None:
+        """A worker has finished with it."""
+        assert self.books is not None
+        self.books.end(message.sender, view.now)
+
+    # -- the worker -------------------------------------------------------------------------------------------
+
+    def on_probe(self, view: View, message: Any) -> None:
+        """Queue a reservation."""
+        self.queue.append((message.job, message.sender))
+        if not self.taken:
+            self.serve(view)
+
+    def serve(self, view: View) -> None:
+        """Turn to the first reservation."""
+        if not self.queue:
+            self.on_free(view)
+            return
+        job, scheduler = self.queue.popleft()
+        self.taken, self.long = True, scheduler == self.center(view)
+        if self.long:
+            view.send(scheduler, "began")
+        view.send(scheduler, "fetch", job=job)
+        if self.parameters.patience < math.inf:
+            view.timer(self.parameters.patience, "unanswered")
+
+    def on_free(self, view: View) -> None:
+        """Handle that the slot is free, and the queue empty."""
+
+    def on_task(self, view: View, message: Any) -> None:
+        """Run a task."""
+        view.cancel("unanswered")
+        view.enqueue(message.application, message.tasks)
+
+    def on_none(self, view: View, message: Any) -> None:
+        """All tasks of the job have gone to others."""
+        view.cancel("unanswered")
+        self.finish(view)
+
+    def on_idle(self, view: View) -> None:
+        """See `LocalPolicy`."""
+        self.finish(view)
+
+    def finish(self, view: View) -> None:
+        """Turn to the next reservation."""
+        if self.long:
+            view.send(self.center(view), "ended")
+        self.taken = self.long = False
+        self.serve(view)
+
+    # -- failures ---------------------------------------------------------------------------------------------
+
+    def on_timer(self, view: View, name: str, value: float) -> None:
+        """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
+        if name == "unanswered":
+            self.finish(view)
+            return
+        job = int(value)
+        left = view.held(job)
+        if left > 0:
+            application = view.application(job)
+            self.reserve(view, application, left)
+            view.timer(max(self.parameters.retry, view.now - application.release), "retry", job)
+
+
+@functools.cache
+def reserved_of(share: float, workers: int) -> int:
+    """Return how many of so many workers run no long tasks; at least one runs them."""
+    return min(math.floor(share * workers + 1e-9), workers - 1)
+
+
+def with_center(machines: int) -> Layout:
+    """Return the layout of a node a machine, and the central scheduler on a further machine."""
+    nodes = np.arange(machines + 1)
+    return Layout(nodes, nodes)
