@@ -42,19 +42,25 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
     cdef NodeActions c = <NodeActions> core
     if not 0 <= to < c.nodes:
         raise c._wrong_send(node, to, (<Kind> c.kinds[kind]).name, dict.fromkeys((<Kind> c.kinds[kind]).fields))
-    c.dirty = True
+    if (<Kind> c.kinds[kind]).delay < 0:
+        c.dirty = True
     return outbox_add(&c.out[kind], to, node)
 
 
 cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message that is about an application."""
+    """Check the fields of a message that is about an application, and send it now if it has a delay of its own."""
     cdef NodeActions c = <NodeActions> core
-    try:
-        c._check_sent(node, <Kind> c.kinds[kind], row)
-    except BaseException:
-        outbox_drop(&c.out[kind])
-        raise
-    return 0
+    cdef Kind k = <Kind> c.kinds[kind]
+    if k.application_at >= 0:
+        try:
+            c._check_sent(node, k, row)
+        except BaseException:
+            outbox_drop(&c.out[kind])
+            raise
+    if k.delay < 0:
+        return 0
+    outbox_drop(&c.out[kind])           # the record stays where it is until another one is added
+    return c._leave(k, row - 2)
 
 
 cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:

@@ -95,7 +95,7 @@ class Program:
     words: dict[str, str | None]  # parameters that are no numbers
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]  # of the kinds
-    about: frozenset[str]  # kinds with an application, which the core checks
+    checked: frozenset[str]  # kinds with an application, or with a delay of their own: the core looks at them
     timers: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
