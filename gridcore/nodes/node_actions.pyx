@@ -65,6 +65,17 @@ cdef class NodeActions:
             stream = self.streams[node] = RandomStream(self.seed, node)
         return stream
 
+    cdef int _check_board(self, Py_ssize_t node) except -1:
+        if self.board is None:
+            raise self.error(f"node {node} uses the board, which only schedulers have that derive from Informed")
+        return 0
+
+    cdef int _publish(self, Py_ssize_t node, double value, bint falling) except -1:
+        self._check_board(node)
+        if value != value:
+            raise self.error(f"t = {self.now / 1e9} s: node {node} publishes {value!r}, which is not a number")
+        return self.board._publish(node, value, falling, self.now)
+
     cdef int _check_heard(self, Py_ssize_t node, long long application) except -1:
         """Raise the error of nodes if this node does not know the application."""
         if holdings_find(&self.holdings, node, application) == NULL:

@@ -16,6 +16,8 @@ from gridsim.schedulers.centralized.ideal_tree import IdealTree
 from gridsim.schedulers.centralized.pull import Fcfs, MinCent
 from gridsim.schedulers.classics.scheduler import (
     JoinIdleQueue,
+    JoinShortestQueue,
+    LeastWork,
     PowerOfD,
     Random,
     RoundRobin,
@@ -47,7 +49,9 @@ __all__ = [
     "Fcfs",
     "IdealTree",
     "JoinIdleQueue",
+    "JoinShortestQueue",
     "KPercentBest",
+    "LeastWork",
     "MODES",
     "MaxMin",
     "Mct",
@@ -88,7 +92,7 @@ register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
 register("no-migration", NoMigration)
 for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
     register(_class.name, _class)
-for _class in (Random, RoundRobin, PowerOfD, JoinIdleQueue, WorkStealing):
+for _class in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
     register(_class.name, _class)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)

@@ -52,6 +52,67 @@ class RoundRobinNode(PlacingNode):
         return self.next
 
 
+class BoardNode(PlacingNode):
+    """Base class: places each task where the board shows the least, on all machines or on some random ones.
+
+    What it places itself at one instant it adds to what the board shows.
+    """
+
+    def on_start(self, view: Any) -> None:
+        self.publish(view)
+
+    def on_end(self, view: Any) -> None:
+        self.publish(view)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        self.run(view, message.application)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        load = view.board.copy()
+        for _ in range(tasks):
+            machine = self.least(view, load)
+            load[machine] += self.size(view, application)
+            if machine == view.node:
+                self.run(view, application.number)
+            else:
+                view.send(machine, "task", application=application.number, tasks=1)
+
+    def run(self, view: Any, application: int) -> None:
+        view.enqueue(application, 1)
+        self.publish(view)
+
+    def least(self, view: Any, load: Any) -> int:
+        """Return the machine with the least load, a random one of several; of those among which it chooses."""
+        if self.parameters.choices == 0:
+            return view.random.choice(np.flatnonzero(load == load.min()))
+        best = self.choose(view)
+        for _ in range(self.parameters.choices - 1):
+            other = self.choose(view)
+            if load[other] < load[best]:
+                best = other
+        return best
+
+
+class QueueNode(BoardNode):
+    """Chooses by the number of tasks of a machine."""
+
+    def publish(self, view: Any) -> None:
+        view.publish(view.waiting + (view.work > 0.0))
+
+    def size(self, view: Any, application: Any) -> float:
+        return 1.0
+
+
+class WorkNode(BoardNode):
+    """Chooses by the time that a machine needs for what it has; it expects others to be as fast as itself."""
+
+    def publish(self, view: Any) -> None:
+        view.publish(view.work, falling=True)
+
+    def size(self, view: Any, application: Any) -> float:
+        return application.task_size / view.speed
+
+
 class PowerNode(PlacingNode):
     """Asks d random machines how many tasks they have, and places the task on the one with the fewest.
 

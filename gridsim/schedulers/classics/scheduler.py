@@ -9,8 +9,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
-from gridsim.schedulers.classics.node import IdleNode, PowerNode, RandomNode, RoundRobinNode, StealingNode
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.schedulers.classics.node import (
+    IdleNode,
+    PowerNode,
+    QueueNode,
+    RandomNode,
+    RoundRobinNode,
+    StealingNode,
+    WorkNode,
+)
+from gridsim.scheduling.local.adapter import Informed, LocalPolicy, LocalScheduler, Message
 from gridsim.support.parameters import Limits
 
 #: Size of a message without a task, bytes.
@@ -34,6 +42,11 @@ class Classic(LocalScheduler, frozen=True, kw_only=True):
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
 
     instant: bool = False
+
+    @property
+    def informed_by_messages(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return not self.instant
 
     @property
     def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
@@ -78,6 +91,42 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     memory: _Number = 0
     patience: _Time = 2.0
     room: _Count = 128
+
+
+class ByBoard(Informed, frozen=True, kw_only=True):
+    """Base class of those that choose by the board, see `Informed` for `age`, `refresh` and `error`.
+
+    choices : machines among which a task is placed, drawn at random with replacement; 0 for all.
+    instant : as of the other classic schedulers.
+    """
+
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    watch: ClassVar[Literal["idle", "completion"]] = "completion"
+
+    choices: _Number = 0
+    instant: bool = False
+
+    @property
+    def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
+        """See `LocalScheduler`."""
+        return {"task": _TASK(delay=0.0 if self.instant else None)}
+
+
+class JoinShortestQueue(ByBoard, frozen=True, kw_only=True):
+    """Place each task on the machine with the fewest tasks, as the board shows them.
+
+    With ``choices=2`` it is power of two choices by what the board shows.
+    """
+
+    name: ClassVar[str] = "join-shortest-queue"
+    policy: ClassVar[type[LocalPolicy]] = QueueNode
+
+
+class LeastWork(ByBoard, frozen=True, kw_only=True):
+    """Place each task on the machine that needs the least time for what it has, as the board shows it."""
+
+    name: ClassVar[str] = "least-work"
+    policy: ClassVar[type[LocalPolicy]] = WorkNode
 
 
 class JoinIdleQueue(Classic, frozen=True, kw_only=True):

@@ -206,6 +206,23 @@ class _Timer:
         return context.get_dummy_value()
 
 
+@_method(ViewType, "publish")
+class _Publish:
+    @staticmethod
+    def typed(view: Any, args: Any, kws: Any) -> Any:
+        names = ("value", "falling")
+        found = _bound("view.publish", names, args, kws, optional=("falling",))
+        wanted = [_number("the value of view.publish", float, found["value"])]
+        wanted.append(_number("falling of view.publish", int, found.get("falling", types.int64)))
+        return types.none, wanted, _parameter_list(names, {"falling": 0})
+
+    @staticmethod
+    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        call_core(context, builder, at.context, "publish", I32, at.node, *args)
+        return context.get_dummy_value()
+
+
 @_method(ViewType, "cancel")
 class _Cancel:
     @staticmethod

@@ -390,6 +390,16 @@ def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return call_core(context, builder, view.context, "work", F64, view.node)
 
 
+_BOARD = types.Array(types.float64, 1, "C", readonly=True)
+
+
+@_attribute(ViewType, "board", _BOARD)
+def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    first = call_core(context, builder, view.context, "board", F64.as_pointer(), view.node)
+    return _array(context, builder, _BOARD, first, slot(builder, view.context, "nodes"))
+
+
 _QUEUED = types.List(types.UniTuple(types.int64, 2))
 
 
