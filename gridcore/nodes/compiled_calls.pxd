@@ -31,6 +31,8 @@ cdef struct Context:
     long long (*queued)(PyObject*, long long, long long*) except -1
     int (*note)(PyObject*, long long, long long, const long long*) except -1
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
+    int (*publish)(PyObject*, long long, double, long long) except -1
+    double* (*board)(PyObject*, long long) except NULL
 
 
 # (context, node, the record of the message or what else there is to say, state of the node)

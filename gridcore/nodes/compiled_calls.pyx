@@ -15,7 +15,7 @@ __all__ = ["CONTEXT"]
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
     "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "held", "take", "queued",
-    "note", "decide",
+    "note", "decide", "publish", "board",
 )
 
 
@@ -34,6 +34,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
     c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
     c.held, c.take, c.queued, c.note, c.decide = on_held, on_take, on_queued, on_note, on_decide
+    c.publish, c.board = on_publish, on_board
     return 0
 
 
@@ -42,19 +43,25 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
     cdef NodeActions c = <NodeActions> core
     if not 0 <= to < c.nodes:
         raise c._wrong_send(node, to, (<Kind> c.kinds[kind]).name, dict.fromkeys((<Kind> c.kinds[kind]).fields))
-    c.dirty = True
+    if (<Kind> c.kinds[kind]).delay < 0:
+        c.dirty = True
     return outbox_add(&c.out[kind], to, node)
 
 
 cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message that is about an application."""
+    """Check the fields of a message that is about an application, and send it now if it has a delay of its own."""
     cdef NodeActions c = <NodeActions> core
-    try:
-        c._check_sent(node, <Kind> c.kinds[kind], row)
-    except BaseException:
-        outbox_drop(&c.out[kind])
-        raise
-    return 0
+    cdef Kind k = <Kind> c.kinds[kind]
+    if k.application_at >= 0:
+        try:
+            c._check_sent(node, k, row)
+        except BaseException:
+            outbox_drop(&c.out[kind])
+            raise
+    if k.delay < 0:
+        return 0
+    outbox_drop(&c.out[kind])           # the record stays where it is until another one is added
+    return c._leave(k, row - 2)
 
 
 cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:
@@ -114,6 +121,16 @@ cdef long long on_queued(PyObject* core, long long node, long long* out) except 
     for k in range(queues.count[node] if out != NULL else 0):
         out[2 * k], out[2 * k + 1] = queues.share[node, first + k, 0], queues.share[node, first + k, 1]
     return queues.count[node]
+
+
+cdef int on_publish(PyObject* core, long long node, double value, long long falling) except -1:
+    return (<NodeActions> core)._publish(node, -1, value, falling)
+
+
+cdef double* on_board(PyObject* core, long long node) except NULL:
+    """float64[nodes]: the memory of the board, which may change when the handler has returned."""
+    (<NodeActions> core)._check_board(node)
+    return (<NodeActions> core).board._read((<NodeActions> core).now)
 
 
 cdef int on_note(PyObject* core, long long node, long long table, const long long* row) except -1:

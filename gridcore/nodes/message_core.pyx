@@ -19,11 +19,13 @@ cohorts is one (see the tests).
 """
 
 from cpython.ref cimport PyObject
+from libc.math cimport INFINITY
 
 cimport cython
 
 from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
 from gridcore.network.links cimport Links
+from gridcore.nodes.board cimport Board
 from gridcore.nodes.calls cimport call
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport Kind
@@ -85,6 +87,7 @@ cdef class NodeCore(NodeEvents):
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
     at_once : messages leave at once, in the order in which handlers send them.
     slots : callable, node -> its `View.slots`; or None.
+    board : what nodes publish and see; or None.
 
     Raises ValueError for arguments that do not fit.
     """
@@ -93,7 +96,8 @@ cdef class NodeCore(NodeEvents):
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
                   release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
-                  observe=None, bint at_once=False, home=None, str until="done", slots=None):
+                  observe=None, bint at_once=False, home=None, str until="done", slots=None,
+                  Board board=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -108,6 +112,10 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
         self.payloads, self.local, self.slots = Payloads(), LocalMessages(self.nodes), slots
+        self.board = board
+        cdef Py_ssize_t entries = queues.n_applications if board is not None and board.of_applications else self.nodes
+        if board is not None and board.nodes != entries:
+            raise ValueError(f"board must have {entries} numbers, got {board.nodes}")
         self._make_kinds(kinds)
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
@@ -295,6 +303,8 @@ cdef class NodeCore(NodeEvents):
             self.programs[u[k]] = programs[k]
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
+            if self.board is not None and not self.board.of_applications:
+                self.board._publish(u[k], INFINITY, False, now)
             at = self.holdings.first[u[k]]
             while at >= 0:
                 if self.holdings.entry[at].tasks:
@@ -357,7 +367,7 @@ cdef class NodeCore(NodeEvents):
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "end": touched_read(&self.end), "idle": touched_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
-            **local, **told_payloads(arrays),
+            **local, **told_payloads(arrays), **({} if self.board is None else self.board._told()),
         })
 
     def setstate(self, state):
@@ -408,6 +418,8 @@ cdef class NodeCore(NodeEvents):
         self.dirty = False
         self.payloads._read(state)
         self.local._read(state, self.payloads)
+        if self.board is not None:
+            self.board._set(state)
 
     # -- what others may read -----------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """C-level contract of what nodes have and can do."""
 
 from gridcore.network.links cimport Links
+from gridcore.nodes.board cimport Board
 from gridcore.nodes.holdings cimport Holdings
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.local_messages cimport LocalMessages
@@ -34,6 +35,7 @@ cdef class NodeActions:
     cdef object neighbours, make_application
     cdef dict applications
     cdef Holdings holdings
+    cdef Board board                    # None if nodes see no board
     cdef unsigned long long seed
     cdef list streams                   # per node; None for one that has drawn nothing
     # what happens later
@@ -45,6 +47,8 @@ cdef class NodeActions:
 
     cdef object _application(self, long long index)
     cdef RandomStream _stream(self, Py_ssize_t node)
+    cdef int _check_board(self, Py_ssize_t node) except -1
+    cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1
     cdef int _check_heard(self, Py_ssize_t node, long long application) except -1
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 

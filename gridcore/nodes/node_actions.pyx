@@ -65,6 +65,21 @@ cdef class NodeActions:
             stream = self.streams[node] = RandomStream(self.seed, node)
         return stream
 
+    cdef int _check_board(self, Py_ssize_t node) except -1:
+        if self.board is None:
+            raise self.error(f"node {node} uses the board, which only schedulers have that derive from Informed")
+        return 0
+
+    cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:
+        """Put a number on the board: of the node, or of an application if that is not -1."""
+        self._check_board(node)
+        if self.board.of_applications != (application >= 0) or application >= self.queues.n_applications:
+            raise self.error(f"node {node} publishes for application {application}; the board is of "
+                             f"{'applications' if self.board.of_applications else 'nodes'}")
+        if value != value:
+            raise self.error(f"t = {self.now / 1e9} s: node {node} publishes {value!r}, which is not a number")
+        return self.board._publish(node if application < 0 else application, value, falling, self.now)
+
     cdef int _check_heard(self, Py_ssize_t node, long long application) except -1:
         """Raise the error of nodes if this node does not know the application."""
         if holdings_find(&self.holdings, node, application) == NULL:

@@ -44,6 +44,7 @@ cdef class NodeEvents(NodeActions):
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
     cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
+    cdef long long[::1] given           # scratch: the message that a compiled handler gets
     cdef unsigned char[:, ::1] states
     cdef char* state
     cdef Py_ssize_t stride              # bytes of a state

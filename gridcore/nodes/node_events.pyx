@@ -87,6 +87,7 @@ cdef class NodeEvents(NodeActions):
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
         self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        self.given = np.zeros(2 + max([(<Kind> kind).n for kind in self.kinds], default=0), np.int64)
         names = [(<Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
                                                               "act"]
         for k in range(self.n_kinds + EVENTS):
@@ -98,7 +99,8 @@ cdef class NodeEvents(NodeActions):
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
         """Call a compiled handler, if there is one; without those of messages and releases nothing goes on."""
         if self.handle[which] != NULL:
-            return self.handle[which](&self.context, node, given, self.state + node * self.stride)
+            self.handle[which](&self.context, node, given, self.state + node * self.stride)
+            return self._handle_now() if self.unheard else 0
         if which < self.n_kinds or which - self.n_kinds in (ON_RELEASE, ON_LOST):
             missing = "on_message" if which < self.n_kinds else "on_release"
             raise self.error(f"{self.compiled.name} does not define {missing}")
@@ -288,6 +290,10 @@ cdef class NodeEvents(NodeActions):
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves else 0)
         if self.handle != NULL:
+            if self.direct.shape[0]:
+                # what the handler sends at once may move the records of the links
+                memcpy(&self.given[0], row, (2 + kind.n) * sizeof(long long))
+                row = &self.given[0]
             self._run(kind.number, row[0], row)
             self.links._give_back(slot)
             return 0

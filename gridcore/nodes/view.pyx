@@ -78,6 +78,29 @@ cdef class View:
         return self.core._work(self._machine())
 
     @property
+    def board(self):
+        """What nodes have published, as old as the scheduler says: float64[nodes], read-only.
+
+        0 where nothing has been shown yet; inf for nodes that were down.  The array changes at the next look at
+        the board: copy what is to be kept.
+        """
+        self.core._check_board(self.node)
+        self.core.board._read(self.core.now)
+        return self.core.board.given
+
+    def publish(self, value, falling=False, application=-1):
+        """Put a number on the board in place of this node's last one; see `Informed` on when others see it.
+
+        falling : whether it falls by 1 each second, down to 0, as s of work do.
+        application : the application that it is about, where the board is of applications (`Informed.board_of`).
+
+        Raises SchedulerError for what is not a number, and if the scheduler has no board.
+        """
+        if type(value) is not float:
+            value = self.core.checked(float, value, self.node, "the board")
+        self.core._publish(self.node, application, value, falling)
+
+    @property
     def minimum_stretch(self):
         """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf if there are none."""
         return self.core._minimum_stretch(self._machine())

@@ -46,6 +46,7 @@ class _Kind:
     opaque: tuple[str, ...]
     about: str
     counted: bool
+    delay: int | None
     outbox: list[Rows] = field(default_factory=list)
 
 
@@ -107,6 +108,7 @@ class Transport:
         opaque: tuple[str, ...] = (),
         about: str = "application",
         counted: bool = True,
+        delay: int | None = None,
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
@@ -118,10 +120,13 @@ class Transport:
         something in memory: their values mean nothing to an observer.  `about` names the field with the
         number of the application that the message is about; if it numbers something else, such as jobs,
         `open` must be given the application of each.  `counted`: whether the accounting has a row for it.
+        `delay`: ns that it takes, where the source that runs the links does not let the network say.
         """
         keep = keep or lost is not None
         number = len(self._kinds)
-        new = _Kind(name, number, dtype, nbytes, handler, priority, deferred, keep, opaque, about, counted)
+        new = _Kind(
+            name, number, dtype, nbytes, handler, priority, deferred, keep, opaque, about, counted, delay
+        )
         self._kinds.append(new)
         self._by_name[name] = new
         if handler is not None:
@@ -163,6 +168,11 @@ class Transport:
     def kinds(self) -> list[str]:
         """The names of the kinds of messages, in the order of their numbers in `links`."""
         return [kind.name for kind in self._kinds]
+
+    @property
+    def delays(self) -> dict[str, float]:
+        """How long messages take, s, of each kind that does not take the network's time."""
+        return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}
 
     def _connect(self) -> Links:
         links = Links(

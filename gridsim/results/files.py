@@ -46,6 +46,7 @@ class _Decisions(_Kept, kw_only=True):
 
 class _Messages(_Kept):
     left_out: _Whole = 0
+    delays: dict[str, float] = {}
 
 
 class _Provenance(msgspec.Struct):

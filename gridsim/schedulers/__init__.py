@@ -14,6 +14,15 @@ from gridsim.schedulers.centralized.heuristics import (
 )
 from gridsim.schedulers.centralized.ideal_tree import IdealTree
 from gridsim.schedulers.centralized.pull import Fcfs, MinCent
+from gridsim.schedulers.classics.scheduler import (
+    JoinIdleQueue,
+    JoinShortestQueue,
+    LeastWork,
+    PowerOfD,
+    Random,
+    RoundRobin,
+    WorkStealing,
+)
 from gridsim.schedulers.dgs.scheduler import DgsAsap
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.schedulers.rigid.asap import Asap
@@ -39,7 +48,10 @@ __all__ = [
     "FairTree",
     "Fcfs",
     "IdealTree",
+    "JoinIdleQueue",
+    "JoinShortestQueue",
     "KPercentBest",
+    "LeastWork",
     "MODES",
     "MaxMin",
     "Mct",
@@ -48,13 +60,17 @@ __all__ = [
     "MinMin",
     "NoMigration",
     "Olb",
+    "PowerOfD",
+    "Random",
     "RandomWalkSearch",
     "Rendezvous",
     "ResourceExclusion",
     "Rjss",
+    "RoundRobin",
     "Sufferage",
     "SwitchingAlgorithm",
     "Wave",
+    "WorkStealing",
     "WqrFt",
 ]
 
@@ -75,6 +91,8 @@ register("resource-exclusion", ResourceExclusion)
 register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
 register("no-migration", NoMigration)
 for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
+    register(_class.name, _class)
+for _class in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
     register(_class.name, _class)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)

@@ -403,6 +403,7 @@ class Simulation(Stateful):
                 "kept": len(log),
                 "left_out": network.links.unlogged,
                 "limit": self.options.messages_limit,
+                "delays": network.delays,
             }
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()

@@ -56,6 +56,8 @@ def _log(result: Result) -> list[Violation]:
     told = ~np.isnan(delivered)
     network = result.scenario.network
     takes = network.latency - network.jitter + table["bytes"] / network.bandwidth
+    for name, delay in result.provenance.get("message_log", {}).get("delays", {}).items():
+        takes[kind == name] = delay
     if result.scheduler.get("class") in WALKERS:
         takes[np.isin(kind, _ASKING)] = 0.0
     # each of the three times is rounded to 1 ns

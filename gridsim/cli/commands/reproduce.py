@@ -42,6 +42,7 @@ MODULES = {
     "rjss-transit": "rjss.transit",
     "braun": "others.braun",
     "searches": "others.searches",
+    "stale-views": "others.stale_views",
     "waves": "others.waves",
 }
 #: Those of rigid jobs, which can be those of a log.

@@ -7,14 +7,20 @@ probes" (SoCC 2016).
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.schedulers.probes.worker import (
-    LONG,
-)
+from gridsim.scheduling.contract import Policy, Run
+from gridsim.scheduling.local.adapter import Adapter, Informed, LocalPolicy, Message
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.policy import View, array
+from gridsim.schedulers.probes.sparrow import Probing, Seconds, without_losses
+from gridsim.schedulers.probes.waiting_times import StaleTimes
+from gridsim.schedulers.probes.worker import COMMON, Cutoff, Share, WorkerNode, reserved_of, with_center
+from gridsim.support.parameters import Limits
 
 #: Rounds of probes: to all workers; to those without long tasks, as far as known; to the reserved ones.
 ANYWHERE, AVOIDING, RESERVED = 1, 2, 3
@@ -32,28 +38,263 @@ def flags_of(bits: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
     return np.unpackbits(bits.view(np.uint8), count=count).astype(np.bool_)
 
 
-class Srpt:
-    """The queue of a worker that serves jobs with less work left first."""
+def _with_bits(bits: NDArray[np.int64], **_: Any) -> int:
+    """Return the bytes of a message with bits."""
+    return 88 + bits.nbytes
 
-    def __init__(self, cap: float) -> None:
-        self.cap = cap
-        self.places: list[list[Any]] = []  # job, scheduler or LONG, estimate (s), s by which it was overtaken
 
-    def choose(self, left: Any) -> list[Any] | None:
-        """Return the place to serve next; throw away those of jobs without work left (s, by job).
+class SrptNode(WorkerNode):
+    """A worker that serves jobs with less work left first."""
 
-        A long task at the head is first.  A place may be overtaken as long as the estimates of what has overtaken
-        it are at most `cap` times its own.
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        # in place of `queue`: job, scheduler, size of a task and of those that have overtaken this place, Mflop
+        self.places: list[list[Any]] = []
+        self.served: list[Any] = []  # the place that is served
+
+    # -- a scheduler ------------------------------------------------------------------------------------------
+
+    def schedule(self, view: View, application: Any, tasks: int) -> None:
+        """See `WorkerNode`."""
+        self.publish(view, application.number)
+        super().schedule(view, application, tasks)
+
+    def on_fetch(self, view: View, message: Any) -> None:
+        """See `WorkerNode`."""
+        super().on_fetch(view, message)
+        self.publish(view, message.job)
+
+    def reserve(self, view: View, application: Any, tasks: int) -> None:
+        """See `WorkerNode`."""
+        for to in self.choose_workers(view, application, tasks):
+            view.send(to, "probe", job=application.number, size=application.task_size)
+
+    def publish(self, view: View, job: int) -> None:
+        """Let all know how much work of a job has not been given out, Mflop."""
+        left = view.held(job)
+        view.publish(left * view.application(job).task_size if left else 0.0, application=job)
+
+    # -- the worker -------------------------------------------------------------------------------------------
+
+    def on_probe(self, view: View, message: Any) -> None:
+        """Queue a reservation."""
+        self.add(view, message)
+
+    def add(self, view: View, message: Any) -> None:
+        """Queue a reservation."""
+        self.places.append([message.job, message.sender, message.size, 0.0])
+        if not self.taken:
+            self.serve(view)
+
+    def serve(self, view: View) -> None:
+        """Turn to the reservation that is to be served next."""
+        if not self.choose(view):
+            self.on_free(view)
+            return
+        job, scheduler, _, _ = self.served
+        if scheduler == self.center(view):  # it is for one task
+            self.leave()
+        self.fetch(view, job, scheduler)
+
+    def choose(self, view: View) -> bool:
+        """Choose the place to serve next; return whether there is one.
+
+        Those of jobs without work left are thrown away.  A place may be overtaken as long as the tasks that have
+        overtaken it sum to at most `srpt_cap` times its own task.
         """
-        self.places = [each for each in self.places if each[1] == LONG or left[each[0]] > 0]
+        left, cap = view.board, self.parameters.srpt_cap
+        self.places = [place for place in self.places if left[place[0]] > 0]
         if not self.places:
-            return None
-        best, least = 0, math.inf
-        for k, (job, scheduler, estimate, overtaken) in enumerate(self.places):
-            if scheduler != LONG and left[job] < least:
+            return False
+        best, least, room = 0, math.inf, math.inf
+        for k, (job, _, size, overtaken) in enumerate(self.places):
+            if left[job] < least and size <= room:
                 best, least = k, left[job]
-            if (scheduler == LONG and k == 0) or overtaken > self.cap * estimate:
+            if k == 0 and self.goes_first(size):
                 break
-        for each in self.places[:best]:
-            each[3] += self.places[best][2]
-        return self.places[best]
+            room = min(room, cap * size - overtaken)
+        self.served = self.places[best]
+        for place in self.places[:best]:
+            place[3] += self.served[2]
+        return True
+
+    def goes_first(self, size: float) -> bool:
+        """Return whether tasks of this size (Mflop) at the head of the queue cannot be overtaken."""
+        return False
+
+    def on_none(self, view: View, message: Any) -> None:
+        """See `WorkerNode`; the job has no place here any more."""
+        self.leave()
+        super().on_none(view, message)
+
+    def leave(self) -> None:
+        """Remove the place that is served."""
+        self.places = [place for place in self.places if place is not self.served]
+
+
+class EagleNode(SrptNode):
+    """A worker that refuses short jobs while it has a long task; as a scheduler it avoids such workers."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        # which workers have long tasks, as bits, as far as known, and how new that is
+        self.version, self.bits = -1, np.zeros(0, np.int64)
+        self.refused: list[tuple[int, int]] = []  # job, round: probes that have come back
+
+    def reserve(self, view: View, application: Any, tasks: int) -> None:
+        """See `WorkerNode`: probes of a long job tell which workers have long tasks."""
+        job, size = application.number, application.task_size
+        if self.books is None:
+            count = max(math.ceil(self.parameters.probe_ratio * tasks), self.parameters.least_probes)
+            for to in view.random.integers(view.machines - 1, size=count).tolist():
+                view.send(to, "probe", job=job, size=size, round=ANYWHERE)
+            return
+        chosen = self.choose_workers(view, application, tasks)
+        self.version += 1
+        bits = bits_of(np.array([worker.tasks > 0 for worker in self.books.workers]))
+        for to in chosen:
+            view.send(to, "long", job=job, size=size, version=self.version, bits=bits)
+
+    def goes_first(self, size: float) -> bool:
+        """See `SrptNode`: long ones cannot."""
+        return bool(size > self.parameters.cutoff)
+
+    def on_long(self, view: View, message: Any) -> None:
+        """Queue a reservation for a long task."""
+        self.learn(message)
+        self.add(view, message)
+
+    def learn(self, message: Any) -> None:
+        """Remember where long tasks are, if the message is newer than what is known."""
+        if message.version > self.version:
+            self.version, self.bits = message.version, message.bits
+
+    def on_probe(self, view: View, message: Any) -> None:
+        """Queue a reservation, or refuse it."""
+        cutoff = self.parameters.cutoff
+        if message.round != RESERVED and (self.booked or any(place[2] > cutoff for place in self.places)):
+            view.send(
+                message.sender,
+                "refusal",
+                job=message.job,
+                round=message.round,
+                version=self.version,
+                bits=self.bits,
+            )
+        else:
+            self.add(view, message)
+
+    def on_refusal(self, view: View, message: Any) -> None:
+        """Send the probe to another worker, once all refusals of this instant are here."""
+        self.learn(message)
+        self.refused.append((message.job, message.round))
+        view.act()
+
+    def on_act(self, view: View) -> None:
+        """Send refused probes to workers without long tasks, as far as known; in the end to reserved ones."""
+        workers = view.machines - 1
+        reserved = reserved_of(self.parameters.reserved, workers)
+        free = np.flatnonzero(~flags_of(self.bits, workers))
+        for job, number in self.refused:
+            if number == ANYWHERE and len(free):
+                to = free[view.random.integers(len(free))]
+            else:
+                to = view.random.integers(reserved or workers)
+            number = min(number + 1, RESERVED) if len(free) else RESERVED
+            if view.held(job):
+                size = view.application(job).task_size
+                view.send(to, "probe", job=job, size=size, round=number)
+        self.refused.clear()
+
+
+class DlwlNode(SrptNode):
+    """A worker; all jobs go to a center whose books are refreshed at intervals."""
+
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        """See `WorkerNode`."""
+        view.send(self.center(view), "job", application=application.number, tasks=tasks)
+
+    def open_books(self, view: View) -> Any:
+        """See `WorkerNode`."""
+        view.timer(self.parameters.heartbeat, "heartbeat")
+        workers = view.machines - 1
+        return StaleTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
+
+    def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
+        """See `WorkerNode`: something is added to the waiting times, so that not all choose the same workers."""
+        added = view.random.integers(0, self.parameters.spread + 1, size=view.machines - 1)
+        return self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now, added)
+
+    def on_timer(self, view: View, name: str, value: float) -> None:
+        """See `WorkerNode`."""
+        if name == "heartbeat":
+            self.books.refresh()
+            view.timer(self.parameters.heartbeat, "heartbeat")
+        else:
+            super().on_timer(view, name, value)
+
+
+class Srpt(Informed, frozen=True, kw_only=True):
+    """Base class of schedulers whose workers serve the job with the least work left first.
+
+    cutoff, reserved, patience, retry : see `Hawk`.
+    srpt_cap : a place in the queue of a worker is overtaken by jobs with less work left only as long as their
+        tasks sum to at most this many times its own.
+    age, refresh, error : how workers see how much work jobs have left.
+    """
+
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    board_of: ClassVar[Literal["nodes", "applications"]] = "applications"
+    timers: ClassVar[tuple[str, ...]] = Probing.timers
+
+    patience: Seconds = 5.0
+    retry: Seconds = 60.0
+    cutoff: Cutoff = 1e6
+    reserved: Share = 0.17
+    srpt_cap: Annotated[float, Limits(low=0)] = 5.0
+    age: Annotated[float, Limits(low=0, unit="s")] = 0.001
+
+    def layout(self, machines: int) -> Layout:
+        """See `LocalScheduler`."""
+        return with_center(machines)
+
+    def start(self, run: Run) -> Policy:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return Adapter(without_losses(self, run), run)
+
+
+class Eagle(Srpt, frozen=True, kw_only=True):
+    """Hawk without stealing; short jobs avoid workers with long tasks, and stick to their places.
+
+    probe_ratio : probes per task of a short job.
+    least_probes : probes of a short job, at least.
+    """
+
+    name: ClassVar[str] = "eagle"
+    decentralized: ClassVar[bool] = True
+    policy: ClassVar[type[LocalPolicy]] = EagleNode
+    messages: ClassVar[Mapping[str, Message]] = {
+        **COMMON,
+        "probe": Message(88, job=int, size=float, round=int),
+        "long": Message(_with_bits, job=int, size=float, version=int, bits=array(int)),
+        "refusal": Message(_with_bits, job=int, round=int, version=int, bits=array(int)),
+    }
+
+    probe_ratio: Annotated[float, Limits(above=0)] = 2.0
+    least_probes: Annotated[int, Limits(low=1)] = 20
+
+
+class Dlwl(Srpt, frozen=True, kw_only=True):
+    """Least work left by books that are refreshed at intervals.
+
+    heartbeat : s between two refreshes.
+    spread : a whole number of s up to this is added to each waiting time, at random.
+    """
+
+    name: ClassVar[str] = "dlwl"
+    policy: ClassVar[type[LocalPolicy]] = DlwlNode
+    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "probe": Message(80, job=int, size=float)}
+    timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "heartbeat")
+
+    heartbeat: Annotated[float, Limits(above=0, unit="s")] = 8.0
+    spread: Annotated[int, Limits(low=0, unit="s")] = 8

@@ -41,7 +41,7 @@ class HawkNode(WorkerNode):
     def on_steal(self, view: View, message: Any) -> None:
         """Give away the first reservations of short jobs in a row that wait behind a long task."""
         queue, begin, center = self.queue, 0, self.center(view)
-        if not self.long:
+        if not self.booked:
             while begin < len(queue) and queue[begin][1] != center:
                 begin += 1
         while begin < len(queue) and queue[begin][1] == center:
@@ -97,9 +97,9 @@ class Hawk(Probing, frozen=True, kw_only=True):
 class LwlNode(WorkerNode):
     """A worker; it passes all jobs that are submitted here to the central scheduler."""
 
-    def is_short(self, application: Any) -> bool:
-        """See `WorkerNode`: all jobs are for the center."""
-        return False
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        """See `WorkerNode`."""
+        view.send(self.center(view), "job", application=application.number, tasks=tasks)
 
 
 class Lwl(Probing, frozen=True, kw_only=True):

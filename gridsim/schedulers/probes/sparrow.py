@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from gridsim.scheduling.contract import Policy, Run
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.policy import View
 from gridsim.support.parameters import Limits
 
@@ -103,6 +103,13 @@ class SparrowNode(LocalPolicy):
             view.timer(max(self.parameters.retry, view.now - view.application(job).release), "retry", job)
 
 
+def without_losses(parameters: Any, run: Run) -> Any:
+    """Return the parameters of a run; where no machine fails, nothing is lost, and nothing need be asked again."""
+    return (
+        parameters if run.faults else msgspec.structs.replace(parameters, patience=math.inf, retry=math.inf)
+    )
+
+
 class Probing(LocalScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
@@ -123,9 +130,7 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """See `gridsim.scheduling.contract.Scheduler`."""
-        if run.faults or self.patience == self.retry == math.inf:
-            return super().start(run)
-        return msgspec.structs.replace(self, patience=math.inf, retry=math.inf).start(run)
+        return Adapter(without_losses(self, run), run)
 
 
 class Sparrow(Probing, frozen=True, kw_only=True):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.support.state import kept_in_checkpoints
 
@@ -19,9 +21,25 @@ class Worker:
     """What was sent to a worker and has not ended."""
 
     speed: float = 1.0  # Mflop/s
-    estimates: deque[float] = field(default_factory=deque)  # s, in the order in which they run
-    total: float = 0.0  # s, of these
-    began: float = math.nan  # when the first of them began; NaN before that
+    tasks: int = 0
+    total: float = 0.0  # s, the sum of their estimates
+    began: float = math.nan  # when one of them began; NaN if none runs
+    running: float = 0.0  # s, its estimate
+
+    def add(self, size: float) -> None:
+        """Note that a task of `size` Mflop was sent."""
+        self.tasks += 1
+        self.total += size / self.speed
+
+    def begin(self, size: float, now: float) -> None:
+        """Note that a task of `size` Mflop runs from `now` on."""
+        self.began, self.running = now, size / self.speed
+
+    def end(self) -> None:
+        """Note that it has ended."""
+        self.tasks -= 1
+        self.total = self.total - self.running if self.tasks else 0.0
+        self.began, self.running = math.nan, 0.0
 
 
 @kept_in_checkpoints
@@ -65,23 +83,21 @@ class WaitingTimes:
     def forget(self, u: int, speed: float) -> None:
         """Note that worker `u` has nothing, and its speed (Mflop/s)."""
         worker = self.workers[u]
-        if worker.estimates:
+        if worker.tasks:
             self._becomes_idle(u)
         self.workers[u] = Worker(speed)
         self._changed(u, math.nan)
 
-    def begin(self, u: int, now: float) -> None:
-        """Note that worker `u` begins the first task that was sent there."""
-        self.workers[u].began = now
+    def begin(self, u: int, size: float, now: float) -> None:
+        """Note that worker `u` begins a task of `size` Mflop."""
+        self.workers[u].begin(size, now)
         self._changed(u, now)
 
     def end(self, u: int, now: float) -> None:
         """Note that worker `u` has ended its task."""
         worker = self.workers[u]
-        worker.estimates.popleft()
-        worker.total = math.fsum(worker.estimates)
-        worker.began = math.nan
-        if not worker.estimates:
+        worker.end()
+        if not worker.tasks:
             self._becomes_idle(u)
         self._changed(u, now)
 
@@ -96,7 +112,7 @@ class WaitingTimes:
             found = []
             while len(found) < tasks:
                 u = heapq.heappop(queue.idle)
-                if not self.workers[u].estimates and (not found or found[-1] != u):
+                if not self.workers[u].tasks and (not found or found[-1] != u):
                     found.append(u)
             for u in found:
                 self._send(u, size, now)
@@ -110,11 +126,10 @@ class WaitingTimes:
 
     def _send(self, u: int, size: float, now: float) -> None:
         worker = self.workers[u]
-        if not worker.estimates:
+        if not worker.tasks:
             for queue in self.queues:
                 queue.n_idle -= u >= queue.first
-        worker.estimates.append(size / worker.speed)
-        worker.total += size / worker.speed
+        worker.add(size)
         self._changed(u, now)
 
     def _becomes_idle(self, u: int) -> None:
@@ -127,7 +142,7 @@ class WaitingTimes:
         """Put worker `u` where it belongs."""
         worker = self.workers[u]
         self.version[u] = version = self.version[u] + 1
-        runs = worker.began + worker.estimates[0] > now if worker.estimates else False
+        runs = worker.began + worker.running > now  # False for NaN
         for queue in self.queues:
             if u < queue.first:
                 continue
@@ -139,8 +154,7 @@ class WaitingTimes:
     @staticmethod
     def _constant(worker: Worker) -> float:
         """Return the waiting time of a worker that does not run, or whose task has used up its estimate."""
-        used = 0.0 if math.isnan(worker.began) else worker.estimates[0]
-        return worker.total - used + TURN
+        return worker.total - worker.running + TURN
 
     def _least(self, queue: Queue, now: float) -> int:
         """Return the worker of least waiting time."""
@@ -150,7 +164,7 @@ class WaitingTimes:
             worker = self.workers[u]
             if number != version[u]:
                 heapq.heappop(falling)
-            elif worker.began + worker.estimates[0] <= now:
+            elif worker.began + worker.running <= now:
                 heapq.heappop(falling)
                 heapq.heappush(constant, (self._constant(worker), u, number))
             else:
@@ -162,3 +176,68 @@ class WaitingTimes:
         ):
             return constant[0][1]
         return falling[0][1]
+
+
+@kept_in_checkpoints
+@dataclass(eq=False, slots=True)
+class StaleTimes:
+    """Books of which the sums are as old as the last `refresh`; what runs is seen as it is.
+
+    workers : what is true.  seen : float64[workers], s, the sums at the last refresh.  began, first : when each
+        worker began its task, NaN where none runs, and the estimate of that, s.  firsts : see `WaitingTimes.of`.
+    """
+
+    workers: list[Worker]
+    seen: NDArray[np.float64]
+    began: NDArray[np.float64]
+    first: NDArray[np.float64]
+    firsts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, workers: int, firsts: tuple[int, ...]) -> StaleTimes:
+        """Return the books on `workers` workers; see `WaitingTimes.of`."""
+        nothing = np.zeros(workers)
+        return cls([Worker() for _ in range(workers)], nothing, nothing + np.nan, nothing.copy(), firsts)
+
+    def refresh(self) -> None:
+        """Take over the sums."""
+        self.seen = np.array([worker.total for worker in self.workers])
+
+    def forget(self, u: int, speed: float) -> None:
+        """See `WaitingTimes`."""
+        self.workers[u], self.began[u] = Worker(speed), np.nan
+
+    def begin(self, u: int, size: float, now: float) -> None:
+        """See `WaitingTimes`."""
+        self.workers[u].begin(size, now)
+        self.began[u], self.first[u] = now, self.workers[u].running
+
+    def end(self, u: int, now: float) -> None:
+        """See `WaitingTimes`."""
+        self.workers[u].end()
+        self.began[u] = np.nan
+
+    def place(self, which: int, tasks: int, size: float, now: float, added: NDArray[np.int64]) -> list[int]:
+        """Choose a worker for each of the tasks of `size` Mflop, one after another; see `WaitingTimes.place`.
+
+        added : int64[workers], s, to be added to each waiting time.
+        """
+        begin = self.firsts[which]
+        ran = np.where(np.isnan(self.began), 0.0, np.minimum(now - self.began, self.first))
+        idle = begin + np.flatnonzero(self.seen[begin:] <= 0)
+        if len(idle) >= tasks:
+            chosen: list[int] = idle[:tasks].tolist()
+            for u in chosen:
+                self.workers[u].add(size)
+            return chosen
+        times = (self.seen + TURN - ran + added)[begin:]
+        least = np.argsort(times, kind="stable")[:tasks]  # no other can get one
+        heap = list(zip(times[least].tolist(), (begin + least).tolist(), strict=True))  # in order, so a heap
+        found = []
+        for _ in range(tasks):
+            time, u = heap[0]
+            worker = self.workers[u]
+            heapq.heapreplace(heap, (time + size / worker.speed, u))
+            worker.add(size)
+            found.append(u)
+        return found

@@ -27,7 +27,7 @@ def _known(**fields: Any) -> Message:
 TASK = Message(170, moves_tasks=True, application=int, tasks=int)
 COMMON = {
     "up": _known(speed=float),
-    "began": _known(),
+    "began": _known(job=int),
     "ended": _known(),
     "job": TASK,
     "probe": Message(72, job=int),
@@ -47,8 +47,8 @@ class WorkerNode(LocalPolicy):
         super().__init__(parameters)
         self.queue: deque[tuple[int, int]] = deque()  # reservations: job, its scheduler
         self.taken = False  # whether the slot runs a task or waits for one
-        self.long = False  # whether that is a task from the center
-        self.books: WaitingTimes | None = None  # of the center
+        self.booked = False  # whether that is in the books of the center
+        self.books: Any = None  # of the center
 
     def on_start(self, view: View) -> None:
         """Get into the books."""
@@ -63,14 +63,14 @@ class WorkerNode(LocalPolicy):
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Schedule a short job; pass a long one on."""
-        if self.is_short(application):
-            self.schedule(view, application, tasks)
-        else:
+        if self.is_long(application):
             view.send(self.center(view), "job", application=application.number, tasks=tasks)
+        else:
+            self.schedule(view, application, tasks)
 
-    def is_short(self, application: Any) -> bool:
-        """Return whether a job is for the node where it is submitted."""
-        return bool(application.task_size <= self.parameters.cutoff)
+    def is_long(self, application: Any) -> bool:
+        """Return whether a job is long."""
+        return bool(application.task_size > self.parameters.cutoff)
 
     def on_job(self, view: View, message: Any) -> None:
         """Schedule a job that another node has passed on to the center."""
@@ -84,14 +84,17 @@ class WorkerNode(LocalPolicy):
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
         """Send probes to workers: at the center to those that the books say, else to random ones."""
+        for to in self.choose_workers(view, application, tasks):
+            view.send(to, "probe", job=application.number)
+
+    def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
+        """Return to which workers the probes of a job go."""
         if self.books is not None:
-            big = int(application.task_size > self.parameters.cutoff)
-            chosen = self.books.place(big, tasks, application.task_size, view.now)
+            found = self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now)
         else:
             count = math.ceil(self.parameters.probe_ratio * tasks)
-            chosen = view.random.integers(view.machines - 1, size=count).tolist()
-        for to in chosen:
-            view.send(to, "probe", job=application.number)
+            found = view.random.integers(view.machines - 1, size=count).tolist()
+        return found
 
     def on_fetch(self, view: View, message: Any) -> None:
         """Bind the next task of a job to the worker that asks, if any is left."""
@@ -105,18 +108,20 @@ class WorkerNode(LocalPolicy):
     def on_up(self, view: View, message: Any) -> None:
         """A worker has come up, and has nothing."""
         if self.books is None:
-            workers = view.machines - 1
-            self.books = WaitingTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
+            self.books = self.open_books(view)
         self.books.forget(message.sender, message.speed)
 
+    def open_books(self, view: View) -> Any:
+        """Return the books of the center."""
+        workers = view.machines - 1
+        return WaitingTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
+
     def on_began(self, view: View, message: Any) -> None:
-        """A worker has turned to the first reservation that was sent from here."""
-        assert self.books is not None
-        self.books.begin(message.sender, view.now)
+        """A worker has turned to a reservation that was sent from here."""
+        self.books.begin(message.sender, view.application(message.job).task_size, view.now)
 
     def on_ended(self, view: View, message: Any) -> None:
         """A worker has finished with it."""
-        assert self.books is not None
         self.books.end(message.sender, view.now)
 
     # -- the worker -------------------------------------------------------------------------------------------
@@ -132,10 +137,13 @@ class WorkerNode(LocalPolicy):
         if not self.queue:
             self.on_free(view)
             return
-        job, scheduler = self.queue.popleft()
-        self.taken, self.long = True, scheduler == self.center(view)
-        if self.long:
-            view.send(scheduler, "began")
+        self.fetch(view, *self.queue.popleft())
+
+    def fetch(self, view: View, job: int, scheduler: int) -> None:
+        """Ask for a task of a job."""
+        self.taken, self.booked = True, scheduler == self.center(view)
+        if self.booked:
+            view.send(scheduler, "began", job=job)
         view.send(scheduler, "fetch", job=job)
         if self.parameters.patience < math.inf:
             view.timer(self.parameters.patience, "unanswered")
@@ -159,9 +167,9 @@ class WorkerNode(LocalPolicy):
 
     def finish(self, view: View) -> None:
         """Turn to the next reservation."""
-        if self.long:
+        if self.booked:
             view.send(self.center(view), "ended")
-        self.taken = self.long = False
+        self.taken = self.booked = False
         self.serve(view)
 
     # -- failures ---------------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gridcore.nodes.board import Board
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER
@@ -30,9 +32,10 @@ from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
+from gridsim.support.random_streams import Streams
 from gridsim.support.state import check_names
 
-__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View", "array"]
+__all__ = ["Informed", "LocalPolicy", "LocalScheduler", "Message", "View", "array"]
 
 
 class LocalScheduler(Scheduler, frozen=True, kw_only=True):
@@ -102,6 +105,44 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
                 f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
             )
 
+
+class Informed(LocalScheduler, frozen=True, kw_only=True):
+    """Base class of schedulers whose nodes see a board: a number of each node, as old as `age` says.
+
+    It stands for an information service, so that it takes no messages.  A node puts its number there by
+    `View.publish`; `View.board` has the numbers of all nodes.
+
+    With ``board_of = "applications"`` the board has a number of each application, which any node may publish.
+
+    age : s, how old what the board shows is; 0 for the present state.
+    refresh : ``"continuous"``: each number is exactly `age` old; ``"periodic"``: all are replaced at each
+        multiple of `age`, by what is true then; ``"individual"``: that of each node at instants of its own,
+        which are `age` apart, from a random one on.
+    error : standard deviation of a factor, lognormal with mean 1, by which what the board shows differs from
+        what was published.  Each published number has its own, drawn from the stream "<name> board".
+    """
+
+    decentralized: ClassVar[bool] = False
+    board_of: ClassVar[Literal["nodes", "applications"]] = "nodes"
+
+    age: Annotated[float, Limits(low=0, unit="s")] = 0.0
+    refresh: Literal["continuous", "periodic", "individual"] = "continuous"
+    error: Annotated[float, Limits(low=0)] = 0.0
+
+    def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board:
+        """Make the board of a run; up : bool[nodes], those that are up when it begins."""
+        if self.board_of == "applications":
+            up = np.zeros(applications, np.bool_)  # which have nothing to show yet
+        random, age = streams(f"{self.name} board"), nanoseconds(self.age)
+        return Board(
+            up,
+            age=age,
+            refresh=self.refresh,
+            error=self.error,
+            phase=random.integers(0, age, len(up), endpoint=True),
+            seed=int(random.integers(2**63)),
+            of_applications=self.board_of == "applications",
+        )
 
 #: Mflop, what a size that is stated as 0 counts as.
 LEAST_SIZE = 1e-3
@@ -212,6 +253,7 @@ class Adapter(CorePolicy):
             home=layout.home,
             until="" if parameters.to_the_end else self.until,
             slots=self.slots,
+            board=parameters.make_board(self.up, len(bags), run.streams) if isinstance(parameters, Informed) else None,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.watch_failures()

@@ -37,6 +37,7 @@ _EVENTS = {
     "on_lost": "release",
     "on_timer": "timer",
     "on_idle": "event",
+    "on_end": "event",
 }
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 _ARRAYS = (np.bool_, np.int64, np.float64)
@@ -76,12 +77,14 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
     parameters, words = _parameters(scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
-    about = frozenset(name for name, kind in messages.items() if "application" in kind.fields)
+    checked = frozenset(
+        name for name, kind in messages.items() if "application" in kind.fields or kind.delay is not None
+    )
     wanted = list(_wanted(policy, messages, scheduler.timers, handler_of))
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, fresh.dtype.descr, parameters.dtype.descr, sorted(words.items(), key=str),
-        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
+        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()], sorted(checked),
         scheduler.timers, tables, actions, wanted,
     )  # fmt: skip
     store = _Store(key)
@@ -95,7 +98,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
             words,
             {name: kind.fields for name, kind in messages.items()},
             {name: number for number, name in enumerate(messages)},
-            about,
+            checked,
             tuple(scheduler.timers),
             tables,
             actions,
@@ -110,20 +113,19 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     found = [
         name
         for name, kind in messages.items()
-        if kind.delay is not None
-        or kind.deferred
+        if kind.deferred
         or kind.arrays
         or kind.nbytes is None
         or callable(kind.nbytes)
     ]
     what = ""
     if found:
-        what = f"deferred messages, or ones with arrays, a delay or size of their own, such as {found[0]!r},"
+        what = f"deferred messages, or ones with arrays or a size of their own, such as {found[0]!r},"
     if scheduler.at_once or scheduler.to_the_end:
         what = "schedulers that set at_once or to_the_end"
     if scheduler.ticks:
         what = "schedulers with ticks"
-    for name in ("on_done", "on_end", "on_act"):
+    for name in ("on_done", "on_act"):
         if getattr(policy, name) is not getattr(LocalPolicy, name):
             what = f"nodes that define {name}"
     if what:

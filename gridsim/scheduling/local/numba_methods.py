@@ -143,7 +143,7 @@ class _Send:
         row = call_core(context, builder, at.context, "send", I64.as_pointer(), at.node, number, args[0])
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
-        if kind in view.program.about:
+        if kind in view.program.checked:
             call_core(context, builder, at.context, "sent", I32, at.node, number, row)
         return context.get_dummy_value()
 
@@ -217,6 +217,23 @@ class _Timer:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         name = ir.Constant(I64, view.program.timers.index(types_[1].literal_value))
         call_core(context, builder, at.context, "timer", I32, at.node, name, args[0], args[2])
+        return context.get_dummy_value()
+
+
+@_method(ViewType, "publish")
+class _Publish:
+    @staticmethod
+    def typed(view: Any, args: Any, kws: Any) -> Any:
+        names = ("value", "falling")
+        found = _bound("view.publish", names, args, kws, optional=("falling",))
+        wanted = [_number("the value of view.publish", float, found["value"])]
+        wanted.append(_number("falling of view.publish", int, found.get("falling", types.int64)))
+        return types.none, wanted, _parameter_list(names, {"falling": 0})
+
+    @staticmethod
+    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        call_core(context, builder, at.context, "publish", I32, at.node, *args)
         return context.get_dummy_value()
 
 

@@ -95,7 +95,7 @@ class Program:
     words: dict[str, str | None]  # parameters that are no numbers
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]  # of the kinds
-    about: frozenset[str]  # kinds with an application, which the core checks
+    checked: frozenset[str]  # kinds with an application, or with a delay of their own: the core looks at them
     timers: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
@@ -388,6 +388,16 @@ def _view_waiting(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return call_core(context, builder, view.context, "work", F64, view.node)
+
+
+_BOARD = types.Array(types.float64, 1, "C", readonly=True)
+
+
+@_attribute(ViewType, "board", _BOARD)
+def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    first = call_core(context, builder, view.context, "board", F64.as_pointer(), view.node)
+    return _array(context, builder, _BOARD, first, slot(builder, view.context, "nodes"))
 
 
 _QUEUED = types.List(types.UniTuple(types.int64, 2))

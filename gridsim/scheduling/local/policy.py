@@ -127,6 +127,7 @@ class Message:
             keep=self.moves_tasks or bool(self.arrays),
             opaque=self.arrays,
             counted=self.counted,
+            delay=self.delay,
         )
 
     def number(self, network: Transport, name: str) -> int:

@@ -1,0 +1,251 @@
+"""What one node of each classic scheduler does; see `gridsim.schedulers.classics.scheduler`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridsim.scheduling.local.policy import LocalPolicy
+
+__all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNode"]
+
+
+class PlacingNode(LocalPolicy):
+    """Base class: places each task on the machine that `choose` returns, and runs what others place here."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for _ in range(tasks):
+            self.place(view, application.number, self.choose(view))
+
+    def place(self, view: Any, application: int, machine: int) -> None:
+        """Run a task on `machine`."""
+        if machine == view.node:
+            view.enqueue(application, 1)
+        else:
+            view.send(machine, "task", application=application, tasks=1)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+    def choose(self, view: Any) -> int:
+        """Return the machine of the next task."""
+        return int(view.random.integers(view.machines))
+
+
+class RandomNode(PlacingNode):
+    """Places each task on a random machine."""
+
+
+class RoundRobinNode(PlacingNode):
+    """Places its tasks on one machine after another; each node begins with another machine."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.next = 0
+
+    def on_start(self, view: Any) -> None:
+        self.next = view.random.integers(view.machines)
+
+    def choose(self, view: Any) -> int:
+        self.next = (self.next + 1) % view.machines
+        return self.next
+
+
+class BoardNode(PlacingNode):
+    """Base class: places each task where the board shows the least, on all machines or on some random ones.
+
+    What it places itself at one instant it adds to what the board shows.
+    """
+
+    def on_start(self, view: Any) -> None:
+        self.publish(view)
+
+    def on_end(self, view: Any) -> None:
+        self.publish(view)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        self.run(view, message.application)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        load = view.board.copy()
+        for _ in range(tasks):
+            machine = self.least(view, load)
+            load[machine] += self.size(view, application)
+            if machine == view.node:
+                self.run(view, application.number)
+            else:
+                view.send(machine, "task", application=application.number, tasks=1)
+
+    def run(self, view: Any, application: int) -> None:
+        view.enqueue(application, 1)
+        self.publish(view)
+
+    def least(self, view: Any, load: Any) -> int:
+        """Return the machine with the least load, a random one of several; of those among which it chooses."""
+        if self.parameters.choices == 0:
+            return view.random.choice(np.flatnonzero(load == load.min()))
+        best = self.choose(view)
+        for _ in range(self.parameters.choices - 1):
+            other = self.choose(view)
+            if load[other] < load[best]:
+                best = other
+        return best
+
+
+class QueueNode(BoardNode):
+    """Chooses by the number of tasks of a machine."""
+
+    def publish(self, view: Any) -> None:
+        view.publish(view.waiting + (view.work > 0.0))
+
+    def size(self, view: Any, application: Any) -> float:
+        return 1.0
+
+
+class WorkNode(BoardNode):
+    """Chooses by the time that a machine needs for what it has; it expects others to be as fast as itself."""
+
+    def publish(self, view: Any) -> None:
+        view.publish(view.work, falling=True)
+
+    def size(self, view: Any, application: Any) -> float:
+        return application.task_size / view.speed
+
+
+class PowerNode(PlacingNode):
+    """Asks d random machines how many tasks they have, and places the task on the one with the fewest.
+
+    With a memory it also asks the machines that had the fewest at the last decision (Mitzenmacher, Prabhakar
+    and Shah 2002).  Request r is kept at r % room.
+    """
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        room, width = parameters.room, parameters.choices + parameters.memory
+        self.asked = 0
+        self.request = np.full(room, -1)  # its number; -1 once it is decided
+        self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
+        self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # those that answered
+        self.memory = np.full(max(parameters.memory, 1), -1)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for _ in range(tasks):
+            at = self.asked % self.parameters.room
+            if self.request[at] >= 0:  # no room: the oldest request is decided now
+                self.decide(view, at)
+            self.request[at], self.application[at], self.answers[at] = self.asked, application.number, 0
+            for k in range(-self.parameters.choices, self.parameters.memory):
+                known = k >= 0 and self.memory[k] >= 0
+                machine = self.memory[k] if known else self.choose(view)
+                view.send(machine, "probe", request=self.asked)
+            view.timer(self.parameters.patience, "late", self.asked)
+            self.asked += 1
+
+    def on_probe(self, view: Any, message: Any) -> None:
+        load = view.waiting + (view.work > 0.0)
+        view.send(message.sender, "answer", request=message.request, load=load)
+
+    def on_answer(self, view: Any, message: Any) -> None:
+        at = message.request % self.parameters.room
+        if self.request[at] == message.request:
+            k = self.answers[at]
+            self.machine[at, k] = message.sender
+            self.load[at, k] = message.load + 0.5 * view.random.random()  # ties are broken at random
+            self.answers[at] = k + 1
+            if k + 1 == self.parameters.choices + self.parameters.memory:
+                self.decide(view, at)
+
+    def on_timer(self, view: Any, name: str, value: float) -> None:  # an answer is missing
+        at = int(value) % self.parameters.room
+        if self.request[at] == value:
+            self.decide(view, at)
+
+    def decide(self, view: Any, at: int) -> None:
+        """Place the task of a request by the answers that there are; at random, if there are none."""
+        self.request[at], count = -1, self.answers[at]
+        load = self.load[at, :count]
+        best = np.argmin(load) if count > 0 else -1
+        self.place(view, self.application[at], self.machine[at, best] if count > 0 else self.choose(view))
+        if count > 0 and self.parameters.memory > 0:
+            load[best] += 1.0
+            for k in range(min(self.parameters.memory, count)):
+                best = np.argmin(load)
+                self.memory[k], load[best] = self.machine[at, best], np.inf
+
+
+class IdleNode(PlacingNode):
+    """Reports to a random dispatcher when it is idle; places tasks on machines that have reported to it.
+
+    Reports are used in the order in which they come; a task for which there is none goes to a random machine.
+    Report r is kept at r % room.
+    """
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.idle = np.zeros(parameters.room, int)
+        self.first, self.beyond = 0, 0  # of the reports that have not been used
+
+    def on_start(self, view: Any) -> None:
+        self.on_idle(view)
+
+    def on_idle(self, view: Any) -> None:
+        some = self.parameters.dispatchers
+        view.send(view.random.integers(min(some, view.machines) if some > 0 else view.machines), "free")
+
+    def on_free(self, view: Any, message: Any) -> None:
+        self.idle[self.beyond % self.parameters.room] = message.sender
+        self.beyond += 1
+        self.first = max(self.first, self.beyond - self.parameters.room)
+
+    def choose(self, view: Any) -> int:
+        if self.first == self.beyond:
+            return int(view.random.integers(view.machines))
+        self.first += 1
+        return self.idle[(self.first - 1) % self.parameters.room]
+
+
+class StealingNode(PlacingNode):
+    """Runs what is submitted here; without work it asks random machines, one after another, for half of theirs."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.left = 0  # machines that may be asked before the next pause
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+    def on_start(self, view: Any) -> None:
+        self.on_idle(view)
+
+    def on_idle(self, view: Any) -> None:
+        self.left = self.parameters.attempts
+        self.ask(view)
+
+    def ask(self, view: Any) -> None:
+        """Ask the next machine, unless there is work by now; after the last one, begin anew after a pause."""
+        view.cancel("late")
+        if view.work == 0.0 and view.machines > 1:
+            if self.left > 0:
+                other = view.random.integers(view.machines - 1)
+                view.send(other + (other >= view.node), "steal")
+            self.left -= 1
+            view.timer(self.parameters.patience if self.left >= 0 else self.parameters.pause, "late")
+
+    def on_timer(self, view: Any, name: str) -> None:  # no answer, or the pause is over
+        if self.left < 0:
+            self.left = self.parameters.attempts
+        self.ask(view)
+
+    def on_steal(self, view: Any, message: Any) -> None:
+        left = (view.waiting + 1) // 2
+        if left == 0:
+            view.send(message.sender, "nothing")
+        for application, tasks in view.queued[::-1]:  # what would run last goes first
+            if left > 0:
+                taken = view.take(application, min(tasks, left))
+                view.send(message.sender, "task", application=application, tasks=taken)
+                left -= taken
+
+    def on_nothing(self, view: Any, message: Any) -> None:
+        self.ask(view)

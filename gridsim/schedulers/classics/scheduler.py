@@ -1,0 +1,170 @@
+"""Classic policies that place each task by itself, and work stealing.
+
+Nodes are in `gridsim.schedulers.classics.node`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+from gridsim.schedulers.classics.node import (
+    IdleNode,
+    PowerNode,
+    QueueNode,
+    RandomNode,
+    RoundRobinNode,
+    StealingNode,
+    WorkNode,
+)
+from gridsim.scheduling.local.adapter import Informed, LocalPolicy, LocalScheduler, Message
+from gridsim.support.parameters import Limits
+
+#: Size of a message without a task, bytes.
+_SHORT = 64
+
+_Count = Annotated[int, Limits(low=1)]
+_Number = Annotated[int, Limits(low=0)]
+_Time = Annotated[float, Limits(above=0, unit="s")]
+
+_TASK = partial(Message, 170, moves_tasks=True, application=int, tasks=int)
+
+
+class Classic(LocalScheduler, frozen=True, kw_only=True):
+    """Base class of the classic schedulers: machines run their tasks in the order in which they come.
+
+    instant : whether messages, those that move tasks included, take no time, as queueing theory has it.  They
+        are counted nevertheless.
+    """
+
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
+
+    instant: bool = False
+
+    @property
+    def informed_by_messages(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return not self.instant
+
+    @property
+    def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
+        """See `LocalScheduler`."""
+        return {name: make(delay=0.0 if self.instant else None) for name, make in self.kinds.items()}
+
+
+class Random(Classic, frozen=True, kw_only=True):
+    """Place each task on a random machine."""
+
+    name: ClassVar[str] = "random"
+    policy: ClassVar[type[LocalPolicy]] = RandomNode
+
+
+class RoundRobin(Classic, frozen=True, kw_only=True):
+    """Place the tasks that are submitted at a machine on all machines in turn, beginning at a random one."""
+
+    name: ClassVar[str] = "round-robin"
+    policy: ClassVar[type[LocalPolicy]] = RoundRobinNode
+
+
+class PowerOfD(Classic, frozen=True, kw_only=True):
+    """Ask d random machines how many tasks they have, and place the task on the one with the fewest.
+
+    choices : machines that are asked for each task, drawn with replacement.
+    memory : machines that are asked again, since they had the fewest tasks at the last decision of the node
+        (Mitzenmacher, Prabhakar and Shah 2002).
+    patience : s until a task is placed by the answers that have come.
+    room : requests that a node keeps at once; with more, the oldest is decided by the answers that have come.
+    """
+
+    name: ClassVar[str] = "power-of-d"
+    policy: ClassVar[type[LocalPolicy]] = PowerNode
+    kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
+        "task": _TASK,
+        "probe": partial(Message, _SHORT, request=int),
+        "answer": partial(Message, _SHORT, request=int, load=int),
+    }
+    timers: ClassVar[tuple[str, ...]] = ("late",)
+
+    choices: _Count = 2
+    memory: _Number = 0
+    patience: _Time = 2.0
+    room: _Count = 128
+
+
+class ByBoard(Informed, frozen=True, kw_only=True):
+    """Base class of those that choose by the board, see `Informed` for `age`, `refresh` and `error`.
+
+    choices : machines among which a task is placed, drawn at random with replacement; 0 for all.
+    instant : as of the other classic schedulers.
+    """
+
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    watch: ClassVar[Literal["idle", "completion"]] = "completion"
+
+    choices: _Number = 0
+    instant: bool = False
+
+    @property
+    def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
+        """See `LocalScheduler`."""
+        return {"task": _TASK(delay=0.0 if self.instant else None)}
+
+
+class JoinShortestQueue(ByBoard, frozen=True, kw_only=True):
+    """Place each task on the machine with the fewest tasks, as the board shows them.
+
+    With ``choices=2`` it is power of two choices by what the board shows.
+    """
+
+    name: ClassVar[str] = "join-shortest-queue"
+    policy: ClassVar[type[LocalPolicy]] = QueueNode
+
+
+class LeastWork(ByBoard, frozen=True, kw_only=True):
+    """Place each task on the machine that needs the least time for what it has, as the board shows it."""
+
+    name: ClassVar[str] = "least-work"
+    policy: ClassVar[type[LocalPolicy]] = WorkNode
+
+
+class JoinIdleQueue(Classic, frozen=True, kw_only=True):
+    """Place tasks on machines that have reported that they are idle, else on random ones.
+
+    After Y. Lu et al., "Join-Idle-Queue: a novel load balancing algorithm for dynamically scalable web
+    services" (Performance Evaluation 2011), with reports to a random dispatcher.
+
+    dispatchers : machines 0 to dispatchers - 1 get the reports: those at which applications are submitted.
+        0 for all machines.
+    room : reports that a dispatcher keeps; with more, it forgets the oldest.
+    """
+
+    name: ClassVar[str] = "join-idle-queue"
+    policy: ClassVar[type[LocalPolicy]] = IdleNode
+    kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK, "free": partial(Message, _SHORT)}
+
+    dispatchers: _Number = 0
+    room: _Count = 256
+
+
+class WorkStealing(Classic, frozen=True, kw_only=True):
+    """Run tasks where they are submitted; a machine without work asks random machines for half of what waits there.
+
+    attempts : machines that are asked, one after another, before a pause.
+    pause : s after which a machine that is still without work asks again.
+    patience : s until the next machine is asked, if no answer comes.
+    """
+
+    name: ClassVar[str] = "work-stealing"
+    policy: ClassVar[type[LocalPolicy]] = StealingNode
+    kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
+        "task": _TASK,
+        "steal": partial(Message, _SHORT),
+        "nothing": partial(Message, _SHORT),
+    }
+    timers: ClassVar[tuple[str, ...]] = ("late",)
+
+    attempts: _Count = 10
+    pause: _Time = 5.0
+    patience: _Time = 2.0
