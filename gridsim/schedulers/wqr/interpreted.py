@@ -19,44 +19,50 @@ from gridsim.schedulers.wqr.outcome import check_waiting, outcome
 from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
+from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import Truth
+from gridsim.scheduling.local.oracle import Truth, TruthOf
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER
 
 
 @dataclass(frozen=True)
 class Grid(Rules):
-    """What all nodes are given, and the declarations of the node programs, as an `Adapter` reads them.
+    """What all nodes are given.
 
     server : its number; workers have those of their machines.  cycles : how fast machines compute.
     told : machine -> when it is predicted to fail, as it was told when it came up, ns.
     assign_soon : let the server have its timer ``"assign"`` once everything else at this instant has
         happened.  seed : of the choice among tasks that get a further copy.
-    truths : see `gridsim.scheduling.local.adapter.LocalScheduler`.
     """
-
-    name: ClassVar[str] = "WQR-FT"
-    messages = SIGNALS
-    timers: ClassVar[tuple[str, ...]] = ("restored", "written", "completed")
-    tables = TABLES
-    ticks: ClassVar[dict[str, float]] = {}
-    decision_words = WORDS
-    local_order: ClassVar[str] = "fifo"
-    watch: ClassVar[str] = "idle"
-    reports = at_once = False
-    to_the_end = True
 
     server: int
     cycles: Cycles
     told: Callable[[int], int]
     assign_soon: Callable[[], None]
     seed: int
-    truths: Mapping[str, Any]
 
-    def layout(self, machines: int) -> Layout:
-        """Return the layout: a worker on each machine, and the server on none of them."""
-        return Layout.with_server(machines)
+
+def declarations(true_until: TruthOf) -> Declarations:
+    """Return the declarations of the node programs; `true_until` : returns the true value of a decision."""
+
+    class Nodes(Declarations):
+        name = "WQR-FT"
+        messages = SIGNALS
+        timers = ("restored", "written", "completed")
+        local_order = "fifo"
+        tables = TABLES
+        decision_words = WORDS
+        truths: ClassVar[Mapping[str, TruthOf]] = dict.fromkeys(
+            ("started", "restarted", "replicated"), true_until
+        )
+        to_the_end = True
+
+        def layout(self, machines: int) -> Layout:
+            """Return the layout: a worker on each machine, and the server on none of them."""
+            return Layout.with_server(machines)
+
+    return Nodes()
 
 
 class Submitted(NamedTuple):
@@ -92,9 +98,8 @@ class Interpreted(Adapter):
             told=lambda machine: int(self.told[machine]),
             assign_soon=self._assign_soon,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
-            truths=dict.fromkeys(("started", "restarted", "replicated"), self._true_until),
         )
-        super().__init__(self.grid, run)
+        super().__init__(declarations(self._true_until), run)
         self.present = self.up
         self._take()
 
