@@ -79,7 +79,7 @@ Seed = Annotated[int, Limits(low=0)]
 
 
 class _Named(msgspec.StructMeta):
-    """Makes a parameter that does not exist an error of ours, which says the closest name."""
+    """Raises ScenarioError, with the closest name, for a parameter that does not exist."""
 
     def __call__(cls, *args: Any, **given: Any) -> Any:
         unknown = [name for name in given if name not in cls.__struct_fields__]
