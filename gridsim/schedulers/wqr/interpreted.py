@@ -31,14 +31,14 @@ class Grid(Rules):
     """What all nodes are given.
 
     server : its number; workers have those of their machines.  cycles : how fast machines compute.
-    told : machine -> when it is predicted to fail, as it was told when it came up, ns.
+    predicted : machine -> when it is predicted to fail, as it hears when it comes up, ns.
     assign_soon : let the server have its timer ``"assign"`` once everything else at this instant has
         happened.  seed : of the choice among tasks that get a further copy.
     """
 
     server: int
     cycles: Cycles
-    told: Callable[[int], int]
+    predicted: Callable[[int], int]
     assign_soon: Callable[[], None]
     seed: int
 
@@ -76,7 +76,7 @@ class Interpreted(Adapter):
     """The policy that runs a `Server`, and a `Worker` on each machine, and lets machines fail."""
 
     takes_blocks: ClassVar[bool] = True
-    STATE = (*Adapter.STATE, "present", "predictions", "changes", "fails", "told", "assigning", "left")
+    STATE = (*Adapter.STATE, "present", "predictions", "changes", "fails", "predicted", "assigning", "left")
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.of, self.run, feed, machines = parameters, run, run.feed, len(run.speeds)
@@ -85,7 +85,7 @@ class Interpreted(Adapter):
         self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
         #: ns, when each machine fails next, and when that is predicted
         self.fails = np.full(machines, NEVER) if feed is None else feed.first.copy()
-        self.told = self.fails.copy() if feed is None else self.predictions.of(0, feed.first).copy()
+        self.predicted = self.fails.copy() if feed is None else self.predictions.of(0, feed.first).copy()
         #: int64[k, 5], failures and recoveries still to come: when, of which machine, whether it recovers,
         #: and then when it fails next and when that is predicted
         self.changes = np.zeros((0, 5), np.int64)
@@ -95,7 +95,7 @@ class Interpreted(Adapter):
             math.inf if feed is None else feed.mean_up_time,
             server=machines,
             cycles=Cycles(run.speeds, run.pace),
-            told=lambda machine: int(self.told[machine]),
+            predicted=lambda machine: int(self.predicted[machine]),
             assign_soon=self._assign_soon,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
         )
@@ -166,8 +166,8 @@ class Interpreted(Adapter):
         """Take the next block of failures and recoveries, if there is one."""
         block = None if self.run.feed is None else self.run.feed.take()
         if block is not None:
-            told = self.predictions.of(block.time, block.until)
-            self.changes = np.stack((block.time, block.machine, block.up, block.until, told), axis=1)
+            predicted = self.predictions.of(block.time, block.until)
+            self.changes = np.stack((block.time, block.machine, block.up, block.until, predicted), axis=1)
             self.run.engine.at(int(block.time[0]), "change")
 
     def _change(self, _: list[int]) -> None:
@@ -176,10 +176,10 @@ class Interpreted(Adapter):
         if now > LATEST:
             raise OverflowError("machines change after the last instant of the message core")
         count = int(np.searchsorted(self.changes[:, 0], now, side="right"))
-        _, machine, up, fails, told = self.changes[:count].T
+        _, machine, up, fails, predicted = self.changes[:count].T
         self.changes = self.changes[count:]
         failed, back = machine[up == 0], machine[up == 1]
-        self.fails[back], self.told[back] = fails[up == 1], told[up == 1]
+        self.fails[back], self.predicted[back] = fails[up == 1], predicted[up == 1]
         self.core.tick(failed, "fails", now)
         programs: list[Any] = self.core.programs
         self.core.restart(failed, [Worker(self.grid, programs[u].disk) for u in failed], now)
