@@ -24,7 +24,7 @@ from gridsim.cli.docstrings import entries, headless, paragraphs, told
 def converted(lines: list[str], about: dict[str, str]) -> list[str]:
     """A docstring with its entries as definition lists.
 
-    about : name -> what is told of it behind its name, such as type and default.
+    about : name -> what follows its name, such as type and default.
     """
     result: list[str] = []
     for paragraph in paragraphs(lines):

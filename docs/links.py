@@ -47,7 +47,7 @@ def named(app: Any, env: Any, node: Any, content: Any) -> Any:
 
     A class or a dotted name leads to the one thing that ends in it, a kernel rather than its
     reference; a word in small letters only to what `gridsim` or `gridcore` themselves have.  All else is
-    code, a parameter say; but a full name of ours that does not exist is left to Sphinx, which warns.
+    code, a parameter say; but a full name in gridsim or gridcore that does not exist is left to Sphinx, which warns.
     """
     if node.get("refdomain") != "py":
         return None
@@ -85,7 +85,7 @@ def exists(name: str) -> bool:
 
 
 def once(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Sphinx's event ``autodoc-skip-member``: what `gridsim` itself has is told of there alone."""
+    """Sphinx's event ``autodoc-skip-member``: what `gridsim` itself has is documented there alone."""
     if what == "module" and name in gridsim.__all__ and getattr(gridsim, name) is thing:
         return True
     return None

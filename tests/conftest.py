@@ -11,8 +11,10 @@ from tests._helpers.toy import Toy
 
 # Commands that tests start have their output buffered, as users do, whoever runs the tests.
 os.environ.pop("PYTHONUNBUFFERED", None)
-# no timing decides a test: examples of a machine that has much to do may take their time
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No timing decides a test: a busy machine may take its time.  Each run draws other examples.
+settings.register_profile(
+    "patient", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 

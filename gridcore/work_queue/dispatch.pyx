@@ -88,12 +88,12 @@ cdef inline void read_ahead(const Work* w) noexcept nogil:
 cdef class WorkQueue:
     """Tasks of bags on machines that fail: a work queue with task copies and checkpoints.
 
-    The copies of a task are called instances here.  Bags are served in the order of their numbers (first come, first
+    Bags are served in the order of their numbers (first come, first
     served).  The next task is taken from the first bag that has one to start: if some tasks have lost all their
-    instances, the one that has been without an instance the longest; otherwise the next task of the sequence that was
-    never started; otherwise, among the tasks with the fewest instances, if those are fewer than `max_replicas`, the
-    one given by `order`.  It goes to the free machine given by `choice`.  An instance continues from the newest
-    checkpoint.  The first instance that completes the task ends the others.
+    copies, the one that has been without a copy the longest; otherwise the next task of the sequence that was
+    never started; otherwise, among the tasks with the fewest copies, if those are fewer than `max_replicas`, the
+    one given by `order`.  It goes to the free machine given by `choice`.  A copy continues from the newest
+    checkpoint.  The first copy that completes the task ends the others.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ cdef class WorkQueue:
     choice : "none" (the lowest index), "cpu" (the fastest), "avail" (predicted to stay up the longest), "all"
         (the fastest of those predicted to be up until the task is done, else the fastest), "ask"; ties: the
         lowest index.
-    max_replicas : instances that a task may have at a time, 1..1024.
+    max_replicas : copies that a task may have at a time, 1..1024.
     interval, checkpoint, restore : ns >= 0; computing between two checkpoints (0: none are written), writing
         one, reading one; at most 10**18.
     local : a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
@@ -117,7 +117,7 @@ cdef class WorkQueue:
         again as it has been up.
     faults : whether machines fail; `feed` gives the failures.
     seed : seed of the random order, >= 0.
-    log : keep every instance for `instances`.
+    log : keep every copy for `instances`.
     period, factors, series, first : machine u has the fraction `factors[series[u], (first[u] + t // period) % steps]`
         of its speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.
     step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
@@ -520,8 +520,8 @@ cdef class WorkQueue:
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
         """Return what explains the decision to give `task` of `bag`, which is next, to `machine`, which is free.
 
-        The tuple has: the number of its instances; whether it ever had one; the number of tasks, with this one, that
-        could be next except for the order, or that have lost all instances as it has; the number of free machines;
+        The tuple has: the number of its copies; whether it ever had one; the number of tasks, with this one, that
+        could be next except for the order, or that have lost all copies as it has; the number of free machines;
         until when `machine` is predicted to be up (ns); and how long the task takes there (ns, see `lasts`).
         """
         cdef _Held alone = hold(&self.occupied)
@@ -564,11 +564,11 @@ cdef class WorkQueue:
         """Return copies of the totals of bags and machines so far.
 
         Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
-        began a task of it), resubmitted (how often a task was left without an instance), replicas (instances
-        begun while another ran), killed (instances stopped because another was faster), undisturbed (completed
+        began a task of it), resubmitted (how often a task was left without a copy), replicas (copies
+        begun while another ran), killed (copies stopped because another was faster), undisturbed (completed
         tasks that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (see `cycles` of
         `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
-        (instances that ran when it failed), ended (instances stopped because another was faster).
+        (copies that ran when it failed), ended (copies stopped because another was faster).
         """
         cdef _Held alone = hold(&self.occupied)
         bags = table(self.w.bag, self.w.bags, states.BAG)
@@ -581,10 +581,10 @@ cdef class WorkQueue:
         }
 
     def instances(self):
-        """Return columns of all instances that are over, in the order of their ends; empty without ``log``.
+        """Return columns of all copies that are over, in the order of their ends; empty without ``log``.
 
         int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
-        the task that were done before the instance.
+        the task that were done before the copy.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t b

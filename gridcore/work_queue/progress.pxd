@@ -1,6 +1,6 @@
-"""The progress of instances (running copies of tasks): for `gridcore.work_queue.dispatch`.
+"""The progress of running task copies: for `gridcore.work_queue.dispatch`.
 
-An instance that continues from a checkpoint reads it first, for `restore` ns.  Then it computes, and after each
+A copy that continues from a checkpoint reads it first, for `restore` ns.  Then it computes, and after each
 `interval` ns of computing it writes a checkpoint, for `checkpoint` ns; it writes none when its task is done.  A
 checkpoint counts from the instant at which it has been written.
 
@@ -77,7 +77,7 @@ cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, dou
     return NEVER
 
 
-# -- an instance --------------------------------------------------------------------------------------------
+# -- a copy --------------------------------------------------------------------------------------------
 
 cdef inline long long lasts(const Rules* rules, double begin, double size, double speed) noexcept nogil:
     """Return the ns that the rest of a task takes at whole speed, with its checkpoints; NEVER if that is too long."""
@@ -136,7 +136,7 @@ cdef inline long long _computing_from(const Instance* it, const Rules* rules) no
 
 
 cdef inline long long instance_marks(const Instance* it, const Rules* rules, long long now) noexcept nogil:
-    """Return how many checkpoints the instance has written by `now` ns."""
+    """Return how many checkpoints the copy has written by `now` ns."""
     cdef long long since = now - _computing_from(it, rules)
     if rules.interval == 0 or since <= 0:
         return 0
@@ -144,7 +144,7 @@ cdef inline long long instance_marks(const Instance* it, const Rules* rules, lon
 
 
 cdef inline long long instance_mark_at(const Instance* it, const Rules* rules, long long number) noexcept nogil:
-    """Return when the instance has written checkpoint `number` (from 1), ns."""
+    """Return when the copy has written checkpoint `number` (from 1), ns."""
     return _computing_from(it, rules) + number * (rules.interval + rules.checkpoint)
 
 
@@ -169,7 +169,7 @@ cdef struct Spent:                      # Mflop: nominal speed times the time of
 
 
 cdef inline Spent instance_spent(const Instance* it, const Rules* rules, long long now) noexcept nogil:
-    """Return how the instance has spent the cycles of its machine until `now` ns.
+    """Return how the copy has spent the cycles of its machine until `now` ns.
 
     computed : for its task.  fresh : the part of computed since its newest checkpoint.  overhead : reading and
         writing checkpoints.  slowed : taken by background load.

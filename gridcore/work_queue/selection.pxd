@@ -45,7 +45,7 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
             prefetch(&w.task[w.sequence[b.first + b.at + AHEAD]])
         return w.sequence[b.first + b.at]
     if w.ranking[number] == NULL:
-        # the first time that a task of this bag may get a further instance
+        # the first time that a task of this bag may get a further copy
         if not work_make_ranking(w, number):
             return -1
         for k in range(b.first, b.first + b.tasks):

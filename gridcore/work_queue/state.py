@@ -96,7 +96,7 @@ def check_state(
     """Copies of the entries of a state, such that a queue can go on from them.
 
     tasks, machines, bags : the tables of the queue.  kept : up times that are remembered of a machine.
-    most : instances of a task at a time.  faults : whether machines fail.
+    most : copies of a task at a time.  faults : whether machines fail.
 
     What leads from row to row in the tables is empty, and what a queue never changes is as in the queue;
     `task_of` is int64[machines], what each machine runs (-1: nothing).
@@ -195,18 +195,18 @@ def _check_tasks(got: dict[str, Any], mine: Rows, bags: Rows, most: int) -> None
     task = got["task_of"]
     alive = np.bincount(task[task >= 0], minlength=count)[:count]
     if alive.max(initial=0) > most:
-        raise ValueError(f"state['running'] must have at most {most} instances of a task")
+        raise ValueError(f"state['running'] must have at most {most} copies of a task")
     if (alive > 0)[completed | ~begun].any():
         raise ValueError("state['machines']: task must have begun, and not be completed")
     failed = got["failed"]
     waiting = np.flatnonzero(begun & ~completed & (alive == 0))
     if not np.array_equal(np.sort(failed), waiting) or (np.diff(of[failed]) < 0).any():
-        raise ValueError("state['failed'] must have each task that lost all instances once, bag after bag")
+        raise ValueError("state['failed'] must have each task that lost all copies once, bag after bag")
     ranked = np.zeros(len(bags), np.bool_)
     ranked[got["ranked_bags"]] = True
     may = (alive > 0) & (alive < most) & ranked[of]
     if not np.array_equal(np.sort(got["ranked"]), np.flatnonzero(may)):
-        raise ValueError("state['ranked'] must have each task that may get a further instance, once")
+        raise ValueError("state['ranked'] must have each task that may get a further copy, once")
     left = np.bincount(of[~completed], minlength=len(bags))
     if (ranked & (left == 0)).any():
         raise ValueError("state['ranked_bags'] must have tasks left")

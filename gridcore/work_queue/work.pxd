@@ -1,4 +1,4 @@
-"""Tasks, their instances (running copies) and machines, and their changes: for `gridcore.work_queue.dispatch`."""
+"""Tasks, their running copies and machines, and their changes: for `gridcore.work_queue.dispatch`."""
 
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
@@ -24,14 +24,14 @@ cdef enum:                              # flags in the state of a task
 cdef struct Task:
     double size                         # Mflop
     double saved                        # Mflop of it in the newest checkpoint on the server that has been read
-    double spent                        # Mflop computed by instances that have ended without completing it
+    double spent                        # Mflop computed by copies that have ended without completing it
     int head                            # the first machine in the list of those that run it, -1
-    int after                           # the next task in the list of those without an instance, -1
-    int running, state                  # number of instances; flags
+    int after                           # the next task in the list of those without a copy, -1
+    int running, state                  # number of copies; flags
     int bag, unused
 
 
-cdef struct Machine:                    # two cache lines; the first has all about the instance that runs
+cdef struct Machine:                    # two cache lines; the first has all about the copy that runs
     Instance run
     int task                            # the task that it runs, -1
     int previous, next                  # neighbours in the list of machines that run this task, -1
@@ -46,14 +46,14 @@ cdef struct Machine:                    # two cache lines; the first has all abo
 cdef struct Bag:
     long long first, tasks              # the first of its tasks, and their number
     long long left                      # number of tasks that are not completed
-    long long open                      # number of these that have fewer instances than allowed
+    long long open                      # number of these that have fewer copies than allowed
     long long unstarted, at             # number of tasks never started, and where in the sequence they begin
-    long long failed, last_failed       # list of tasks that lost all instances, oldest first; -1
+    long long failed, last_failed       # list of tasks that lost all copies, oldest first; -1
     long long first_start, finish, nodes, resubmitted, replicas, killed, undisturbed
     double redundant, lost, overhead, slowed
 
 
-cdef struct Row:                        # an instance that is over
+cdef struct Row:                        # a copy that is over
     double begin
     long long start, end
     int machine, task, completed, unused
@@ -74,20 +74,20 @@ cdef struct Work:
     void* machine_block                 # the allocated memory of `machine`, and of the items of `due`
     void* due_block
     Bag* bag
-    Agenda** ranking                    # by bag, then by number of instances, from 1 on; NULL until it is needed
+    Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until it is needed
     unsigned long long** seen           # by bag: bits of the machines that began a task of it
     int* sequence                       # bag after bag: its tasks in the order of their first start
     int* place                          # by task: its position in a ranking
     const long long* by_rank            # machines in order of rank
     const long long* rank               # by machine
-    Agenda due                          # machines, by the next event of their instances
+    Agenda due                          # machines, by the next event of their copies
     Tournament idle                     # by rank: until when a free machine is predicted to be up
     Tournament ready                    # by bag: 0 if it has a task that may be started
     Row* row
     Py_ssize_t n_rows, row_room
 
 
-# -- tasks that may have a further instance -----------------------------------------------------------------
+# -- tasks that may have a further copy -----------------------------------------------------------------
 
 cdef inline double work_newest(const Work* w, Py_ssize_t k) noexcept nogil:
     """Return the Mflop of task k in its newest checkpoint on the server; 0 with local checkpoints."""
@@ -110,12 +110,12 @@ cdef inline long long work_residual(const Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline Agenda* work_ranking(Work* w, Py_ssize_t k) noexcept nogil:
-    """Return the ranking that task k is in if it may have a further instance."""
+    """Return the ranking that task k is in if it may have a further copy."""
     return &w.ranking[w.task[k].bag][w.task[k].running - 1]
 
 
 cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept nogil:
-    """Make machine u due when its instance ends or, with `checkpoints`, when it has written its next one."""
+    """Make machine u due when its copy ends or, with `checkpoints`, when it has written its next one."""
     cdef const Instance* run = &w.machine[u].run
     cdef long long at = run.end, number
     if checkpoints:
@@ -126,7 +126,7 @@ cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept no
 
 
 cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcept nogil:
-    """Make room for one more task of bag b with `running` instances, if these are ranked; False without memory."""
+    """Make room for one more task of bag b with `running` copies, if these are ranked; False without memory."""
     cdef Agenda* group
     if w.ranking[b] == NULL or running == 0 or running >= w.most:
         return True
@@ -135,7 +135,7 @@ cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcep
 
 
 cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
-    """Put task k into its ranking if it may get a further instance; False without memory."""
+    """Put task k into its ranking if it may get a further copy; False without memory."""
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t v = t.head
     cdef Agenda* group
@@ -207,7 +207,7 @@ cdef inline void work_close(Work* w, Py_ssize_t b) noexcept nogil:
 
 
 cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
-    """Append task k to the list of tasks that have lost all their instances."""
+    """Append task k to the list of tasks that have lost all their copies."""
     cdef Bag* b = &w.bag[w.task[k].bag]
     w.task[k].after = -1
     if b.failed < 0:
@@ -217,7 +217,7 @@ cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
     b.last_failed = k
 
 
-# -- instances ----------------------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------------
 
 cdef inline void work_set_idle(Work* w, Py_ssize_t u) noexcept nogil:
     """Make machine u, which runs nothing, free for a task if it is up."""
@@ -230,7 +230,7 @@ cdef inline bint work_is_idle(const Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
-    """Make room in the log for all instances that run and one more; False without memory."""
+    """Make room in the log for all copies that run and one more; False without memory."""
     cdef Row* wider
     cdef Py_ssize_t need = w.n_rows + w.due.n + 1, room
     if w.log and need > w.row_room:
@@ -311,7 +311,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nogil:
-    """End the instance on machine u; return how it spent the cycles."""
+    """End the copy on machine u; return how it spent the cycles."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
@@ -339,7 +339,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
 
 
 cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
-    """Complete the task on machine u, and end its other instances."""
+    """Complete the task on machine u, and end its other copies."""
     cdef Py_ssize_t k = w.machine[u].task, v
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t number = t.bag
@@ -368,7 +368,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
-    """Record that the instance on machine u has written a checkpoint that counts for the ranking of its task."""
+    """Record that the copy on machine u has written a checkpoint that counts for the ranking of its task."""
     cdef Py_ssize_t k = w.machine[u].task
     w.task[k].saved = max(w.task[k].saved, instance_saved(&w.machine[u].run, &w.rules, w.now))
     if w.place[k] != ABSENT:
@@ -377,7 +377,7 @@ cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
-    """End the instance on machine u, which fails; there must be room in the ranking that its task goes to."""
+    """End the copy on machine u, which fails; there must be room in the ranking that its task goes to."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]

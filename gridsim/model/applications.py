@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -160,3 +160,15 @@ class Application(NamedTuple):
     size: float  # Mflop
     release: float  # s
     data: int = 0  # bytes that a task takes along, and of its result
+
+    @classmethod
+    def of(cls, columns: Any, index: int) -> Application:
+        """Return application `index` of `columns`, which are those of `Applications`."""
+        return cls(
+            index,
+            int(columns.tasks[index]),
+            float(columns.task_size[index]),
+            float(columns.size[index]),
+            float(columns.release[index]),
+            0 if columns.data is None else int(columns.data[index]),
+        )

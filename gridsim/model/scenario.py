@@ -179,7 +179,7 @@ class Scenario:
             text("the path of an entry", path)
         for path, other in _OVERRIDDEN.items():
             if values.get(path) is not None and values.get(other) is not None:
-                raise ScenarioError(f"{path} has no effect beside {other}: one of them, got both")
+                raise ScenarioError(f"{path} has no effect if {other} is given: give one of them, got both")
         # whole tables are replaced before single entries, in whatever order they are given
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")

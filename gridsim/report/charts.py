@@ -237,8 +237,8 @@ def cycles(results: Results) -> Chart | None:
     bars = [_stack(k, part, shares[:, k].tolist(), "%") for k, part in enumerate(_CYCLES)]
     made = figure(bars, axis("share of the cycles (%)", range=[0, 100]), rows(list(told)), barmode="stack")
     about = (
-        "What machines were busy with: useful work, instances that another was faster than (redundant), work "
-        "lost by failures, checkpoints or moves (overhead), and what other load took (slowed)."
+        "What machines were busy with: useful work, task copies that another was faster than (redundant), "
+        "work lost by failures, checkpoints or moves (overhead), and what other load took (slowed)."
     )
     return Chart("Cycles", about, made, row_height(list(told)))
 

@@ -159,7 +159,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "updates": (
         Column("arrived", "float", "s", "when the root had it"),
-        Column("age", "float", "s", "since the oldest change of a leaf that it told of for the first time"),
+        Column("age", "float", "s", "since the oldest change of a leaf that it was the first to report"),
     ),
     "exchanges": (
         Column("kind", "text", "", "`push`, `pull`, `poll`, `retrieve` (from a neighbour that is opened, "

@@ -79,7 +79,7 @@ Seed = Annotated[int, Limits(low=0)]
 
 
 class _Named(msgspec.StructMeta):
-    """Makes a parameter that does not exist an error of ours, which says the closest name."""
+    """Raises ScenarioError, with the closest name, for a parameter that does not exist."""
 
     def __call__(cls, *args: Any, **given: Any) -> Any:
         unknown = [name for name in given if name not in cls.__struct_fields__]
@@ -105,9 +105,9 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         path = self._path()
-        for name, told, check in checks(type(self)):
+        for name, key, check in checks(type(self)):
             given = getattr(self, name)
-            checked = check(f"{path}.{told}" if path else told, given)
+            checked = check(f"{path}.{key}" if path else key, given)
             if checked is not given:
                 normalise(self, **{name: checked})
 
@@ -121,8 +121,8 @@ def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
     """Return, for each field that has a check, its name, its name in files and the check."""
     hints = _hints(kind)
     fields = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    found = ((name, told, _check(hints.get(name))) for name, told in fields.items())
-    return tuple((name, told, check) for name, told, check in found if check is not None)
+    found = ((name, key, _check(hints.get(name))) for name, key in fields.items())
+    return tuple((name, key, check) for name, key, check in found if check is not None)
 
 
 def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gridcore.queues import task_queues as queues
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference import task_queues as reference
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=30, deadline=None)
 BOTH = pytest.mark.parametrize("module", [queues, reference])
 NEVER = queues.NEVER
 NS = 10**9

@@ -51,8 +51,9 @@ SMALLER = {
     "docs/guides/checks.md": [
         ("--nodes 100", "--nodes 20"),
         ("--checkpoint-every 300", "--checkpoint-every 1e-9"),
+        ("examples=20", "examples=4"),
     ],
-    "docs/guides/cohorts.md": [("--nodes 100 --sch", "--nodes 30 --sch")],
+    "docs/guides/cohorts.md": [("--nodes 100 --sch", "--nodes 30 --sch"), ("examples=20", "examples=4")],
     "docs/guides/experiments.md": [
         ("--replicates 10 --figure", "--replicates 2 --schedulers mincent,fcfs --figure"),
         ("--replicates 10 --schedulers all", "--replicates 2 --schedulers all"),

@@ -32,7 +32,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), delays, st.integers(0, 9))))
 def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -118,22 +118,22 @@ def test_pages_come_to_hold_what_suits_them() -> None:
     assert 8 < len(queue) / len(queue._pages) < 256
 
 
-def test_a_hundred_thousand_pending() -> None:
+def test_thirty_thousand_pending() -> None:
     rng = random.Random(4)
     engine, fired = Engine(), []
 
     def fire(items: list[int]) -> None:
         fired.append(engine.now)
         for item in items:
-            if engine.events < 120_000:
+            if engine.events < 36_000:
                 engine.at(engine.now + rng.randrange(10**9), "t", item)
 
     engine.on("t", fire, priority=0, phase=TIMER)
-    due = [rng.randrange(10**9) for _ in range(100_000)]
+    due = [rng.randrange(10**9) for _ in range(30_000)]
     for item, time in enumerate(due):
         engine.at(time, "t", item)
-    taken = sum(engine.cancel(due[item], "t", item) for item in range(0, 100_000, 100))
+    taken = sum(engine.cancel(due[item], "t", item) for item in range(0, 30_000, 100))
     engine.run()
-    assert taken == 1000
+    assert taken == 300
     assert fired == sorted(fired) and len(engine._queue) == 0
-    assert 120_000 <= engine.events <= 220_000
+    assert 36_000 <= engine.events <= 66_000

@@ -178,19 +178,19 @@ scripts = st.lists(st.lists(orders, max_size=3), max_size=25)
 UNTIL = 40
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(setups, scripts)
 def test_order_is_the_documented_one(setup: list[Any], script: list[Any]) -> None:
     assert Program(setup, script, None).run(UNTIL) == Program(setup, script).run(UNTIL)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.integers(1, 3))
 def test_limited_cohorts_mean_the_same(setup: list[Any], script: list[Any], limit: int) -> None:
     assert Program(setup, script, limit).run(UNTIL) == Program(setup, script, None).run(UNTIL)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.integers(0, UNTIL), max_size=5))
 def test_runs_in_pieces_equal_one_run(setup: list[Any], script: list[Any], cuts: list[int]) -> None:
     whole, pieces = Program(setup, script, None), Program(setup, script, None)
@@ -201,7 +201,7 @@ def test_runs_in_pieces_equal_one_run(setup: list[Any], script: list[Any], cuts:
     assert pieces.trace == whole.trace
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.integers(1, 4))
 def test_stopped_and_resumed_runs_equal_one_run(setup: list[Any], script: list[Any], often: int) -> None:
     whole, pieces = Program(setup, script, None), Program(setup, script, None)
@@ -244,7 +244,7 @@ def without_values(trace: list[Any]) -> list[Any]:
     return [entry[:3] if isinstance(entry, tuple) else entry for entry in trace]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.tuples(st.integers(1, UNTIL), st.integers(0, 4)), min_size=1, max_size=8))
 def test_a_source_means_what_posting_ahead_means(setup: list[Any], script: list[Any], due: list[Any]) -> None:
     ahead, polled = Program([], script, None), Program([], script, None)

@@ -16,7 +16,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.support.clock import NEVER, nanoseconds
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=30, deadline=None)
 ROW = message(("value", "i8"))
 BOTH = pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 MS = 1_000_000

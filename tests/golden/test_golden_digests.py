@@ -1,6 +1,6 @@
 """Digests of a few runs, as they were: a result that changes must be meant to.
 
-When one of these fails, the same scenario has another result than before.  If that is a mistake, mend it.  If
+When one of these fails, the same scenario has another result than before.  If that is a mistake, fix it.  If
 it is meant (a protocol fixed, a column added), say so in CHANGELOG.md, and write the digests anew, in the
 commit that makes them change::
 

@@ -189,7 +189,7 @@ def test_keys_of_a_store_lead_nowhere(noted: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     shutil.copy(noted, tmp_path / "outside.npz")
     for key in ("../../outside", str(tmp_path / "outside"), "", "x", "A" * 64, "a" * 63):
-        with pytest.raises(GridSimError, match="store: a key must be the SHA-256 of a cell"):
+        with pytest.raises(GridSimError, match="store: a key must be the SHA-256 of a run"):
             store.result(key)
     with pytest.raises(GridSimError, match="there is no result of aaa"):
         store.result("a" * 64)

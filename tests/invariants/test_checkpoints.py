@@ -75,14 +75,15 @@ CHOSEN = [
     if case.split("; ", 1)[1]
     in ("fifo; no failures", "jitter; outages", "equal; outages", "fifo; resets", "fifo; nights")
     and case not in ("fair-tree, to the end; fifo; resets", "fair-tree, to the end; jitter; outages")
+    or case == "migration-linger; fifo; outages"
 ]
 
 
 #: One of each kind of policy; the others are slow.
 FEW = {
-    f"{name}; fifo; {'nights' if name.startswith('wave') else 'resets'}"
+    f"{name}; fifo; {'outages' if name.startswith('migration') else 'resets'}"
     for name in (
-        "fair-tree, on change", "dgs-asap, pull", "wqr-ft", "backfill", "expanding-ring", "wave-linger",
+        "fair-tree, on change", "dgs-asap, pull", "wqr-ft", "backfill", "expanding-ring", "migration-linger",
     )
 }  # fmt: skip
 
@@ -376,23 +377,36 @@ def test_what_it_says_of_the_run(kept: Path, tmp_path: Path, change: dict[str, A
         gs.resume(rewritten(kept, tmp_path / "other", about=about | change))
 
 
+#: In a process that may crash.
+RESUME_ALL = """
+import sys
+import gridsim as gs
+for file in sys.argv[1:]:
+    try:
+        gs.resume(file)
+    except gs.GridSimError:
+        pass
+"""
+
+
 def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) -> None:
     """It reaches the kernels in a message only, and they look."""
     with zipfile.ZipFile(kept) as archive:
         state = json.loads(archive.read("checkpoint.json"))["state"]
     losses = entry(state, "policy", "recovery", "losses")["dict"]
+    files = []
     for number in (-1, 9, 2**40):
         at = entry(state, "engine", "now") + 1
         losses[:] = [[at, {"dict": [[number, 3]]}]]
-        done = subprocess.run(
-            [sys.executable, "-m", "gridsim", "resume", rewritten(kept, tmp_path / "other", state=state)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode in (0, 2) and done.stderr.count("\n") <= 1, done.stderr
+        files.append(rewritten(kept, tmp_path / f"{number}", state=state))
+    done = subprocess.run(
+        [sys.executable, "-c", RESUME_ALL, *files],
+        env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_another_scheduler(kept: Path) -> None:

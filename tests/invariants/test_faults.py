@@ -28,9 +28,9 @@ from tests._helpers.one_list import OneList
 from tests._helpers.scenarios import CENTRAL, fair_trees
 
 each_central = pytest.mark.parametrize("name", CENTRAL)
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: Of several runs each; `check_scheduler` looks at more of them every night.
-FEWER = settings(QUICK, max_examples=24)
+FEWER = settings(QUICK, max_examples=12)
 limits = st.sampled_from((1, 3))
 
 
@@ -66,7 +66,7 @@ def test_the_fair_tree_completes_every_task_once(
 
 
 @pytest.mark.parametrize(
-    ("examples", "decisions"), [(3, 300), pytest.param(30, 10_000, marks=pytest.mark.claims)]
+    ("examples", "decisions"), [(2, 150), pytest.param(30, 10_000, marks=pytest.mark.claims)]
 )
 def test_no_promise_is_impossible_when_it_is_made(examples: int, decisions: int) -> None:
     """Lost tasks keep their release, and no request is promised a stretch that it has already passed."""

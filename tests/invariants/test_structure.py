@@ -79,6 +79,11 @@ def _resolve(base: str, name: str | None) -> str:
     return f"{base}.{name}" if name is not None and f"{base}.{name}" in modules() else base
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def python_imports(path: Path) -> Iterator[Import]:
     own = module_name(path)
     package = own if path.stem == "__init__" else own.rpartition(".")[0]
@@ -95,14 +100,14 @@ def python_imports(path: Path) -> Iterator[Import]:
                     base = ".".join([*up, *([base] if base else [])])
                 for alias in child.names:
                     yield Import(_resolve(base, alias.name), lazy, typing)
-            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 yield from walk(ast.Module(child.body, []), lazy, True)
                 yield from walk(ast.Module(child.orelse, []), lazy, typing)
             else:
                 function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
                 yield from walk(child, lazy or function, typing)
 
-    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+    yield from walk(tree(path), False, False)
 
 
 CYTHON_IMPORT = re.compile(
@@ -210,7 +215,7 @@ def test_imports_point_one_way() -> None:
 
 
 def _defines_scheduler(path: Path) -> bool:
-    classes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
     return any(isinstance(base, ast.Name) and base.id == "Scheduler" for c in classes for base in c.bases)
 
 
@@ -351,6 +356,6 @@ def test_the_library_never_prints() -> None:
         code = path.read_text(encoding="utf-8")
         if path.suffix == ".pyx":
             assert not re.search(r"\bprint\(", re.sub(r'"""(?:.|\n)*?"""', "", code)), path
-        elif path != SIM / "cli" / "main.py" and "print" in code:
-            calls = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+        elif path != SIM / "cli" / "main.py" and "print(" in code:
+            calls = [node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
             assert not [f for f in calls if isinstance(f, ast.Name) and f.id == "print"], path

@@ -364,7 +364,7 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_states_do_no_harm(name: str, taken: dict[str, dict[str, Any]], data: st.DataObject) -> None:
     """Some numbers of a state are others: it is refused, or the kernel does something that is of no use."""

@@ -80,7 +80,7 @@ def test_drawn_changes_say_until_when(name: str) -> None:
         check_until(DRAWN[name], nodes, 3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 9).flatmap(lambda nodes: st.tuples(st.just(nodes), fault_schedules(nodes))))
 def test_listed_changes_say_until_when(of: tuple[int, Faults]) -> None:
     nodes, faults = of
@@ -281,7 +281,7 @@ def test_less_than_a_nanosecond_up_is_not_up(tmp_path: Path) -> None:
 intervals = st.lists(st.floats(0.0, 50.0), min_size=2, max_size=12, unique=True).map(sorted)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(hosts=st.lists(intervals, min_size=1, max_size=4), start=st.sampled_from([0.0, 1.5, 7.0]))
 def test_any_trace_gives_turns(tmp_path_factory: pytest.TempPathFactory, hosts: Any, start: float) -> None:
     lines = [

@@ -119,7 +119,7 @@ def test_drawn_jobs_have_the_quantiles_of_the_log(profile: str) -> None:
     assert 0.3 * given_.together < spearmanr(nodes, run_time)[0] < given_.together + 0.1
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(1, 400), st.floats(0.05, 2.0), st.none() | st.integers(1, 200), st.integers(0, 99))
 def test_generated_jobs(jobs: int, share: float, most: int | None, seed: int) -> None:
     workload = gs.Workload.jobs(jobs, utilization=share, max_nodes=most, seed=seed)

@@ -99,7 +99,7 @@ VALUES = st.recursive(
 SCHEDULERS = st.dictionaries(NO_CODE, st.dictionaries(ANY_TEXT, VALUES, max_size=3), max_size=3)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.builds(Scenario, PLATFORMS, WORKLOADS, NETWORKS, SEEDS, SCHEDULERS))
 def test_toml_round_trip_is_exact(scenario):
     again = Scenario.from_toml(scenario.to_toml())

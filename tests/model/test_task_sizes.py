@@ -78,7 +78,7 @@ def test_sums_are_rounded_once() -> None:
     assert reduce(add, sizes) != found.size[0] == float(sum(map(Fraction, sizes)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from((0.0, 1.0, 2.0)), SIZES), min_size=1, max_size=6))
 def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[float, list[float]]]) -> None:
     found = Workload.of_tasks(*zip(*rows, strict=True)).realize(GRID)
@@ -91,7 +91,7 @@ def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[flo
     assert found.unequal == any(len(set(sizes)) > 1 for _, sizes in rows)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(1e-6, 1e9)), min_size=1, max_size=6))
 def test_equal_sizes_are_an_ordinary_workload(rows: list[tuple[int, float]]) -> None:
     release = [float(i % 3) for i in range(len(rows))]

@@ -57,7 +57,7 @@ def test_streams_of_a_workload_are_independent():
     assert np.array_equal(one.release, more.release)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     st.integers(1, 40), st.floats(0, 1), st.floats(0.01, 20), st.integers(1, 30), st.integers(0, 2**63 - 1)
 )

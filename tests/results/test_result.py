@@ -109,7 +109,7 @@ def sound(tmp_path_factory, toy):
     return path.read_bytes()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_a_damaged_file_is_one_error(sound, tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged.npz"

@@ -120,7 +120,7 @@ def test_entries_of_a_case_have_no_order() -> None:
 
 
 def test_an_entry_that_another_overrides_is_refused() -> None:
-    said = "workload.tasks_per_node has no effect beside workload.tasks: one of them, got both"
+    said = "workload.tasks_per_node has no effect if workload.tasks is given: give one of them, got both"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     made = Sweep(
         scenario=small(),

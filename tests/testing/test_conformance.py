@@ -164,9 +164,9 @@ def test_the_fair_tree_loses_nothing_in_ten_thousand_failure_schedules(tmp_path:
 
 
 def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
-    found = check_scheduler(wrong.Shares(), examples=12, folder=tmp_path)
-    assert found.examples >= 12 and found.left_out == {}
-    assert str(found).startswith("shares: 12 scenarios, ") and list(tmp_path.iterdir()) == []
+    found = check_scheduler(wrong.Shares(), examples=6, folder=tmp_path)
+    assert found.examples >= 6 and found.left_out == {}
+    assert str(found).startswith("shares: 6 scenarios, ") and list(tmp_path.iterdir()) == []
 
 
 CAUGHT = {
@@ -303,7 +303,7 @@ def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
 
 
 def test_without_failures_and_interpreters(wrong: Any, tmp_path: Path) -> None:
-    found = check_scheduler(wrong.Loses(), examples=10, faults=False, hash_seeds=False, folder=tmp_path)
+    found = check_scheduler(wrong.Loses(), examples=4, faults=False, hash_seeds=False, folder=tmp_path)
     assert found.with_failures == 0
     assert found.left_out == {"failures": "not asked for", "hash seed": "not asked for"}
 
@@ -316,7 +316,7 @@ def test_one_that_does_not_know_failures(wrong: Any, tmp_path: Path) -> None:
         def start(self, run: Any) -> gs.Policy:
             return Simple(run)
 
-    found = check_scheduler(Calm(), examples=10, hash_seeds=False, folder=tmp_path)
+    found = check_scheduler(Calm(), examples=4, hash_seeds=False, folder=tmp_path)
     assert found.with_failures == 0 and "does not say" in found.left_out["failures"]
     with pytest.raises(gs.ScenarioError, match="must be importable by other interpreters, or"):
         check_scheduler(Calm(), examples=1, folder=tmp_path)

@@ -140,7 +140,7 @@ jobs = st.tuples(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.lists(jobs, min_size=1, max_size=40).map(sorted),
     st.sampled_from([1, 3, 8]),

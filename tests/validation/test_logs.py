@@ -213,7 +213,7 @@ def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
     assert laws(validate_batsim(short(tmp_path / "early.csv", base))) == {"before submission"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.floats(0, 2e9),
     st.lists(st.tuples(st.floats(0, 1e3), st.floats(1e-5, 1e5)), min_size=1, max_size=6),
@@ -383,7 +383,7 @@ def test_wrong_options(tmp_path: Path) -> None:
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8), st.integers(1, 4)), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows)
 def test_overlaps_are_those_of_all_pairs(rows: list[tuple[int, int, int]]) -> None:
     u, start, lasts = np.array(rows, np.int64).reshape(-1, 3).T
@@ -399,7 +399,7 @@ def test_overlaps_are_those_of_all_pairs(rows: list[tuple[int, int, int]]) -> No
     assert not any(a in free and b in free and start[a] < end[b] and start[b] < end[a] for a, b in touching)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows, st.integers(0, 12))
 def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capacity: int) -> None:
     amount, start, lasts = np.array(rows, np.int64).reshape(-1, 3).T

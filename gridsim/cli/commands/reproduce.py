@@ -123,7 +123,7 @@ def reproduce(
     jobs = None if desktops else _log(log, procs_per_node, names)
     if out is not None:
         try:
-            os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
+            os.makedirs(out, exist_ok=True)  # what is wrong with it is reported before anything is run
         except OSError as error:
             raise ScenarioError(f"--out must name a folder that can be made, got {out!r}: {error}") from None
 
@@ -169,7 +169,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
                 f"{', '.join(DESKTOP)}; {name} runs bags of tasks"
             )
     log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
-    read_jobs(path)  # what is wrong with it is told before anything is run
+    read_jobs(path)  # what is wrong with it is reported before anything is run
     return log
 
 
@@ -182,7 +182,7 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
         return None
     if availability is None or speeds is None or log is None:
         raise ScenarioError("real desktops need --availability FILE, --speeds FILE and --log FILE")
-    read_availability(availability)  # what is wrong with them is told before anything is run
+    read_availability(availability)  # what is wrong with them is reported before anything is run
     read_host_speeds(speeds)
     read_jobs(log)
     return Desktops(availability, speeds, log)
@@ -195,7 +195,7 @@ def _hosts(availability: str | None, speeds: str | None, log: str | None) -> str
     if speeds is not None or log is not None:
         raise ScenarioError(f"{HOSTS} takes --availability FILE alone, no --speeds or --log")
     if availability is not None:
-        hours_of(availability)  # what is wrong with it is told before anything is run
+        hours_of(availability)  # what is wrong with it is reported before anything is run
     return availability
 
 

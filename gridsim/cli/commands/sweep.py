@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--replicates", type=int, metavar="N", help="In place of the file's.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
 @where_options
-@click.option("--out", metavar="FILE", help="Save the table of cells (.parquet or .csv).")
+@click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def sweep(
@@ -31,7 +31,7 @@ def sweep(
     """Run a sweep: schedulers over a grid of changes to a scenario, with replicas of each point.
 
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
-    missing is computed.  Exit code 1 if cells failed.
+    missing is computed.  Exit code 1 if runs failed.
     """
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text

@@ -116,7 +116,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Draw a panel per calibration: the ends of the ranges, beside the printed ones if N is the paper's."""
+    """Draw a panel per calibration: the ends of the ranges, with the printed ones if N is the paper's."""
     from gridsim import plots
 
     made, panels = plots.figure(len(KINDS))

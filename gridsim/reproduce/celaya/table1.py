@@ -228,7 +228,7 @@ def _recorded(made: Replicates, name: str, metric: str) -> Estimate | None:
 
 
 def figure(report: Report) -> Figure:
-    """Draw update time, and link use where recorded, beside the printed values if N is the paper's."""
+    """Draw update time, and link use where recorded, with the printed values if N is the paper's."""
     from gridsim import plots
 
     panels = [

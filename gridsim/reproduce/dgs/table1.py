@@ -211,7 +211,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Draw bars of the schedules of each policy, beside the printed ones."""
+    """Draw bars of the schedules of each policy, with the printed ones."""
     from gridsim import plots
 
     made, panels = plots.figure(1)

@@ -183,7 +183,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Draw schedules of push and pull, and waiting, over the degree at the high load, beside printed ones."""
+    """Draw schedules of push and pull, and waiting, over the degree at the high load, and what is printed."""
     from gridsim import plots
 
     made, panels = plots.figure(3)

@@ -101,7 +101,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Draw bars of waiting in both overlays beside the printed ones, a panel per load."""
+    """Draw bars of waiting in both overlays with the printed ones, a panel per load."""
     from gridsim import plots
 
     made, panels = plots.figure(len(PAPER))

@@ -54,7 +54,7 @@ def run(how: Run) -> Report:
         ),
     ]
     remarks = (
-        f"Of {', '.join(PUBLISHED)} the paper speaks, the others are shown beside them: {SETTINGS}, and "
+        f"Of {', '.join(PUBLISHED)} the paper speaks, the others are shown with them: {SETTINGS}, and "
         "sufferage in passes as in Maheswaran et al. 1999.",
         "Means of ratios, a matrix a seed; the paper has means of makespans over 100 matrices, in charts.",
     )

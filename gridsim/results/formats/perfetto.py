@@ -215,7 +215,7 @@ class _Trace:
         begins = self.downs[u][0] if u in self.downs else ()
         if end in begins:
             return "the machine failed"
-        return "another machine of it failed" if self.result.rigid else "another instance was faster"
+        return "another machine of it failed" if self.result.rigid else "another copy was faster"
 
     # -- flows --------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
-from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.policy import View
 from gridsim.scheduling.local.slots import OwnSlots
 from gridsim.support.arrays import Integers
@@ -36,27 +36,19 @@ class Silent:
         pass
 
 
-class Setup:
-    """The declarations of the node program, as an `Adapter` reads them of a `LocalScheduler`."""
+class Nodes(Declarations):
+    """The declarations of the node program; `DecisionLog` has the words for decisions.
 
-    name: ClassVar[str] = "dgs-asap"
+    detection : see `gridsim.schedulers.dgs.scheduler.DgsAsap`.
+    """
+
+    name = "dgs-asap"
     messages = MESSAGES
-    timers: ClassVar[tuple[str, ...]] = ()
-    ticks: ClassVar[dict[str, float]] = {}
-    node_forms = ("interpreted",)
-    tables: ClassVar[dict[str, Any]] = {}
-    truths: ClassVar[dict[str, Any]] = {}
-    decision_words: ClassVar[dict[str, Any]] = {}  # `DecisionLog` has them
-    local_order, watch = "fifo", "idle"
-    reports = at_once = False
+    local_order = "fifo"
     to_the_end = True  # or until `Interpreted.over`
 
     def __init__(self, detection: float) -> None:
         self.detection = detection
-
-    def layout(self, machines: int) -> Layout:
-        """Return the layout: one node a machine."""
-        return Layout.one_each(machines)
 
 
 class Interpreted(Adapter):
@@ -81,7 +73,7 @@ class Interpreted(Adapter):
         self.reached = np.zeros(len(jobs), np.int64)
         self.too_large = self.given_up = self.next_forget = 0
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
-        super().__init__(Setup(parameters.detection), run)
+        super().__init__(Nodes(parameters.detection), run)
 
     # -- what the adapter asks for ------------------------------------------------------------------------
 

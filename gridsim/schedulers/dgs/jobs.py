@@ -1,4 +1,4 @@
-"""What the forms of DGS_ASAP share, and what the node program is given beside its view."""
+"""What the forms of DGS_ASAP share, and what the node program is given besides its view."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def outcome(runs: Runs, overlay: Neighbourhood, too_large: int, **columns: Integ
 
 
 class Jobs(Protocol):
-    """What a node program of rigid jobs is given beside its view.
+    """What a node program of rigid jobs is given besides its view.
 
     records : the jobs by number.  faults : whether machines may fail.
     """

@@ -14,7 +14,7 @@ from gridsim.support.state import Stateful
 
 
 class Bags(Stateful):
-    """Release (s), size (Mflop), number of tasks and task size (Mflop) of each bag, and its application.
+    """The columns of `Applications` for each bag, and its application.
 
     The first bags are the applications, by number.  The further bags are lost parts of them; `whose` holds
     the application of each bag.
@@ -31,6 +31,7 @@ class Bags(Stateful):
         self.whose = np.arange(len(applications))
         self.tasks, self.release = applications.tasks, applications.release
         self.size, self.task_size = applications.size, applications.task_size
+        self.data = applications.data
         #: A row (application, tasks, release in ns) for each further bag.
         self.further: Integers = np.zeros((0, 3), np.int64)
 
@@ -51,6 +52,8 @@ class Bags(Stateful):
         self.whose, self.tasks = np.append(self.whose, whose), np.append(self.tasks, tasks)
         self.release, self.size = np.append(self.release, release), np.append(self.size, tasks * task_size)
         self.task_size = np.append(self.task_size, task_size)
+        if (data := self.applications.data) is not None:
+            self.data = data[self.whose]
         self.add(release, tasks * task_size, task_size, whose)
 
     def setstate(self, state: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ WORDS: Words = {
     "requested": ("sent a request for {tasks} tasks to machine {machine}", "", ""),
     "requested-again": ("sent a request for {tasks} tasks that were lost to machine {machine}", "", ""),
     "passed-on": (_ON + "too large a stretch for its {among} machines", *_STRETCH),
-    "passed-on-idle": (_ON + "no busy one known, beside its {among}, to hold it against", *_STRETCH),
+    "passed-on-idle": (_ON + "no busy one known, besides its {among}, to compare it with", *_STRETCH),
     "passed-on-full": (_ON + "no room on its {among} machines in any sample", *_STRETCH),
     "accepted": ("accepted {tasks} tasks for its {among} machines and promised the stretch", *_STRETCH),
     "accepted-at-root": (_ROOT + "and promised the stretch", *_STRETCH),
@@ -142,30 +142,32 @@ class TreeDecider(Decider):
         room: Integers = self.grid.core.available(*given)
         return room
 
-    def note(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+    def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """See `Decider`."""
         if self.log is None:
             return
         core, now = self.grid.core, self.grid.now
-        target, said["machine"] = said["machine"], -1
+        target, columns["machine"] = columns["machine"], -1
         if target >= 0:
-            said["machine"] = core.machine_of(target)
+            columns["machine"] = core.machine_of(target)
         if action == "queued":
-            said["true"] = said["saw"]
+            columns["true"] = columns["saw"]
         elif action == "gave":
             leaves = self.rooms.leaves(target)
-            said["true"] = self.rooms.room(application, said.pop("limit"), leaves, now).sum(dtype=np.float64)
+            columns["true"] = self.rooms.room(application, columns.pop("limit"), leaves, now).sum(
+                dtype=np.float64
+            )
         elif not action.startswith("requested"):
             leaves = self.rooms.leaves(node)
-            said["among"] = len(leaves)
-            said["true"] = self.rooms.smallest(application, said["tasks"], leaves, now)
+            columns["among"] = len(leaves)
+            columns["true"] = self.rooms.smallest(application, columns["tasks"], leaves, now)
         if action in ("requested", "requested-again"):
-            said["level"] = -1
+            columns["level"] = -1
         else:
-            said["age"] = _age(now, said["age"]) if action != "queued" else 0.0
-            said["level"] = tree_level(node)
+            columns["age"] = _age(now, columns["age"]) if action != "queued" else 0.0
+            columns["level"] = tree_level(node)
         whose = int(self.bags.whose[application])
-        self.log.note(action, time=now, application=whose, decider=core.machine_of(node), **said)
+        self.log.note(action, time=now, application=whose, decider=core.machine_of(node), **columns)
 
 
 def leaves_below(node: int, up: NDArray[np.bool_]) -> Integers:

@@ -6,7 +6,7 @@ The tree itself is maintained from outside the nodes, as in the paper, where its
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,33 +22,34 @@ from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
+from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arrays import Floats, Integers
 
 
-class Setup:
-    """The declarations of the node program, as an `Adapter` reads them of a `LocalScheduler`."""
+def declarations(parameters: Any) -> Declarations:
+    """Return the declarations of the node program for a `FairTree`."""
+    kinds = messages(parameters)
+    periods = {name: getattr(parameters, name) for name in ("heartbeat", "release_cell", "refresh")}
+    due = {name: period for name, period in periods.items() if period}
 
-    name: ClassVar[str] = "fair-tree"
-    timers: ClassVar[tuple[str, ...]] = ()
-    tables = TABLES
-    truths: ClassVar[dict[str, Any]] = {}
-    decision_words = WORDS
-    reports = True
-    at_once = to_the_end = False
+    class Nodes(Declarations):
+        name = "fair-tree"
+        messages = kinds
+        watch = "completion" if parameters.update_on == "completion" else "idle"
+        reports = True
+        ticks = due
+        tables = TABLES
+        decision_words = WORDS
 
-    def __init__(self, parameters: Any) -> None:
-        self.messages = messages(parameters)
-        self.watch = "completion" if parameters.update_on == "completion" else "idle"
-        periods = {name: getattr(parameters, name) for name in ("heartbeat", "release_cell", "refresh")}
-        self.ticks = {name: period for name, period in periods.items() if period}
+        def layout(self, machines: int) -> Layout:
+            """Return the layout: router k is on machine k, and so is leaf first_leaf + k."""
+            nodes = np.arange(2 * machines - 1)
+            return Layout(tree_machines(machines), nodes[machines - 1 :], tree_level(nodes))
 
-    def layout(self, machines: int) -> Layout:
-        """Return the layout: router k is on machine k, and so is leaf first_leaf + k."""
-        nodes = np.arange(2 * machines - 1)
-        return Layout(tree_machines(machines), nodes[machines - 1 :], tree_level(nodes))
+    return Nodes()
 
 
 class TreeNodes(Adapter):
@@ -64,7 +65,7 @@ class TreeNodes(Adapter):
         self.until = "" if run.faults or parameters.run_on else "placed"
         self.bags = Bags(run.applications, self._add)
         self.to_place = int(run.applications.tasks.sum())
-        super().__init__(Setup(parameters), run)
+        super().__init__(declarations(parameters), run)
         self.present = self.up
 
     # -- what the adapter asks for ---------------------------------------------------------------------------
@@ -108,14 +109,7 @@ class TreeNodes(Adapter):
 
     def application(self, index: int) -> Application:
         """Return an application, or a bag of lost tasks, as nodes see it."""
-        bags = self.bags
-        return Application(
-            index,
-            int(bags.tasks[index]),
-            float(bags.task_size[index]),
-            float(bags.size[index]),
-            float(bags.release[index]),
-        )
+        return Application.of(self.bags, index)
 
     def tick(self, name: str, _: list[int]) -> None:
         """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""

@@ -1,4 +1,4 @@
-"""The outcome of a fair tree: its tables and facts, from what its nodes have decided and told."""
+"""The outcome of a fair tree: its tables and facts, from what its nodes have decided and reported."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _requests(
 
 
 def _update_times(rows: Integers) -> dict[str, NDArray[Any]]:
-    """Return the table of summaries that told the root of a change: arrival and age of the change, s."""
+    """Return the table of summaries that informed the root of a change: arrival and age of the change, s."""
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
 

@@ -20,7 +20,7 @@ _TO = " to machine {machine} (of {among} free), for {limit:.4g} s"
 WORDS: Words = {
     "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
     "restarted": ("gave task {task}, the first of {tasks} that failed, again" + _TO, *_UP),
-    "replicated": ("gave task {task}, one of {tasks} with as few instances, also" + _TO, *_UP),
+    "replicated": ("gave task {task}, one of {tasks} with as few copies, also" + _TO, *_UP),
     "waited": ("kept task {task} for machine 0, which is not free", "", ""),
 }
 

@@ -19,44 +19,50 @@ from gridsim.schedulers.wqr.outcome import check_waiting, outcome
 from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
+from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import Truth
+from gridsim.scheduling.local.oracle import Truth, TruthOf
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER
 
 
 @dataclass(frozen=True)
 class Grid(Rules):
-    """What all nodes are given, and the declarations of the node programs, as an `Adapter` reads them.
+    """What all nodes are given.
 
     server : its number; workers have those of their machines.  cycles : how fast machines compute.
-    told : machine -> when it is predicted to fail, as it was told when it came up, ns.
+    predicted : machine -> when it is predicted to fail, as it hears when it comes up, ns.
     assign_soon : let the server have its timer ``"assign"`` once everything else at this instant has
         happened.  seed : of the choice among tasks that get a further copy.
-    truths : see `gridsim.scheduling.local.adapter.LocalScheduler`.
     """
-
-    name: ClassVar[str] = "WQR-FT"
-    messages = SIGNALS
-    timers: ClassVar[tuple[str, ...]] = ("restored", "written", "completed")
-    tables = TABLES
-    ticks: ClassVar[dict[str, float]] = {}
-    decision_words = WORDS
-    local_order: ClassVar[str] = "fifo"
-    watch: ClassVar[str] = "idle"
-    reports = at_once = False
-    to_the_end = True
 
     server: int
     cycles: Cycles
-    told: Callable[[int], int]
+    predicted: Callable[[int], int]
     assign_soon: Callable[[], None]
     seed: int
-    truths: Mapping[str, Any]
 
-    def layout(self, machines: int) -> Layout:
-        """Return the layout: a worker on each machine, and the server on none of them."""
-        return Layout.with_server(machines)
+
+def declarations(true_until: TruthOf) -> Declarations:
+    """Return the declarations of the node programs; `true_until` : returns the true value of a decision."""
+
+    class Nodes(Declarations):
+        name = "WQR-FT"
+        messages = SIGNALS
+        timers = ("restored", "written", "completed")
+        local_order = "fifo"
+        tables = TABLES
+        decision_words = WORDS
+        truths: ClassVar[Mapping[str, TruthOf]] = dict.fromkeys(
+            ("started", "restarted", "replicated"), true_until
+        )
+        to_the_end = True
+
+        def layout(self, machines: int) -> Layout:
+            """Return the layout: a worker on each machine, and the server on none of them."""
+            return Layout.with_server(machines)
+
+    return Nodes()
 
 
 class Submitted(NamedTuple):
@@ -70,7 +76,7 @@ class Interpreted(Adapter):
     """The policy that runs a `Server`, and a `Worker` on each machine, and lets machines fail."""
 
     takes_blocks: ClassVar[bool] = True
-    STATE = (*Adapter.STATE, "present", "predictions", "changes", "fails", "told", "assigning", "left")
+    STATE = (*Adapter.STATE, "present", "predictions", "changes", "fails", "predicted", "assigning", "left")
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.of, self.run, feed, machines = parameters, run, run.feed, len(run.speeds)
@@ -79,7 +85,7 @@ class Interpreted(Adapter):
         self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
         #: ns, when each machine fails next, and when that is predicted
         self.fails = np.full(machines, NEVER) if feed is None else feed.first.copy()
-        self.told = self.fails.copy() if feed is None else self.predictions.of(0, feed.first).copy()
+        self.predicted = self.fails.copy() if feed is None else self.predictions.of(0, feed.first).copy()
         #: int64[k, 5], failures and recoveries still to come: when, of which machine, whether it recovers,
         #: and then when it fails next and when that is predicted
         self.changes = np.zeros((0, 5), np.int64)
@@ -89,12 +95,11 @@ class Interpreted(Adapter):
             math.inf if feed is None else feed.mean_up_time,
             server=machines,
             cycles=Cycles(run.speeds, run.pace),
-            told=lambda machine: int(self.told[machine]),
+            predicted=lambda machine: int(self.predicted[machine]),
             assign_soon=self._assign_soon,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
-            truths=dict.fromkeys(("started", "restarted", "replicated"), self._true_until),
         )
-        super().__init__(self.grid, run)
+        super().__init__(declarations(self._true_until), run)
         self.present = self.up
         self._take()
 
@@ -161,8 +166,8 @@ class Interpreted(Adapter):
         """Take the next block of failures and recoveries, if there is one."""
         block = None if self.run.feed is None else self.run.feed.take()
         if block is not None:
-            told = self.predictions.of(block.time, block.until)
-            self.changes = np.stack((block.time, block.machine, block.up, block.until, told), axis=1)
+            predicted = self.predictions.of(block.time, block.until)
+            self.changes = np.stack((block.time, block.machine, block.up, block.until, predicted), axis=1)
             self.run.engine.at(int(block.time[0]), "change")
 
     def _change(self, _: list[int]) -> None:
@@ -171,10 +176,10 @@ class Interpreted(Adapter):
         if now > LATEST:
             raise OverflowError("machines change after the last instant of the message core")
         count = int(np.searchsorted(self.changes[:, 0], now, side="right"))
-        _, machine, up, fails, told = self.changes[:count].T
+        _, machine, up, fails, predicted = self.changes[:count].T
         self.changes = self.changes[count:]
         failed, back = machine[up == 0], machine[up == 1]
-        self.fails[back], self.told[back] = fails[up == 1], told[up == 1]
+        self.fails[back], self.predicted[back] = fails[up == 1], predicted[up == 1]
         self.core.tick(failed, "fails", now)
         programs: list[Any] = self.core.programs
         self.core.restart(failed, [Worker(self.grid, programs[u].disk) for u in failed], now)

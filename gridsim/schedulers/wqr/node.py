@@ -78,7 +78,7 @@ class Machine:
 
     speed: float  # Mflop/s
     since: int = 0  # when it came up
-    until: int = NEVER  # when it fails again, as it was told
+    until: int = NEVER  # when it is predicted to fail again
     up_times: list[int] = field(default_factory=list)  # the last of them
     failures: int = 0
 
@@ -99,7 +99,7 @@ class Server(LocalPolicy):
         self.running: dict[int, tuple[int, int]] = {}  # machine -> bag, and task of which it runs a copy
         self.assigned = self.drawn = 0  # copies, and random numbers for choosing tasks to replicate
 
-    # -- what it is told ----------------------------------------------------------------------------------
+    # -- what it hears of ----------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Put a bag of tasks of these sizes (Mflop) into the queue; it is served after those before it."""
@@ -303,7 +303,7 @@ class Worker(LocalPolicy):
         """The machine is up, at the beginning or after a failure."""
         if "running" in self.disk:
             self.disk["lost"] = self.disk.pop("running")
-        view.send(self.parameters.server, "up", speed=view.speed, until=self.parameters.told(view.node))
+        view.send(self.parameters.server, "up", speed=view.speed, until=self.parameters.predicted(view.node))
 
     def on_assign(self, view: View, message: Any) -> None:
         """Run a copy of a task, from its newest checkpoint."""

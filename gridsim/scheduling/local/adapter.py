@@ -24,8 +24,8 @@ from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.compiled import Compiled, compiled
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import Decider, TruthOf
+from gridsim.scheduling.local.declarations import Declarations
+from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
@@ -38,7 +38,7 @@ from gridsim.support.state import check_names
 __all__ = ["Informed", "LocalPolicy", "LocalScheduler", "Message", "View", "array"]
 
 
-class LocalScheduler(Scheduler, frozen=True, kw_only=True):
+class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     """Parameters of a scheduler whose nodes are `policy` objects.
 
     degree : number of neighbours of each node: other machines, drawn at random once.
@@ -62,16 +62,6 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
     policy: ClassVar[type[LocalPolicy]]
-    messages: ClassVar[Mapping[str, Message]] = {}
-    timers: ClassVar[tuple[str, ...]] = ()
-    local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
-    watch: ClassVar[Literal["idle", "completion"]] = "idle"
-    reports: ClassVar[bool] = False
-    ticks: ClassVar[Mapping[str, float]] = {}
-    tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
-    truths: ClassVar[Mapping[str, TruthOf]] = {}
-    at_once: ClassVar[bool] = False
-    to_the_end: ClassVar[bool] = False
 
     degree: Annotated[int, Limits(low=1)] = 8
     detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
@@ -79,10 +69,6 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._check_policy()
         super().__post_init__()
-
-    def layout(self, machines: int) -> Layout:
-        """Return on which machine each node sits; by default there is one node a machine."""
-        return Layout.one_each(machines)
 
     def program(self, node: int) -> LocalPolicy:
         """Make the object of a node; by default a ``policy``."""
@@ -193,7 +179,7 @@ class Adapter(CorePolicy):
     slots: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        """`parameters` : a `LocalScheduler`, or what has the same attributes."""
+        """`parameters` : a `LocalScheduler`, or other `Declarations`."""
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled: Compiled | None = None
@@ -322,15 +308,8 @@ class Adapter(CorePolicy):
 
     def application(self, index: int) -> Application:
         """Return an application as nodes see it: with the sizes that its submitter states."""
-        bags = self.run.applications
-        return Application(
-            index,
-            int(bags.tasks[index]),
-            float(self.task_size[index]),
-            float(self.size[index]),
-            float(bags.release[index]),
-            0 if bags.data is None else int(bags.data[index]),
-        )
+        found = Application.of(self.run.applications, index)
+        return found._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
     def on_release(self, applications: list[int]) -> None:
         """See `gridsim.scheduling.contract.Policy`."""

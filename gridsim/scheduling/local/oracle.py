@@ -72,19 +72,19 @@ class Decider:
         self.words, self.truths = grid.parameters.decision_words, grid.parameters.truths
         self.truth = Truth(grid)
 
-    def note(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+    def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """See `gridcore.nodes.view.View.decide`."""
         if action not in self.words:
             known = ", ".join(self.words) or "none"
             raise SchedulerError(f"node {node} decides {action!r}; of decision_words there are {known}")
         if self.log is None:
             return
-        for name, value in said.items():
-            said[name] = as_number(float if name in ("saw", "limit", "age") else int, value, node, name)
+        for name, value in columns.items():
+            columns[name] = as_number(float if name in ("saw", "limit", "age") else int, value, node, name)
         if action in self.truths:
-            found = self.truths[action](self.truth, node, said["machine"])
-            said["true"], said["age"] = found if isinstance(found, tuple) else (found, said["age"])
+            found = self.truths[action](self.truth, node, columns["machine"])
+            columns["true"], columns["age"] = found if isinstance(found, tuple) else (found, columns["age"])
         decider = self.grid.core.machine_of(node)
         if decider >= self.truth.machines:  # a server, see `Layout`
             decider = -1
-        self.log.note(action, time=self.grid.now, application=application, decider=decider, **said)
+        self.log.note(action, time=self.grid.now, application=application, decider=decider, **columns)

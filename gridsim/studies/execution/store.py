@@ -141,7 +141,7 @@ class Store:
     def result_file(self, key: str) -> Path:
         """Return the path of the whole result of a run, if any.  Raises GridSimError for an invalid key."""
         if not re.fullmatch("[0-9a-f]{64}", key):
-            raise GridSimError(f"store: a key must be the SHA-256 of a cell, got {key!r}")
+            raise GridSimError(f"store: a key must be the SHA-256 of a run, got {key!r}")
         return _no_link(self.path / "results" / f"{key}.npz")
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
@@ -224,7 +224,7 @@ class Store:
                 return self._load(folder, column, values)
             except Exception as error:  # a damaged file can make Parquet raise anything
                 raise GridSimError(
-                    f"{shard}: not a sound shard of a store ({error}); without it its cells are run again"
+                    f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error
             if values is not None:
                 among = self._arrow.array(sorted(values), "string")
@@ -346,11 +346,11 @@ class Store:
         result = Result.load(file)
         for digest in self._read({key})[0]["digest"].to_pylist():
             if digest and digest != result.digest:
-                raise GridSimError(f"{file}: digest {result.digest}, the store has {digest} for this cell")
+                raise GridSimError(f"{file}: digest {result.digest}, the store has {digest} for this run")
         return result
 
     def __repr__(self) -> str:
-        return f"<Store {self.path}: {len(self)} cells>"
+        return f"<Store {self.path}: {len(self)} runs>"
 
 
 def _no_link(path: Path) -> Path:

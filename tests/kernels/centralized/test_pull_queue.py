@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from gridcore.centralized import pull_queue as central
 from tests.reference import pull_queue as reference
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=30, deadline=None)
 NEVER = 2**63 - 1
 
 # Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
@@ -369,7 +369,7 @@ class Pulling(RuleBasedStateMachine):
             assert totals["nodes_used"][i] == len({row[0] for row in mine})
 
 
-Pulling.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Pulling.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 TestPulling = Pulling.TestCase
 
 

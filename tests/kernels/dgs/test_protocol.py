@@ -38,7 +38,7 @@ FAILING = gs.DgsAsap(degree=6, policy="pull", detection=5.0, patience=5.0, retry
 SCHEDULERS["failing"] = FAILING
 
 
-def scenario(network: gs.Network, jobs: int = 120) -> gs.Scenario:
+def scenario(network: gs.Network, jobs: int = 80) -> gs.Scenario:
     workload = gs.Workload.jobs(jobs, utilization=0.95, max_nodes=50, profile="ricc2010", seed=1)
     return gs.Scenario(gs.Platform.equal(100), workload, network, seed=3)
 
@@ -52,6 +52,8 @@ def test_with_and_without(name: str, network: str) -> None:
     assert flow.digest == program.digest, first_difference(flow, program)
     assert flow.tables == program.tables
     assert (flow.applications["conflicts"] > 0).any()
+    if network != "fifo":
+        return
     # a time limit at which jobs end is not too short for them
     last = float(np.nanmax(flow.applications["finish"]))
     assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == flow.digest
@@ -152,7 +154,7 @@ def test_some_searchers_found_nothing() -> None:
 NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(sorted(CASES)), st.data())
 def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -> None:
     """Some numbers are others: the state is refused, or the run goes on to no use, but within its memory."""

@@ -189,7 +189,7 @@ def test_a_long_story_with_searches_is_the_same() -> None:
 
 
 @given(stories(), st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Slot by slot, and set of nodes by set of nodes."""
     schedules = SlotSchedules(NODES)

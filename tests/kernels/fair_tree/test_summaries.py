@@ -19,7 +19,7 @@ from gridsim.testing import summaries as drawn
 from tests._helpers.exact_oracles import Node, Share, count, gap, minimum_stretch, node_of, project
 from tests.reference import summaries as reference
 
-QUICK = settings(max_examples=80, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 MOST = 2**32 - 1
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
@@ -141,7 +141,7 @@ def test_lookup_off_the_grid():
     assert at(2.0, 4.0, 1.5) == 4
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(queues(free_at=4.0, max_entries=3, min_entries=1), min_size=1, max_size=3),
     grids(),
@@ -346,7 +346,7 @@ def test_debits_of_very_many_tasks(module):
     assert (module.debit(cells, grid, **sent, rule="printed") == 0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 3), grids(max_samples=3), st.booleans())
 def test_debit_is_never_above_the_truth(data, leaves, dispatches, grid, on_grid):
     release = Fraction(4)

@@ -16,7 +16,7 @@ from gridsim.testing import batches, grids, queues
 from tests._helpers.exact_oracles import Node, Share, gap, gap_by_orders, minimum_stretch, node_of
 from tests.reference import availability as reference
 
-QUICK = settings(max_examples=80, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 

@@ -15,7 +15,7 @@ from gridsim.testing import batches, queues
 from tests._helpers.exact_oracles import minimum_stretch, node_of, project, stretch_by_orders
 from tests.reference import edf as reference
 
-QUICK = settings(max_examples=80, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 
 
 @QUICK

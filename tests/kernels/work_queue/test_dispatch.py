@@ -17,7 +17,7 @@ from tests.reference import dispatch as reference
 
 S = 10**9
 NEVER = 2**63 - 1
-QUICK = settings(deadline=None, max_examples=150)
+QUICK = settings(deadline=None, max_examples=75)
 
 Change = tuple[int, int, bool, int]
 
@@ -164,7 +164,7 @@ def test_it_goes_on_from_its_state(case: Case) -> None:
     assert play(dispatch, case, again=True) == play(dispatch, case)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
 def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObject) -> None:
     """With enough machines for several rounds of the index: the fastest that suffices, else the fastest."""

@@ -200,7 +200,7 @@ def test_slices_of_messages_are_thin(tmp_path: Path) -> None:
 def test_instances_that_were_too_slow(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(SMALL.platform, SMALL.workload), gs.WqrFt(), record=True)
     cut = [each["args"] for each in written(result, tmp_path / "a.json") if "cut off" in each.get("args", {})]
-    assert {args["cut off"] for args in cut} == {"another instance was faster"}
+    assert {args["cut off"] for args in cut} == {"another copy was faster"}
     assert len(cut) == result.machines["ended"].sum() > 0 and all("task" in args for args in cut)
 
 

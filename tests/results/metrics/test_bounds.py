@@ -64,7 +64,7 @@ def by_subsets(release, size, need, latency=Fraction(0)):
 # -- every subset -----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(INSTANCE, st.sampled_from((0.0, 0.25, 3.0)))
 def test_fluid_is_the_best_of_all_subsets(instance, latency):
     *given_columns, speeds = instance
@@ -96,7 +96,7 @@ def check_discrete(release, task_size, tasks, speeds, latency, thresholds):
     assert found.verify(release, size, speeds, task_size=a, tasks=n) == pytest.approx(best, rel=1e-14)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(INSTANCE, st.sampled_from((0.0, 0.25, 3.0)), st.integers(1, 5))
 def test_discrete_is_the_best_of_all_subsets(instance, latency, thresholds):
     check_discrete(*instance, latency, thresholds)
@@ -176,7 +176,7 @@ def divisible(linprog, release, size, speeds, stretch):
     return -found.fun >= size.sum() * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_fluid_is_the_optimum_of_the_divisible_problem(seed):
     optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
     random = np.random.default_rng(seed)
@@ -270,7 +270,7 @@ REAL_INSTANCE = st.integers(1, 12).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(REAL_INSTANCE, st.integers(1, 6))
 @example(([4096.0, 0.0, 0.0], [0.00390625, 1049.0, 0.001953125], [1, 1000, 1], [70.0]), 1)
 def test_laws_of_any_instance(instance, thresholds):
@@ -300,7 +300,7 @@ def test_laws_of_any_instance(instance, thresholds):
         assert fluid_bound(release[1:], size[1:], aggregate).stretch <= fluid.stretch * (1 + 1e-9) + slack
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(REAL_INSTANCE, st.integers(-8, 8))
 def test_scales(instance, exponent):
     """Powers of two, so that nothing is rounded."""
@@ -319,7 +319,7 @@ def test_scales(instance, exponent):
         )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(REAL_INSTANCE, st.randoms(use_true_random=False), st.floats(0, 100))
 def test_neither_order_nor_the_time_of_day_matters(instance, random, later):
     *given_columns, speeds = instance
@@ -335,7 +335,7 @@ def test_neither_order_nor_the_time_of_day_matters(instance, random, later):
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(
     st.lists(st.sampled_from((1.0, 1.1, 2.0, 3.0, 1e-3, 1e6)), min_size=1, max_size=12), st.integers(1, 100)
 )
@@ -569,7 +569,7 @@ def scenarios(draw):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULERS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(scenario=scenarios())
 def test_no_scheduler_is_better(name, scenario):
     """With speeds so much higher that no duration, rounded to whole ns, is shorter than they make it."""

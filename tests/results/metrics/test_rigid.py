@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.results.metrics import rigid
 
-settings.register_profile("rigid", deadline=None, max_examples=60)
+settings.register_profile("rigid", deadline=None, max_examples=30)
 ours = settings.get_profile("rigid")
 
 TIMES = st.floats(0, 1e6).map(lambda value: round(value, 3))

@@ -20,7 +20,7 @@ from gridsim.scheduling.contract import Outcome, Run, Scheduler
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=25, deadline=None)
 
 MODES: dict[str, Scheduler] = {
     "replan": MinCent(),

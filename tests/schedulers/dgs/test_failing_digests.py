@@ -83,7 +83,9 @@ def told(seed: int, **options: Any) -> list[str]:
     return [result.digest[:16], hashlib.sha256("\n".join(decisions).encode()).hexdigest()[:16]]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [seed if seed % 2 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(60)]
+)
 def test_it_is_as_it_was(seed: int) -> None:
     digest, decisions = json.loads(FILE.read_text())[seed]
     assert told(seed, nodes="interpreted") == [digest, decisions]

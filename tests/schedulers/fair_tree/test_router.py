@@ -401,7 +401,7 @@ class Still:
         return self.queues.summaries(leaves, self.grid, 0).astype(np.int64).sum(axis=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_a_parent_never_knows_of_more_than_there_is(data: Any) -> None:
     """Requests enter at the root; what it promises is kept, but by later requests that were promised more."""

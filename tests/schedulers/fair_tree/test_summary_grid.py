@@ -16,7 +16,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, fluid_stretch
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=30, deadline=None)
 
 
 def applications(release: Any, tasks: Any, task_size: Any) -> Applications:

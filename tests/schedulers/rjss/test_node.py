@@ -94,7 +94,7 @@ def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scenarios(), schedulers())
 def test_both_forms_give_the_same_result(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
     assert_equal(scenario, scheduler)

@@ -334,7 +334,7 @@ def test_a_client_that_fails_loses_no_task(method: Any) -> None:
 
 
 @ALL
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(scenario=scenarios(max_nodes=9, faults=True))
 def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
     result = gs.simulate(scenario, method(degree=3))

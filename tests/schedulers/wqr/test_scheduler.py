@@ -45,7 +45,7 @@ def named(name: str, **parameters: Any) -> gs.WqrFt:
 def test_the_tables(name: str) -> None:
     """All nine as intended; as printed, all but those whose search begins with a machine that is not free."""
     _, wanted, (finish, done) = TABLES[name]
-    seeds = range(1, 200) if name == "WQR-FT" else [1]  # the draw that is printed
+    seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
     found = [assigned(Example()(seed), policy(name)) for seed in seeds]
     assert wanted in found
     assert (wanted.finish, wanted.done) == (finish, done)
@@ -92,7 +92,7 @@ def test_the_nine_are_known_by_name() -> None:
 
 @pytest.mark.parametrize("order", ["small", "great"])
 @pytest.mark.parametrize("choice", ["none", "cpu", "avail", "all"])
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.booleans().flatmap(lambda fails: scenarios(faults=fails, unequal=True)))
 def test_names_are_what_the_functions_are(order: str, choice: str, scenario: gs.Scenario) -> None:
     """The compiled indices find what the small functions find among everything there is."""

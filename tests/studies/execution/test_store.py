@@ -124,7 +124,7 @@ def test_tables(tmp_path: Path) -> None:
     assert store.scenario(tree["scenario"]) == small() and tree["seed"] == small().seed
     with pytest.raises(gs.GridSimError, match="there is no scenario x"):
         store.scenario("x")
-    assert repr(store) == f"<Store {tmp_path / 's'}: 3 cells>"
+    assert repr(store) == f"<Store {tmp_path / 's'}: 3 runs>"
 
 
 def own(result: gs.Result) -> float:
@@ -281,7 +281,7 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     collect(some(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     shard.write_bytes(shard.read_bytes()[:-40])
-    with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store .* are run again"):
+    with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store .* are executed again"):
         len(store)
 
 

@@ -1,0 +1,40 @@
+"""What is declared of the node programs of a scheduler, with the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from gridsim.results.decisions import Words
+from gridsim.scheduling.contract import NodeForm
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.oracle import TruthOf
+from gridsim.scheduling.local.policy import Message
+
+
+class Declarations:
+    """What an `Adapter` reads of its parameters; `LocalScheduler` explains it.
+
+    Unless the adapter overrides what asks for them, parameters also have ``policy``, ``program``, ``degree``
+    and ``detection``.
+    """
+
+    __slots__ = ()  # or each `LocalScheduler`, which is a struct, would have a dictionary
+
+    name: ClassVar[str]
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    messages: ClassVar[Mapping[str, Message]] = {}
+    timers: ClassVar[tuple[str, ...]] = ()
+    local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
+    watch: ClassVar[Literal["idle", "completion"]] = "idle"
+    reports: ClassVar[bool] = False
+    ticks: ClassVar[Mapping[str, float]] = {}
+    tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
+    decision_words: ClassVar[Words] = {}
+    truths: ClassVar[Mapping[str, TruthOf]] = {}
+    at_once: ClassVar[bool] = False
+    to_the_end: ClassVar[bool] = False
+
+    def layout(self, machines: int) -> Layout:
+        """Return on which machine each node sits; by default there is one node a machine."""
+        return Layout.one_each(machines)
