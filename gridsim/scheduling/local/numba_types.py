@@ -11,6 +11,7 @@ Only `gridsim.scheduling.local.compiled` imports this module, since it needs the
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -142,7 +143,7 @@ class Program:
             _refuse("a power of two int is an int when compiled; write 2.0 ** n, or 1 << n", power.loc)
 
     def _check_assigned(self, name: str, given: Any, loc: Any) -> None:
-        wanted = _record(self.state).typeof(name)
+        wanted = field_type(self.state, name)
         if isinstance(wanted, types.Integer):
             fits = isinstance(given, (types.Integer, types.Boolean))
         elif isinstance(wanted, types.Boolean):
@@ -248,8 +249,11 @@ def made(target: Any, builder: Any, type_: Any, /, **members: Any) -> Any:
 
 def word(builder: Any, pointer: Any, index: Any, as_: Any = I64) -> Any:
     """Load the 64-bit word `index` that `pointer` points to."""
-    index = ir.Constant(I64, index) if isinstance(index, int) else index
-    return builder.load(builder.gep(builder.bitcast(pointer, as_.as_pointer()), [index]))
+    return builder.load(builder.gep(builder.bitcast(pointer, as_.as_pointer()), [_word(index)]))
+
+
+def _word(value: Any) -> Any:
+    return ir.Constant(I64, value) if isinstance(value, int) else value
 
 
 def slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> Any:
@@ -273,16 +277,17 @@ def call_core(context: Any, builder: Any, pointer: Any, name: str, result: Any, 
     return found
 
 
-def _array(context: Any, builder: Any, type_: Any, pointer: Any, count: Any) -> Any:
-    """An array of one dimension over memory of the core."""
+def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> Any:
+    """An array over memory of the core; `shape`: numbers, or values of one dimension."""
     made = arrayobj.make_array(type_)(context, builder)
-    size = context.get_constant(types.intp, 8)
+    size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
+    strides = [size * math.prod(shape[k + 1 :]) for k in range(len(shape))]
     arrayobj.populate_array(
         made,
         data=builder.bitcast(pointer, context.get_data_type(type_.dtype).as_pointer()),
-        shape=cgutils.pack_array(builder, [count]),
-        strides=cgutils.pack_array(builder, [size]),
-        itemsize=size,
+        shape=cgutils.pack_array(builder, [_word(each) for each in shape]),
+        strides=cgutils.pack_array(builder, [_word(each) for each in strides]),
+        itemsize=_word(size),
         meminfo=None,
         parent=None,
     )
@@ -370,7 +375,7 @@ def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     degree = slot(builder, view.context, "degree")
     first = slot(builder, view.context, "neighbours", I64.as_pointer())
     mine = builder.gep(first, [builder.mul(view.node, degree)])
-    return _array(context, builder, _NEIGHBOURS, mine, degree)
+    return _array(context, builder, _NEIGHBOURS, mine, (degree,))
 
 
 @_attribute(ViewType, "random", lambda view: RandomType(view.program))
@@ -459,7 +464,7 @@ class _NodeAttributes(templates.AttributeTemplate):
         if attr == "parameters":
             return ParametersType(program)
         if attr in (program.state.names or ()):
-            return _record(program.state).typeof(attr)
+            return field_type(program.state, attr)
         found = inspect.getattr_static(program.policy, attr, None)
         if isinstance(found, property):
             disp = types.Dispatcher(program.function(attr))
@@ -484,8 +489,11 @@ class _NodeAttributes(templates.AttributeTemplate):
         return types.BoundFunction(Template, node)
 
 
-def _record(dtype: np.dtype[Any]) -> Any:
-    return from_dtype(dtype)
+def field_type(record: np.dtype[Any], name: str) -> Any:
+    """Return the type of a field of a record: that of a number, or of an array."""
+    field_ = record[name]
+    kind = from_dtype(field_.base)
+    return types.Array(kind, field_.ndim, "C") if field_.ndim else kind
 
 
 _lowered: set[str] = set()
@@ -517,7 +525,7 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     if attr == "parameters":
         return made(context, builder, ParametersType(program), parameters=node.parameters)
     if attr in (program.state.names or ()):
-        return _load(context, builder, _record(program.state), node.state, attr)
+        return _load(context, builder, program.state, node.state, attr)
     found = inspect.getattr_static(program.policy, attr)
     if isinstance(found, property):
         function = program.function(attr)
@@ -527,30 +535,27 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     return context.get_constant_generic(builder, kind, found)
 
 
-def _load(context: Any, builder: Any, record: Any, pointer: Any, name: str) -> Any:
-    pointer = builder.bitcast(pointer, context.get_value_type(record))
-    return arrayobj.record_getattr(context, builder, record, pointer, name)
+def _address(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name: str) -> Any:
+    """Return where a field of the record at `pointer` is."""
+    kind, offset = (record.fields or {})[name][:2]
+    at = builder.gep(builder.bitcast(pointer, PTR), [ir.Constant(I64, offset)])
+    return builder.bitcast(at, context.get_data_type(from_dtype(kind.base)).as_pointer())
+
+
+def _load(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name: str) -> Any:
+    at, type_ = _address(context, builder, record, pointer, name), field_type(record, name)
+    if not isinstance(type_, types.Array):
+        return context.unpack_value(builder, type_, at)
+    return _array(context, builder, type_, at, record[name].shape)
 
 
 @imputils.lower_setattr_generic(NodeType)
 def _set_node_attribute(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> Any:
     type_, given = sig.args
-    node = cgutils.create_struct_proxy(type_)(context, builder, value=args[0])
-    record = _record(type_.program.state)
-    pointer = builder.bitcast(node.state, context.get_value_type(record))
-    wanted = signature(types.none, record, given)
-    if isinstance(record.typeof(attr), types.NestedArray):
-        raise NotCompiled(_WHOLE_ARRAY.format(f"self.{attr}"))
-    arrayobj.record_setattr(context, builder, wanted, (pointer, args[1]), attr)
-
-
-_WHOLE_ARRAY = "{} is an array, of which only elements can be assigned: self.name[:] = ..."
-
-
-@lower_cast(types.Array, types.NestedArray)
-def _assigned_array(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
-    """Numba converts an array that is assigned to an attribute before it asks how to assign it."""
-    raise NotCompiled(_WHOLE_ARRAY.format("the attribute"))
+    node, record = cgutils.create_struct_proxy(type_)(context, builder, value=args[0]), type_.program.state
+    wanted = field_type(record, attr)
+    value = context.cast(builder, args[1], given, wanted)
+    context.pack_value(builder, wanted, value, _address(context, builder, record, node.state, attr))
 
 
 @templates.infer_getattr
@@ -560,7 +565,7 @@ class _ParametersAttributes(templates.AttributeTemplate):
     def generic_resolve(self, parameters: Any, attr: str) -> Any:
         program = parameters.program
         if attr in (program.parameters.names or ()):
-            return _record(program.parameters).typeof(attr)
+            return field_type(program.parameters, attr)
         if attr in program.words:
             word = program.words[attr]
             return types.none if word is None else WordType((word,))
