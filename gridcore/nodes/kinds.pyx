@@ -4,6 +4,8 @@ cimport cython
 
 import sys
 
+from gridcore.common.names import listed
+
 __all__ = ["Kind"]
 
 
@@ -36,6 +38,10 @@ class _Received:
     @property
     def __dict__(self):
         return {name: getattr(self, name) for name in ("kind", *self.__slots__)}
+
+    def __getattr__(self, name):
+        known = ("kind", *self.__slots__)
+        raise AttributeError(f"a message of the kind {self.kind!r} has no {name!r}; {listed(known, name)}")
 
     def __repr__(self):
         return f"{self.kind}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"

@@ -39,7 +39,7 @@ from gridcore.queues.task_queues cimport TaskQueues
 import numpy as np
 
 from gridcore.common.state import LATEST, State, shown
-from gridcore.nodes.state import read_nodes, told_payloads
+from gridcore.nodes.state import read_nodes, payload_entries
 
 __all__ = ["NEVER", "NodeCore"]
 
@@ -316,7 +316,7 @@ cdef class NodeCore(NodeEvents):
     def getstate(self):
         """What has changed since the core was made, but for the programs; see `gridcore.common.state`.
 
-        It is told at the end of a wave only.  Raises RuntimeError at another time.
+        It can be read at the end of a wave only.  Raises RuntimeError at another time.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -324,9 +324,9 @@ cdef class NodeCore(NodeEvents):
         cdef Timer* timer
         cdef RandomStream stream
         if self.dirty:
-            raise RuntimeError("the state of nodes is told at the end of a wave only")
+            raise RuntimeError("the state of nodes can be read at the end of a wave only")
         timers, values, held, random, turns = [], [], [], [], []
-        local, arrays = self.local._told(self.payloads)
+        local, arrays = self.local._entries(self.payloads)
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -357,7 +357,7 @@ cdef class NodeCore(NodeEvents):
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "end": touched_read(&self.end), "idle": touched_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
-            **local, **told_payloads(arrays),
+            **local, **payload_entries(arrays),
         })
 
     def setstate(self, state):

@@ -14,7 +14,7 @@ import os
 import platform
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +26,7 @@ import numpy as np
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.errors import CompileError
 from gridsim.scheduling.local.compilable import explained, place_of
+from gridsim.scheduling.local.handlers import handler_of, takes_value
 from gridsim.scheduling.local.policy import LocalPolicy, Message
 
 __all__ = ["Compiled", "compiled"]
@@ -55,10 +56,8 @@ class Compiled:
     code: list[Any]  # what must live as long as the addresses are used
 
 
-def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled:
+def compiled(scheduler: Any) -> Compiled:
     """Compile the program of `scheduler`, a `LocalScheduler`.
-
-    handler_of : (policy, kind of message) -> name of its handler.
 
     Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and
     ImportError without Numba.
@@ -77,7 +76,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
     about = frozenset(name for name, kind in messages.items() if "application" in kind.fields)
-    wanted = list(_wanted(policy, messages, scheduler.timers, handler_of))
+    wanted = list(_wanted(policy, messages, scheduler.timers))
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, fresh.dtype.descr, parameters.dtype.descr, sorted(words.items(), key=str),
@@ -212,12 +211,12 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
 
 
 def _wanted(
-    policy: type[LocalPolicy], messages: dict[str, Message], timers: Any, handler_of: Any
+    policy: type[LocalPolicy], messages: dict[str, Message], timers: Any
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (what the core calls it, name of the method, what it is called for) for each handler."""
     handled: dict[str, list[str]] = {}
     for kind in messages:
-        handled.setdefault(handler_of(policy, kind), []).append(kind)
+        handled.setdefault(handler_of([policy], kind), []).append(kind)
     for method, kinds in handled.items():
         if getattr(policy, method) is LocalPolicy.on_message:
             continue  # an error, if such a message comes
@@ -229,9 +228,8 @@ def _wanted(
             if policy.on_release is not LocalPolicy.on_release:
                 yield name, "on_release", ("release",)
         elif found is not getattr(LocalPolicy, name):
-            takes_value = what == "timer" and len(inspect.signature(found).parameters) > 3
             if what != "timer" or timers:
-                yield name, name, ("timer", int(takes_value)) if what == "timer" else (what,)
+                yield name, name, ("timer", int(takes_value(policy))) if what == "timer" else (what,)
 
 
 # -- compiling -----------------------------------------------------------------------------------------------

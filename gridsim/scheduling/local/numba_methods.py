@@ -313,7 +313,7 @@ def _draw(name: str, names: tuple[str, ...], defaults: dict[str, float], kind: i
 
 _ONE, _ZERO = ir.Constant(F64, 1.0), ir.Constant(F64, 0.0)
 _draw("random", (), {}, 0, lambda builder: (_ONE, _ZERO))
-_draw("uniform", ("low", "high"), {"low": 0.0, "high": 1.0}, 0, lambda b, low, high: (b.fsub(high, low), low))
+_draw("uniform", ("low", "high"), {"low": 0.0, "high": 1.0}, 3, lambda builder, low, high: (high, low))
 _draw("exponential", ("scale",), {"scale": 1.0}, 1, lambda builder, scale: (scale, _ZERO))
 _draw("normal", ("loc", "scale"), {"loc": 0.0, "scale": 1.0}, 2, lambda builder, loc, scale: (scale, loc))
 
