@@ -198,7 +198,7 @@ cdef class NodeActions:
         if name not in self.timer_names:
             return self.error(f"{what}, which the scheduler does not declare; {listed(self.timer_names, name)}")
         if not self.fires:
-            return self.error(f"{what}, and does not define on_timer, which would be called then")
+            return self.error(f"{what}, and its class does not define on_timer, which would be called then")
         return self.error(f"{what} in {seconds!r} s; it must be in 0 s or more")
 
     # -- messages -------------------------------------------------------------------------------------------
@@ -260,9 +260,11 @@ cdef class NodeActions:
         what = f"t = {self.now / 1e9} s: node {node} sends {kind!r}"
         if known is None:
             return self.error(f"{what}, which is no kind of message; {listed(self.by_name, kind)}")
-        for name in sorted({*fields} ^ {*known.fields}):
-            does = "has no field" if name in fields else "lacks the field"
-            return self.error(f"{what}, which {does} {name!r}; {listed(known.fields, name)}")
+        for name in sorted(fields.keys() - {*known.fields}):
+            return self.error(f"{what}, which has no field {name!r}; {listed(known.fields, name)}")
+        if len(fields) < len(known.fields):
+            missing = [name for name in known.fields if name not in fields]
+            return self.error(f"{what} without {', '.join(missing)}; its fields are {', '.join(known.fields)}")
         if not 0 <= to < self.nodes:
             return self.error(f"{what} to node {to}; it must be in 0..{self.nodes - 1}")
         return self.error(f"{what}, which is {'' if known.number < 0 else 'not '}a local kind: send local kinds by "

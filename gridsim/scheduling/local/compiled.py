@@ -227,9 +227,8 @@ def _wanted(
         if name == "on_lost" and found is LocalPolicy.on_lost:
             if policy.on_release is not LocalPolicy.on_release:
                 yield name, "on_release", ("release",)
-        elif found is not getattr(LocalPolicy, name):
-            if what != "timer" or timers:
-                yield name, name, ("timer", int(takes_value(policy))) if what == "timer" else (what,)
+        elif found is not getattr(LocalPolicy, name) and (what != "timer" or timers):
+            yield name, name, ("timer", int(takes_value(policy))) if what == "timer" else (what,)
 
 
 # -- compiling -----------------------------------------------------------------------------------------------

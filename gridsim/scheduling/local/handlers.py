@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, get_args
 
 from gridcore.common.names import listed
@@ -110,11 +110,12 @@ def check_declared(scheduler: Any) -> None:
         one_of(f"{where}.node_forms", each, forms)
     one_of(f"{where}.local_order", scheduler.local_order, ("edf", "fifo"))
     one_of(f"{where}.watch", scheduler.watch, ("idle", "completion"))
-    for name, wanted, fits in (
+    mappings: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
         ("messages", "a Message", lambda value: isinstance(value, Message)),
         ("ticks", "a number of s above 0", lambda value: isinstance(value, (int, float)) and value > 0),
         ("tables", "a dict of columns, each int or float", _are_columns),
-    ):
+    )
+    for name, wanted, fits in mappings:
         given = getattr(scheduler, name)
         if not isinstance(given, Mapping):
             raise ScenarioError(f"{where}.{name} must be a dict, got {shown(given)}")

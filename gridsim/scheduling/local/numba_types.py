@@ -29,6 +29,9 @@ from numba.np import arrayobj
 
 from gridcore.common.names import closest, listed
 from gridcore.nodes.compiled_calls import CONTEXT
+from gridcore.nodes.random_stream import RandomStream
+from gridcore.nodes.view import View
+from gridsim.model.applications import Application
 from gridsim.scheduling.local.compilable import NotCompiled, check_source
 
 __all__ = [
@@ -372,11 +375,19 @@ class _Attributes(templates.AttributeTemplate):
             return _ATTRIBUTES[type(value)][attr][0](value)
         if attr in METHODS.get(type(value), {}):
             return types.BoundFunction(METHODS[type(value)][attr], value)
+        what = f"{_WHAT[type(value)][0]}.{attr}"
+        if hasattr(_WHAT[type(value)][1], attr):
+            raise NotCompiled(f"{what} is for nodes that run interpreted only")
         known = sorted({*_ATTRIBUTES.get(type(value), {}), *METHODS.get(type(value), {})})
-        raise NotCompiled(f"{_WHAT[type(value)]}.{attr} is not compiled; {listed(known, attr)}")
+        raise NotCompiled(f"there is no {what}; {listed(known, attr)}")
 
 
-_WHAT = {ViewType: "view", RandomType: "view.random", ApplicationType: "application"}
+#: What a type stands for: the names in errors, and the class of interpreted nodes.
+_WHAT = {
+    ViewType: ("view", View),
+    RandomType: ("view.random", RandomStream),
+    ApplicationType: ("application", Application),
+}
 
 
 def _load_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:

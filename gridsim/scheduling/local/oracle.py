@@ -77,7 +77,9 @@ class Decider:
         """See `gridcore.nodes.view.View.decide`."""
         if action not in self.words:
             known = listed(self.words, action)
-            raise SchedulerError(f"node {node} decides {action!r}, for which there are no decision_words; {known}")
+            raise SchedulerError(
+                f"node {node} decides {action!r}, for which there are no decision_words; {known}"
+            )
         if self.log is None:
             return
         for name, value in said.items():

@@ -156,7 +156,8 @@ class LocalPolicy:
         The node holds them until it queues them or hands them over.  If it fails before that, they are lost.
         """
         raise SchedulerError(
-            f"t = {view.now} s: node {view.node} gets tasks, and {type(self).__name__} does not define on_release"
+            f"t = {view.now} s: node {view.node} gets tasks, and {type(self).__name__} does not define "
+            "on_release"
         )
 
     def on_message(self, view: View, message: Any) -> None:
@@ -167,8 +168,8 @@ class LocalPolicy:
         """
         what = f"on_{message.kind} or on_message".replace("-", "_")
         raise SchedulerError(
-            f"t = {view.now} s: node {view.node} gets a message {message.kind!r}, and {type(self).__name__} does "
-            f"not define {what}"
+            f"t = {view.now} s: node {view.node} gets a message {message.kind!r}, and {type(self).__name__} "
+            f"does not define {what}"
         )
 
     def on_timer(self, view: View, name: str) -> None:
@@ -259,10 +260,14 @@ class Notes(Stateful):
         """
         columns = self.declared.get(table)
         if columns is None:
-            raise SchedulerError(f"node {node} notes {table!r}, which is no table; {listed(self.declared, table)}")
-        for name in sorted(values.keys() ^ columns.keys()):
-            does = "has no column" if name in values else "lacks the column"
-            raise SchedulerError(f"node {node} notes {table!r}, which {does} {name!r}; {listed(columns, name)}")
+            raise SchedulerError(
+                f"node {node} notes {table!r}, which is no table; {listed(self.declared, table)}"
+            )
+        for name in sorted(values.keys() ^ columns.keys(), key=lambda name: name not in values):
+            does = "has no column" if name in values else "needs the column"
+            raise SchedulerError(
+                f"node {node} notes {table!r}, which {does} {name!r}; {listed(columns, name)}"
+            )
         self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
