@@ -64,7 +64,7 @@ def _own(kind: str) -> str:
 
 
 def check_handlers(policy: type[LocalPolicy], kinds: tuple[str, ...]) -> None:
-    """Raise ScenarioError for a method ``on_...`` that handles nothing, or not with these parameters."""
+    """Raise ScenarioError for a method ``on_...`` that nothing calls, or that has other parameters."""
     known = {**{_own(kind): ("view", "message") for kind in kinds}, **_GETS}
     for name in dir(policy):
         found = inspect.getattr_static(policy, name)
@@ -73,8 +73,10 @@ def check_handlers(policy: type[LocalPolicy], kinds: tuple[str, ...]) -> None:
             continue
         what = f"{place_of(function)}{policy.__name__}.{name}"
         if name not in known:
+            if _uses(policy, name):
+                continue
             raise ScenarioError(
-                f"{what} handles nothing, as there is no kind of message {name[3:]!r}; {listed(known, name)}"
+                f"{what} is never called, as there is no kind of message {name[3:]!r}; {listed(known, name)}"
             )
         if function is not found:
             raise ScenarioError(f"{what} must be a method, with self, not a {type(found).__name__}")
@@ -83,6 +85,12 @@ def check_handlers(policy: type[LocalPolicy], kinds: tuple[str, ...]) -> None:
         wanted = ("self", *known[name])
         if not (_takes(function, wanted) or name == "on_timer" and _takes(function, (*wanted, "value"))):
             raise ScenarioError(f"{what} must take ({', '.join(wanted)}), got {inspect.signature(function)}")
+
+
+def _uses(policy: type, name: str) -> bool:
+    """Whether a method of the class names another one, as in ``self.on_free(view)``."""
+    methods = (each for base in policy.__mro__ for each in vars(base).values() if inspect.isfunction(each))
+    return any(name in each.__code__.co_names for each in methods)
 
 
 def _takes(function: Any, wanted: tuple[str, ...]) -> bool:
