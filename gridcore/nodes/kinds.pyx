@@ -4,9 +4,7 @@ cimport cython
 
 import sys
 
-from gridcore.common.names import listed
-
-__all__ = ["Kind"]
+__all__ = ["Kind", "Received"]
 
 
 @cython.final
@@ -25,10 +23,10 @@ cdef class Kind:
         self.arrays = 2 in self.real
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves else -1
-        self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
+        self.type = type(name, (Received,), {"__slots__": ("sender", *self.fields), "kind": name})
 
 
-class _Received:
+class Received:
     """A message as its receiver gets it: ``kind``, ``sender``, and the fields of its kind."""
 
     __slots__ = ()
@@ -38,10 +36,6 @@ class _Received:
     @property
     def __dict__(self):
         return {name: getattr(self, name) for name in ("kind", *self.__slots__)}
-
-    def __getattr__(self, name):
-        known = ("kind", *self.__slots__)
-        raise AttributeError(f"a message of the kind {self.kind!r} has no {name!r}; {listed(known, name)}")
 
     def __repr__(self):
         return f"{self.kind}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"

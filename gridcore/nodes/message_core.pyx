@@ -38,8 +38,11 @@ from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
 
+from gridcore.common.names import listed
 from gridcore.common.state import LATEST, State, shown
+from gridcore.nodes.kinds import Received
 from gridcore.nodes.state import read_nodes, payload_entries
+from gridcore.nodes.view import View
 
 __all__ = ["NEVER", "NodeCore"]
 
@@ -164,7 +167,11 @@ cdef class NodeCore(NodeEvents):
         engine at that instant may still fall into the same wave, after which `flush` must be called.
         """
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
-        return self._advance(limit)
+        try:
+            return self._advance(limit)
+        except AttributeError as error:
+            _say_closest(error, self.now)
+            raise
 
     def wake(self, long long time):
         """Let the engine have control at `time` ns: it has an event then that the present `advance` does not know."""
@@ -448,6 +455,22 @@ cdef class NodeCore(NodeEvents):
         if not 0 <= machine < self.queues.machines:
             raise ValueError(f"machine must be in 0..{self.queues.machines - 1}, got {machine}")
         return 0
+
+
+cdef int _say_closest(error, long long now) except -1:
+    """Let the error of a handler that reads what views and messages do not have say what they have.
+
+    A ``__getattr__`` of theirs could say it, too, but would make each read of an attribute slower.
+    """
+    of = error.obj
+    if isinstance(of, View):
+        what, known = f"node {of.node}: the view", [name for name in dir(View) if not name.startswith("_")]
+    elif isinstance(of, Received):
+        what, known = f"a message of the kind {of.kind!r}", ["kind", *of.__slots__]
+    else:
+        return 0
+    error.args, error.obj = (f"t = {now / 1e9} s: {what} has no {error.name!r}; {listed(known, error.name)}",), None
+    return 0
 
 
 cdef object touched_read(const Touched* t):

@@ -30,10 +30,6 @@ cdef class View:
     cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
 
-    def __getattr__(self, name):
-        known = [each for each in dir(View) if not each.startswith("_")]
-        raise AttributeError(f"t = {self.now} s: node {self.node}: view has no {name!r}; {listed(known, name)}")
-
     @property
     def machine(self):
         """The number of the machine on which this node sits: `node` itself unless there is a layout."""

@@ -172,9 +172,9 @@ class Adapter(CorePolicy):
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
-            noted=self._timed(self.note),
-            decided=self._timed(self.decider.note),
-            checked=self._timed(as_number),
+            noted=self._noted,
+            decided=self._decided,
+            checked=self._checked,
             error=SchedulerError,
             compiled=self.compiled,
             observe=network.tell if network.observed else None,
@@ -209,16 +209,27 @@ class Adapter(CorePolicy):
         """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
         return max(self.core.now, self.run.engine.now)
 
-    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `function`, whose errors then begin with the simulated time."""
+    def _checked(self, kind: Any, value: Any, node: int, name: str) -> Any:
+        """See `as_number`; its errors begin with the simulated time."""
+        try:
+            return as_number(kind, value, node, name)
+        except SchedulerError as error:
+            raise self._now(error) from None
 
-        def call(*given: Any) -> Any:
-            try:
-                return function(*given)
-            except SchedulerError as error:
-                raise SchedulerError(f"t = {self.now / NS} s: {error}") from None
+    def _decided(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+        try:
+            self.decider.note(node, action, application, said)
+        except SchedulerError as error:
+            raise self._now(error) from None
 
-        return call
+    def _noted(self, node: int, table: str, values: Mapping[str, float]) -> None:
+        try:
+            self.note(node, table, values)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _now(self, error: SchedulerError) -> SchedulerError:
+        return SchedulerError(f"t = {self.now / NS} s: {error}")
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the task queues of the machines; `ends`: whether nodes hear of the end of each task."""

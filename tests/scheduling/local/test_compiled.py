@@ -138,11 +138,8 @@ class Calculating(gs.LocalPolicy):
     def on_start(self, view: Any) -> None:
         for _ in range(100):
             x, n = view.random.uniform(0.1, 9.0), view.random.integers(5)
-            y = x**2 + x**3 + x**-1 + x**0.5 + x**n + n**2 + pow(x, 2.0) + math.pow(x, 2.0)
-            y **= 2
             self.flags[n % 3] ^= x < 3.0
-            whole = int(x) + round(x) + math.floor(-x) + math.ceil(x) + (n << 2) + (n >> n) + int(n)
-            view.note("numbers", x=y + math.exp(x) + math.sin(x) + round(x, 2), n=whole + self.flags[1])
+            view.note("numbers", x=x**2 + x**3 + x**n, n=int(x) + round(-x) + (n << 2) + self.flags[1])
         view.note("numbers", x=self.weights[1], n=self.weights[0])
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
