@@ -454,7 +454,7 @@ def test_a_timer_needs_a_handler() -> None:
 
 def test_names_that_are_not_there_have_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.sned(1, "say")))
-    with pytest.raises(AttributeError, match="^t = 1.0 s: node 0: the view has no 'sned'; did you mean send?"):
+    with pytest.raises(AttributeError, match="^t = 1.0 s: node 0: the view has no 'sned'; did you mean send"):
         gs.simulate(scenario(), Talks(told=[]))
     monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.send(1, "say", count=1, weight=1.0)))
     monkeypatch.setattr(Talker, "on_message", lambda self, view, message: message.cuont)
