@@ -8,8 +8,7 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,12 +22,13 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.declarations import Declarations
+from gridsim.scheduling.local.handlers import check_declared, check_handlers, defined, handler_of
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import nanoseconds
+from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
@@ -52,7 +52,8 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     that order, and not at the end of the wave, sorted by kind and sender; ``to_the_end``, whether the run
     goes on after its last task, until no message or timer is left.
 
-    Raises ScenarioError for parameters that are out of range, and for a class without a ``policy``.
+    Raises ScenarioError for parameters that are out of range, for class variables that are not what they must
+    be, and for a ``policy`` with methods ``on_...`` that nothing calls, or that cannot be called.
     """
 
     decentralized: ClassVar[bool] = True
@@ -63,7 +64,7 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
 
     def __post_init__(self) -> None:
-        self._check_policy()
+        self._check_classes()
         super().__post_init__()
 
     def program(self, node: int) -> LocalPolicy:
@@ -77,41 +78,12 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        self._check_policy()  # again, since a subclass may override __post_init__ without it
+        self._check_classes()  # again, since a subclass may override __post_init__ without it
         return Adapter(self, run)
 
-    def _check_policy(self) -> None:
-        policy = getattr(self, "policy", None)
-        if not (isinstance(policy, type) and issubclass(policy, LocalPolicy)):
-            raise ScenarioError(
-                f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
-            )
-
-
-#: Handlers that a node need not have: those of `LocalPolicy` do nothing.
-_OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
-#: What follows ``on_`` in the names of the other handlers: kinds of these names have no handler of their own.
-_OTHERS = ("start", "release", "message", "timer", "idle", "end", "act", "done", "lost")
-
-
-def _handlers(policies: Iterable[type[LocalPolicy]]) -> list[str]:
-    """Return the names of the optional handlers that some of `policies` define, see `NodeCore`."""
-    found = {
-        name
-        for policy in policies
-        for name in _OPTIONAL
-        if getattr(policy, name) is not getattr(LocalPolicy, name)
-    }
-    for policy in policies:
-        if len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name")):
-            found.add("value")
-    return sorted(found)
-
-
-def _handler_of(policies: Iterable[type[LocalPolicy]], kind: str) -> str:
-    """Return the name of the method that handles messages of this kind."""
-    own = f"on_{kind.replace('-', '_')}"
-    return own if kind not in _OTHERS and any(hasattr(each, own) for each in policies) else "on_message"
+    def _check_classes(self) -> None:
+        check_declared(self)
+        check_handlers(self.policy, tuple(self.messages))
 
 
 def _check_one_program(scheduler: Any) -> None:
@@ -140,12 +112,17 @@ class Adapter(CorePolicy):
         self.compiled: Compiled | None = None
         if (run.nodes or parameters.node_forms[0]) == "compiled":
             _check_one_program(parameters)
-            self.compiled = compiled(parameters, lambda policy, kind: _handler_of([policy], kind))
+            self.compiled = compiled(parameters)
         self.layout = layout = parameters.layout(len(run.speeds))
         self.up = layout.of_nodes(run.up)
         programs = self._afresh(range(layout.nodes))
         policies = [parameters.policy] if self.compiled else list(dict.fromkeys(map(type, programs)))
-        handlers = _handlers(policies)
+        if isinstance(parameters, LocalScheduler):  # others may call methods of nodes themselves
+            for policy in policies:
+                check_handlers(policy, tuple(parameters.messages))
+        handlers = defined(policies)
+        if parameters.ticks and "on_timer" not in handlers:
+            raise ScenarioError(f"{policies[0].__name__} must define on_timer, which ticks call")
         self.queues = self.make_queues(ends="on_done" in handlers)
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.resubmitted = np.zeros(len(bags), np.int64)
@@ -166,7 +143,7 @@ class Adapter(CorePolicy):
                     kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,
-                    _handler_of(policies, name),
+                    handler_of(policies, name),
                     -1 if kind.delay is None else kind.delay,
                     kind.counted,
                 )
@@ -182,9 +159,9 @@ class Adapter(CorePolicy):
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
-            noted=self.note,
-            decided=self.decider.note,
-            checked=as_number,
+            noted=self._noted,
+            decided=self._decided,
+            checked=self._checked,
             error=SchedulerError,
             compiled=self.compiled,
             observe=network.tell if network.observed else None,
@@ -218,6 +195,28 @@ class Adapter(CorePolicy):
     def now(self) -> int:
         """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
         return max(self.core.now, self.run.engine.now)
+
+    def _checked(self, kind: Any, value: Any, node: int, name: str) -> Any:
+        """See `as_number`; its errors begin with the simulated time."""
+        try:
+            return as_number(kind, value, node, name)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _decided(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+        try:
+            self.decider.note(node, action, application, said)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _noted(self, node: int, table: str, values: Mapping[str, float]) -> None:
+        try:
+            self.note(node, table, values)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _now(self, error: SchedulerError) -> SchedulerError:
+        return SchedulerError(f"t = {self.now / NS} s: {error}")
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the task queues of the machines; `ends`: whether nodes hear of the end of each task."""
