@@ -47,7 +47,8 @@ def named(app: Any, env: Any, node: Any, content: Any) -> Any:
 
     A class or a dotted name leads to the one thing that ends in it, a kernel rather than its
     reference; a word in small letters only to what `gridsim` or `gridcore` themselves have.  All else is
-    code, a parameter say; but a full name in gridsim or gridcore that does not exist is left to Sphinx, which warns.
+    code, a parameter say; but a full name in gridsim or gridcore that does not exist is left to Sphinx,
+    which warns.
     """
     if node.get("refdomain") != "py":
         return None

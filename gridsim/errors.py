@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-#: Most characters of a message; a longer one is cut in the middle.
+#: Most characters of a message; a longer one is cut in the middle, between two words.
 LONGEST = 2000
 
 
@@ -29,7 +29,10 @@ def in_line(text: str) -> str:
 def one_line(text: str) -> str:
     """Return `text` as one printable line of about `LONGEST` characters at most."""
     text = in_line(text.strip())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    if len(text) <= LONGEST:
+        return text
+    head, tail = text[: LONGEST // 2].rsplit(" ", 1)[0], text[-LONGEST // 2 :].split(" ", 1)[-1]
+    return f"{head} ... {tail}"
 
 
 def text_of(error: BaseException) -> str:

@@ -47,9 +47,9 @@ cdef class _Negotiations:
     cdef Pending ending                 # jobs by the end of their run; where machines fail, of lost runs, too
     cdef Pending overdue                # jobs by the end of their waits, of waits that are over, too
     cdef readonly long long completed, given_up
-    cdef long long told_end             # ns, the last end of runs or waits that `advance` has returned
+    cdef long long reported_end             # ns, the last end of runs or waits that `advance` has returned
     cdef bint record
-    cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `JobFlow.told`
+    cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `JobFlow.read_outcomes`
     cdef object _stopped                # see `JobFlow.stopped`
     cdef DecisionLog log
     cdef bint recorded                  # whether decisions are

@@ -93,7 +93,7 @@ cdef class _Negotiations:
         self.faults, self.patience = settings["faults"], settings["patience"]
         self.detection, self.log.left = settings["detection"], settings["log"]
         self.recorded, self.decided = decided is not None, decided
-        self.told_end = -1
+        self.reported_end = -1
         self.bind(jobs, nodes, counts)
         self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
         self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
@@ -179,9 +179,9 @@ cdef class _Negotiations:
     @property
     def ending_now(self):
         """The last instant (ns) that `advance` returned because jobs or waits end at it."""
-        return self.told_end
+        return self.reported_end
 
-    def told(self):
+    def read_outcomes(self):
         """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
         cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
@@ -239,7 +239,7 @@ cdef class _Negotiations:
     def getstate(self):
         """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
 
-        `told`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
+        `read_outcomes`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
@@ -247,7 +247,7 @@ cdef class _Negotiations:
         self._hand_over()
         for k in range(KINDS):
             if self.out[k].n or self._waiting or self._given_up or self._stopped:
-                raise RuntimeError("the state of a flow is told between two instants only")
+                raise RuntimeError("the state of a flow can be read between two instants only")
         memset(&rows, 0, sizeof(rows))
         for job in range(self.jobs):
             if self.talk[job] != NULL:
@@ -280,7 +280,7 @@ cdef class _Negotiations:
             "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
             "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
             "overdue": overdue[np.lexsort((overdue[:, 1], overdue[:, 0]))][:, :2].copy(),
-            "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
+            "completed": self.completed, "given_up": self.given_up, "reported_end": self.reported_end,
             "left": self.log.left,
         })
 
@@ -311,7 +311,7 @@ cdef class _Negotiations:
         ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
         overdue_ = read.array("overdue", np.int64, (None, 2), 0, LATEST)
         completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
-        told_end = read.whole("told_end", -1)
+        reported_end = read.whole("reported_end", -1)
         check_thoughts(thoughts_, self.nodes, self.jobs, latest)
         check_ending(ending_, phase == PLACED, self.faults)
         check_overdue(overdue_, self.jobs if self.faults else 0)
@@ -342,6 +342,6 @@ cdef class _Negotiations:
         pending_clear(&self.overdue)
         for k in range(overdue.shape[0]):
             pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
-        self.completed, self.given_up, self.told_end = completed, given_up, told_end
+        self.completed, self.given_up, self.reported_end = completed, given_up, reported_end
         self.log.n, self.log.lost, self.log.left = 0, 0, left
         self._waiting, self._given_up, self._stopped = [], [], []

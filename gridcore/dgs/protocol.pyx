@@ -574,9 +574,9 @@ cdef class JobFlow(_Negotiations):
                 return _NEVER
             if ends < at:
                 if ends == limit:
-                    if self.told_end == limit:
+                    if self.reported_end == limit:
                         return _NEVER
-                    self.told_end = limit
+                    self.reported_end = limit
                     return limit
                 self._finish_all(ends)
                 if not self.over:

@@ -87,7 +87,7 @@ cdef class _Marked:
             self.within[self.item[k]] = False
         self.n = 0
 
-    cdef object told(self):
+    cdef object read(self):
         """Return int64[k], the nodes in ascending order."""
         self.sort()
         return np.array(self.item[:self.n], np.int64)
@@ -612,13 +612,13 @@ cdef class TreeFlow:
         """
         cdef _Held alone = self._hold()
         if self.log is not None and self.log.n:
-            raise RuntimeError("the state of a flow is told without logged decisions only: call noted() before")
+            raise RuntimeError("the state of a flow can be read without logged decisions only: call noted() before")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
         pending_read(&self.turns, turns)
         return shown({
             "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(),
             "placed_at": self.placed_at, "touched_at": self.touched_at,
-            "reports": self.reports.told(), "orders": self.orders.told(),
+            "reports": self.reports.read(), "orders": self.orders.read(),
             "arrivals": np.asarray(self.arrivals[:self.n_arrivals]),
             "made": np.asarray(self.made[:self.n_made]), "made_at": np.asarray(self.made_at[:self.n_made]),
             **({} if self.log is None else {"sampled": self.log._read_sampled()}),

@@ -679,7 +679,7 @@ cdef class Links:
         cdef int kind, entry
         cdef Message* m
         if self.n_missing:
-            raise RuntimeError("the state of links is told between two instants only: call lost() before")
+            raise RuntimeError("the state of links can be read between two instants only: call lost() before")
         for kind in range(self.kinds):
             n += self.queue[kind].n + self.queue[kind].n_run
         event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)

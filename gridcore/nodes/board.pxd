@@ -34,5 +34,5 @@ cdef class Board:
     cdef int _show(self, const Published* new) except -1
     cdef long long _true_at(self, Py_ssize_t node, long long now) noexcept
     cdef int _add(self, const Published* new, long long due, long long sequence) except -1
-    cdef dict _told(self)
+    cdef dict _entries(self)
     cdef int _set(self, state) except -1

@@ -168,7 +168,7 @@ cdef class Board:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    cdef dict _told(self):
+    cdef dict _entries(self):
         """Entries of a state: rows of (since, node, falling[, due, number]) and of (value, factor)."""
         cdef Py_ssize_t k, n = self.pending.n + self.pending.n_run
         cdef const Published* each

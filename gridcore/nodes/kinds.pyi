@@ -1,6 +1,10 @@
 from typing import Any, final
 
-__all__ = ["Kind"]
+__all__ = ["Kind", "Received"]
+
+class Received:
+    kind: str
+    sender: int
 
 @final
 class Kind:

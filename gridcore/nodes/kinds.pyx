@@ -4,7 +4,7 @@ cimport cython
 
 import sys
 
-__all__ = ["Kind"]
+__all__ = ["Kind", "Received"]
 
 
 @cython.final
@@ -23,10 +23,10 @@ cdef class Kind:
         self.arrays = 2 in self.real
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves else -1
-        self.type = type(name, (_Received,), {"__slots__": ("sender", *self.fields), "kind": name})
+        self.type = type(name, (Received,), {"__slots__": ("sender", *self.fields), "kind": name})
 
 
-class _Received:
+class Received:
     """A message as its receiver gets it: ``kind``, ``sender``, and the fields of its kind."""
 
     __slots__ = ()

@@ -18,7 +18,7 @@ cdef class LocalMessages:
     cdef long long _first(self) except -1
     cdef list _take(self, long long now)
     cdef int _drop(self, long long node) except -1
-    cdef tuple _told(self, Payloads payloads)
+    cdef tuple _entries(self, Payloads payloads)
     cdef int _read(self, state, Payloads payloads) except -1
 
 

@@ -73,7 +73,7 @@ cdef class LocalMessages:
                 self.messages[k] = None
         return 0
 
-    cdef tuple _told(self, Payloads payloads):
+    cdef tuple _entries(self, Payloads payloads):
         """Local messages as entries of a state, and all arrays in messages, those of `payloads` first.
 
         The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields

@@ -40,8 +40,11 @@ from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
 
+from gridcore.common.names import listed
 from gridcore.common.state import LATEST, State, shown
-from gridcore.nodes.state import read_nodes, told_payloads
+from gridcore.nodes.kinds import Received
+from gridcore.nodes.state import read_nodes, payload_entries
+from gridcore.nodes.view import View
 
 __all__ = ["NEVER", "NodeCore"]
 
@@ -172,7 +175,11 @@ cdef class NodeCore(NodeEvents):
         engine at that instant may still fall into the same wave, after which `flush` must be called.
         """
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
-        return self._advance(limit)
+        try:
+            return self._advance(limit)
+        except AttributeError as error:
+            _say_closest(error, self.now)
+            raise
 
     def wake(self, long long time):
         """Let the engine have control at `time` ns: it has an event then that the present `advance` does not know."""
@@ -326,7 +333,7 @@ cdef class NodeCore(NodeEvents):
     def getstate(self):
         """What has changed since the core was made, but for the programs; see `gridcore.common.state`.
 
-        It is told at the end of a wave only.  Raises RuntimeError at another time.
+        It can be read at the end of a wave only.  Raises RuntimeError at another time.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -334,9 +341,9 @@ cdef class NodeCore(NodeEvents):
         cdef Timer* timer
         cdef RandomStream stream
         if self.dirty:
-            raise RuntimeError("the state of nodes is told at the end of a wave only")
+            raise RuntimeError("the state of nodes can be read at the end of a wave only")
         timers, values, held, random, turns = [], [], [], [], []
-        local, arrays = self.local._told(self.payloads)
+        local, arrays = self.local._entries(self.payloads)
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -367,7 +374,7 @@ cdef class NodeCore(NodeEvents):
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "end": touched_read(&self.end), "idle": touched_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
-            **local, **told_payloads(arrays), **({} if self.board is None else self.board._told()),
+            **local, **payload_entries(arrays), **({} if self.board is None else self.board._entries()),
         })
 
     def setstate(self, state):
@@ -460,6 +467,22 @@ cdef class NodeCore(NodeEvents):
         if not 0 <= machine < self.queues.machines:
             raise ValueError(f"machine must be in 0..{self.queues.machines - 1}, got {machine}")
         return 0
+
+
+cdef int _say_closest(error, long long now) except -1:
+    """Let the error of a handler that reads what views and messages do not have say what they have.
+
+    A ``__getattr__`` of theirs could say it, too, but would make each read of an attribute slower.
+    """
+    of = error.obj
+    if isinstance(of, View):
+        what, known = f"node {of.node}: the view", [name for name in dir(View) if not name.startswith("_")]
+    elif isinstance(of, Received):
+        what, known = f"a message of the kind {of.kind!r}", ["kind", *of.__slots__]
+    else:
+        return 0
+    error.args, error.obj = (f"t = {now / 1e9} s: {what} has no {error.name!r}; {listed(known, error.name)}",), None
+    return 0
 
 
 cdef object touched_read(const Touched* t):

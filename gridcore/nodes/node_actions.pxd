@@ -40,7 +40,7 @@ cdef class NodeActions:
     cdef list streams                   # per node; None for one that has drawn nothing
     # what happens later
     cdef tuple timer_names
-    cdef bint acts, idles               # whether programs have these handlers
+    cdef bint acts, idles, fires        # whether programs have these handlers
     cdef Timers timers, turns           # turns: the nodes that want to act, and when
     cdef Touched reorder, idle          # machines
     cdef dict unreported                # machine -> application -> completed tasks that no node has asked for

@@ -25,6 +25,7 @@ from gridcore.queues.task_queues cimport Scratch, scratch_free, scratch_make
 
 import numpy as np
 
+from gridcore.common.names import listed
 from gridcore.common.state import LATEST
 from gridcore.queues import journal_tables
 from gridcore.queues.summary_grid import SummaryGrid
@@ -95,7 +96,7 @@ cdef class NodeActions:
         """Take tasks that the node places; raises the error of nodes if it holds fewer."""
         cdef Holding* held = holdings_find(&self.holdings, node, application)
         if held == NULL or not 0 <= tasks <= held.tasks:
-            raise self.error(f"node {node} places {tasks} tasks of application {application}, "
+            raise self.error(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks of application {application}, "
                              f"and has {0 if held == NULL else held.tasks} of it to place")
         held.tasks -= tasks
         return 0
@@ -208,13 +209,17 @@ cdef class NodeActions:
         return tasks
 
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
-        if not 0 <= seconds < INFINITY:
+        if not (self.fires and 0 <= seconds < INFINITY):
             raise self._wrong_timer(node, self.timer_names[name], seconds)
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
     cdef object _wrong_timer(self, node, name, seconds):
-        return self.error(f"t = {self.now / 1e9} s: node {node} sets the timer {name!r} in {seconds!r} s; "
-                          f"it must be one of {', '.join(self.timer_names) or 'none'}, in 0 s or more")
+        what = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
+        if name not in self.timer_names:
+            return self.error(f"{what}, which the scheduler does not declare; {listed(self.timer_names, name)}")
+        if not self.fires:
+            return self.error(f"{what}, and its class does not define on_timer, which would be called then")
+        return self.error(f"{what} in {seconds!r} s; it must be in 0 s or more")
 
     # -- messages -------------------------------------------------------------------------------------------
 
@@ -265,15 +270,25 @@ cdef class NodeActions:
         """Return the bytes of a message whose size depends on its fields."""
         nbytes = self.checked(int, kind.size(**fields), node, f"the bytes of {kind.name!r}")
         if not 0 <= nbytes < 2**31:
-            raise self.error(f"node {node} gives {nbytes} for the bytes of {kind.name!r}; "
+            raise self.error(f"t = {self.now / 1e9} s: node {node} gives {nbytes} for the bytes of {kind.name!r}; "
                              f"it must be in 0..{2**31 - 1}")
         self.links._length(nbytes)
         return nbytes
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
-        known = {name: list((<Kind> each).fields) for name, each in self.by_name.items()}
-        return self.error(f"t = {self.now / 1e9} s: node {node} sends {kind!r} with {sorted(fields)} to "
-                          f"node {to}; there are {known} and nodes 0..{self.nodes - 1}")
+        cdef Kind known = self.by_name.get(kind)
+        what = f"t = {self.now / 1e9} s: node {node} sends {kind!r}"
+        if known is None:
+            return self.error(f"{what}, which is no kind of message; {listed(self.by_name, kind)}")
+        for name in sorted(fields.keys() - {*known.fields}):
+            return self.error(f"{what}, which has no field {name!r}; {listed(known.fields, name)}")
+        if len(fields) < len(known.fields):
+            missing = [name for name in known.fields if name not in fields]
+            return self.error(f"{what} without {', '.join(missing)}; its fields are {', '.join(known.fields)}")
+        if not 0 <= to < self.nodes:
+            return self.error(f"{what} to node {to}; it must be in 0..{self.nodes - 1}")
+        return self.error(f"{what}, which is {'' if known.number < 0 else 'not '}a local kind: send local kinds by "
+                          "view.later, others by view.send")
 
     cdef int _leave(self, Kind kind, const long long* row) except -1:
         """Send one message, whose record is at `row`."""

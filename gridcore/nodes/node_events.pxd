@@ -22,7 +22,7 @@ cdef class NodeEvents(NodeActions):
     cdef readonly object programs       # list of objects, or array of states
     cdef list views                     # per node; None for one that has seen nothing
     cdef object slots, lost
-    cdef bint starts, ends, dones, fires, values  # whether programs have these handlers
+    cdef bint starts, ends, dones, values  # whether programs have these handlers
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
     cdef const long long[::1] home, release, submitter, tasks

@@ -102,8 +102,12 @@ cdef class NodeEvents(NodeActions):
             self.handle[which](&self.context, node, given, self.state + node * self.stride)
             return self._handle_now() if self.unheard else 0
         if which < self.n_kinds or which - self.n_kinds in (ON_RELEASE, ON_LOST):
-            missing = "on_message" if which < self.n_kinds else "on_release"
-            raise self.error(f"{self.compiled.name} does not define {missing}")
+            what, missing = "tasks", "on_release"
+            if which < self.n_kinds:
+                name = (<Kind> self.kinds[which]).name
+                what, missing = f"a message {name!r}", f"on_{name} or on_message".replace("-", "_")
+            raise self.error(f"t = {self.now / 1e9} s: node {node} gets {what}, and {self.compiled.name} does not "
+                             f"define {missing}")
         return 0
 
     @cython.final

@@ -36,6 +36,6 @@ cdef class Payloads:
         return array
 
     cdef int _read(self, state) except -1:
-        """Keep the arrays of a state, see `gridcore.nodes.state.told_payloads`."""
+        """Keep the arrays of a state, see `gridcore.nodes.state.payload_entries`."""
         self.arrays, self.unused = read_payloads(state)
         return 0

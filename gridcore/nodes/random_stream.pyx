@@ -28,7 +28,10 @@ cdef int _check_finite(double value, str name, double low) except -1:
 
 
 cdef int _check_scaled(int kind, double factor, double shift) except -1:
-    """Check the scale of an exponential, and both numbers of a normal distribution."""
+    """Check the scale of an exponential, both numbers of a normal distribution, and the limits of a uniform one."""
+    if kind == 3:
+        _check_finite(shift, "low", -INFINITY)
+        return _check_finite(factor, "high", -INFINITY)
     if kind == 2:
         _check_finite(shift, "loc", -INFINITY)
     if kind > 0:
@@ -100,9 +103,7 @@ cdef class RandomStream:
 
         Raises ValueError for limits that are not finite.
         """
-        _check_finite(low, "low", -INFINITY)
-        _check_finite(high, "high", -INFINITY)
-        return self._floats(size, 0, high - low, low)
+        return self._floats(size, 3, high, low)
 
     def exponential(self, double scale=1.0, size=None):
         """Return an exponentially distributed number of mean `scale`, or float64 of the shape `size`.
@@ -127,12 +128,14 @@ cdef class RandomStream:
         result = np.empty(size)
         out = result.reshape(-1)
         for k in range(out.shape[0]):
-            out[k] = shift + factor * self._float(kind)
+            out[k] = self._scaled(kind, factor, shift)
         return result
 
     cdef double _scaled(self, int kind, double factor, double shift) except? -1.0:
-        """One number of `kind`: 0, uniform; 1, exponential; 2, normal."""
+        """One number of `kind`: 0, in [0, 1); 1, exponential; 2, normal; 3, uniform from `shift` to `factor`."""
         _check_scaled(kind, factor, shift)
+        if kind == 3:
+            factor -= shift
         return shift + factor * self._float(kind)
 
     cdef double _float(self, int kind) noexcept:

@@ -35,7 +35,7 @@ def read_nodes(
     return found
 
 
-def told_payloads(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
+def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
     """Return the arrays in messages as entries of a state.
 
     payloads : by number, int64 or float64 of up to two dimensions; None for numbers that are not in use.
@@ -56,7 +56,7 @@ def told_payloads(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]
 def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     """Return the arrays in messages by number, and the numbers that are not in use.
 
-    Raises ValueError for entries that `told_payloads` cannot have returned.
+    Raises ValueError for entries that `payload_entries` cannot have returned.
     """
     read = State(state)
     rows = read.array("payloads", np.int64, (None, 5), 0)

@@ -12,6 +12,8 @@ from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
 from gridcore.nodes.timers cimport timers_cancel, timers_set
 
+from gridcore.common.names import listed
+
 __all__ = ["View"]
 
 
@@ -283,7 +285,7 @@ cdef class View:
             instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
             value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
-        if name not in core.timer_names or not core.now <= instant <= LONGEST:
+        if not (core.fires and name in core.timer_names and core.now <= instant <= LONGEST):
             raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
@@ -302,8 +304,8 @@ cdef class View:
         """Cancel all timers `name` of this node that have not fired."""
         cdef NodeActions core = self.core
         if name not in core.timer_names:
-            raise core.error(f"node {self.node} cancels the timer {name!r}; there are "
-                             f"{', '.join(core.timer_names) or 'none'}")
+            raise core.error(f"t = {self.now} s: node {self.node} cancels the timer {name!r}, which the scheduler does "
+                             f"not declare; {listed(core.timer_names, name)}")
         timers_cancel(&core.timers, self.node, core.timer_names.index(name))
 
     def note(self, table, **values):

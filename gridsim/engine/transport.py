@@ -277,7 +277,7 @@ class Transport:
     def getstate(self) -> dict[str, Any]:
         """Return the state of the links: messages in flight and accounting; valid between waves only."""
         if self._waiting:
-            raise RuntimeError("the state of the network is told at the end of a wave only")
+            raise RuntimeError("the state of the network can be read at the end of a wave only")
         return {"links": self.links}
 
     def setstate(self, state: dict[str, Any]) -> None:

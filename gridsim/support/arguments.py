@@ -7,7 +7,6 @@ was given.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Iterable, Mapping, Set
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gridcore.common.names import listed as listed
 from gridsim.errors import ScenarioError
 
 #: Whole numbers in a scenario are below this; it is the limit of TOML and int64.
@@ -85,13 +85,6 @@ def sequence(path: str, values: Any) -> list[Any]:
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Set, Mapping)):  # in their order
         return list(values)
     raise ScenarioError(f"{path} must be a list of numbers, got {shown(values)}")
-
-
-def listed(known: Iterable[str], given: Any) -> str:
-    """The end of an error about a name that is not known: the closest known one, and all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(str(given), names, 1)
-    return f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(names)}"
 
 
 def shown(value: Any) -> str:

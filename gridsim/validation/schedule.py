@@ -93,7 +93,11 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
 
 
 def _own_sizes(
-    given: Applications, speed: NDArray[np.float64], i: NDArray[np.int64], done: NDArray[np.bool_], lasts: Floats
+    given: Applications,
+    speed: NDArray[np.float64],
+    i: NDArray[np.int64],
+    done: NDArray[np.bool_],
+    lasts: Floats,
 ) -> list[Violation]:
     """Check that each task of an application whose tasks have own sizes was completed once, by how long they ran."""
     assert given.task_sizes is not None

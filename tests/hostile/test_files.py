@@ -649,3 +649,8 @@ def test_memory_is_that_of_the_control_group(tmp_path: Path) -> None:
 def test_no_more_is_made_room_for_than_the_control_group_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_of, "group_limit", lambda: 1 << 20)
     assert memory_of.memory() == 1 << 20
+
+
+def test_a_long_error_is_cut_between_words() -> None:
+    words = str(GridSimError("word " * LONGEST)).split()
+    assert set(words) == {"word", "..."} and words.count("...") == 1

@@ -257,7 +257,8 @@ def test_validation_shares_nothing_with_what_it_checks() -> None:
             todo += [entry.target for entry in imports(homes[name]) if not entry.typing]
     assert "gridsim.results.result" in seen and "gridsim.model.faults" in seen
     assert not {name for name in seen for part in ("engine", *ORDER[7:]) if inside(name, f"gridsim.{part}")}
-    assert not {name for name in seen if inside(name, "gridcore")}
+    words = {"gridcore.common.names"}  # of errors about names
+    assert not {name for name in seen - words if inside(name, "gridcore")}
 
 
 # -- kernels and their companions -------------------------------------------------------------------------

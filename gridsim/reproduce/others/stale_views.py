@@ -181,9 +181,7 @@ def _crossing(
 
 def crossing(ages: tuple[float, ...], logs: Any) -> float:
     """Return where `logs`, a value for each age, rises through 0, linear in log(age); NaN for none or several."""
-    signs = [
-        (a, b, x, y) for (a, x), (b, y) in pairwise(zip(ages, logs, strict=True)) if (x < 0) != (y < 0)
-    ]
+    signs = [(a, b, x, y) for (a, x), (b, y) in pairwise(zip(ages, logs, strict=True)) if (x < 0) != (y < 0)]
     if len(signs) != 1 or signs[0][2] >= 0:
         return math.nan
     [(a, b, x, y)] = signs

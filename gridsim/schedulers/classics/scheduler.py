@@ -18,7 +18,8 @@ from gridsim.schedulers.classics.node import (
     StealingNode,
     WorkNode,
 )
-from gridsim.scheduling.local.adapter import Informed, LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.informed import Informed
 from gridsim.support.parameters import Limits
 
 #: Size of a message without a task, bytes.

@@ -171,7 +171,7 @@ class Compiled(Policy):
 
     def _heed(self) -> None:
         """Do what the compiled protocol leaves to Python: let jobs wait, count rejected ones, end the run."""
-        waiting, given_up = self.flow.told()
+        waiting, given_up = self.flow.read_outcomes()
         for job in waiting:
             self.phase[job] = WAITING
             until = self.run.engine.now + pause(self.parameters, job, int(self.searches[job]))

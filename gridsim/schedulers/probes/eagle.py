@@ -13,13 +13,14 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.scheduling.contract import Policy, Run
-from gridsim.scheduling.local.adapter import Adapter, Informed, LocalPolicy, Message
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.policy import View, array
 from gridsim.schedulers.probes.sparrow import Probing, Seconds, without_losses
 from gridsim.schedulers.probes.waiting_times import StaleTimes
 from gridsim.schedulers.probes.worker import COMMON, Cutoff, Share, WorkerNode, reserved_of, with_center
+from gridsim.scheduling.contract import Policy, Run
+from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, Message
+from gridsim.scheduling.local.informed import Informed
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.policy import View, array
 from gridsim.support.parameters import Limits
 
 #: Rounds of probes: to all workers; to those without long tasks, as far as known; to the reserved ones.

@@ -8,15 +8,12 @@ handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare,
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gridcore.nodes.board import Board
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER
@@ -25,17 +22,17 @@ from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.declarations import Declarations
+from gridsim.scheduling.local.handlers import check_declared, check_handlers, defined, handler_of
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.clock import nanoseconds
+from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
-from gridsim.support.random_streams import Streams
 from gridsim.support.state import check_names
 
-__all__ = ["Informed", "LocalPolicy", "LocalScheduler", "Message", "View", "array"]
+__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View", "array"]
 
 
 class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
@@ -55,7 +52,8 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     that order, and not at the end of the wave, sorted by kind and sender; ``to_the_end``, whether the run
     goes on after its last task, until no message or timer is left.
 
-    Raises ScenarioError for parameters that are out of range, and for a class without a ``policy``.
+    Raises ScenarioError for parameters that are out of range, for class variables that are not what they must
+    be, and for a ``policy`` with methods ``on_...`` that nothing calls, or that cannot be called.
     """
 
     decentralized: ClassVar[bool] = True
@@ -67,7 +65,7 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
 
     def __post_init__(self) -> None:
-        self._check_policy()
+        self._check_classes()
         super().__post_init__()
 
     def program(self, node: int) -> LocalPolicy:
@@ -81,82 +79,16 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        self._check_policy()  # again, since a subclass may override __post_init__ without it
+        self._check_classes()  # again, since a subclass may override __post_init__ without it
         return Adapter(self, run)
 
-    def _check_policy(self) -> None:
-        policy = getattr(self, "policy", None)
-        if not (isinstance(policy, type) and issubclass(policy, LocalPolicy)):
-            raise ScenarioError(
-                f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
-            )
+    def _check_classes(self) -> None:
+        check_declared(self)
+        check_handlers(self.policy, tuple(self.messages))
 
-
-class Informed(LocalScheduler, frozen=True, kw_only=True):
-    """Base class of schedulers whose nodes see a board: a number of each node, as old as `age` says.
-
-    It stands for an information service, so that it takes no messages.  A node puts its number there by
-    `View.publish`; `View.board` has the numbers of all nodes.
-
-    With ``board_of = "applications"`` the board has a number of each application, which any node may publish.
-
-    age : s, how old what the board shows is; 0 for the present state.
-    refresh : ``"continuous"``: each number is exactly `age` old; ``"periodic"``: all are replaced at each
-        multiple of `age`, by what is true then; ``"individual"``: that of each node at instants of its own,
-        which are `age` apart, from a random one on.
-    error : standard deviation of a factor, lognormal with mean 1, by which what the board shows differs from
-        what was published.  Each published number has its own, drawn from the stream "<name> board".
-    """
-
-    decentralized: ClassVar[bool] = False
-    board_of: ClassVar[Literal["nodes", "applications"]] = "nodes"
-
-    age: Annotated[float, Limits(low=0, unit="s")] = 0.0
-    refresh: Literal["continuous", "periodic", "individual"] = "continuous"
-    error: Annotated[float, Limits(low=0)] = 0.0
-
-    def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board:
-        """Make the board of a run; up : bool[nodes], those that are up when it begins."""
-        if self.board_of == "applications":
-            up = np.zeros(applications, np.bool_)  # which have nothing to show yet
-        random, age = streams(f"{self.name} board"), nanoseconds(self.age)
-        return Board(
-            up,
-            age=age,
-            refresh=self.refresh,
-            error=self.error,
-            phase=random.integers(0, age, len(up), endpoint=True),
-            seed=int(random.integers(2**63)),
-            of_applications=self.board_of == "applications",
-        )
 
 #: Mflop, what a size that is stated as 0 counts as.
 LEAST_SIZE = 1e-3
-
-#: Handlers that a node need not have: those of `LocalPolicy` do nothing.
-_OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
-#: What follows ``on_`` in the names of the other handlers: kinds of these names have no handler of their own.
-_OTHERS = ("start", "release", "message", "timer", "idle", "end", "act", "done", "lost")
-
-
-def _handlers(policies: Iterable[type[LocalPolicy]]) -> list[str]:
-    """Return the names of the optional handlers that some of `policies` define, see `NodeCore`."""
-    found = {
-        name
-        for policy in policies
-        for name in _OPTIONAL
-        if getattr(policy, name) is not getattr(LocalPolicy, name)
-    }
-    for policy in policies:
-        if len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name")):
-            found.add("value")
-    return sorted(found)
-
-
-def _handler_of(policies: Iterable[type[LocalPolicy]], kind: str) -> str:
-    """Return the name of the method that handles messages of this kind."""
-    own = f"on_{kind.replace('-', '_')}"
-    return own if kind not in _OTHERS and any(hasattr(each, own) for each in policies) else "on_message"
 
 
 def _check_one_program(scheduler: Any) -> None:
@@ -185,12 +117,17 @@ class Adapter(CorePolicy):
         self.compiled: Compiled | None = None
         if (run.nodes or parameters.node_forms[0]) == "compiled":
             _check_one_program(parameters)
-            self.compiled = compiled(parameters, lambda policy, kind: _handler_of([policy], kind))
+            self.compiled = compiled(parameters)
         self.layout = layout = parameters.layout(len(run.speeds))
         self.up = layout.of_nodes(run.up)
         programs = self._afresh(range(layout.nodes))
         policies = [parameters.policy] if self.compiled else list(dict.fromkeys(map(type, programs)))
-        handlers = _handlers(policies)
+        if isinstance(parameters, LocalScheduler):  # others may call methods of nodes themselves
+            for policy in policies:
+                check_handlers(policy, tuple(parameters.messages))
+        handlers = defined(policies)
+        if parameters.ticks and "on_timer" not in handlers:
+            raise ScenarioError(f"{policies[0].__name__} must define on_timer, which ticks call")
         self.queues = self.make_queues(ends="on_done" in handlers)
         self.task_size, self.size = stated_sizes(bags)
         own = {"sizes": bags.sizes(), "tasks": bags.tasks} if bags.unequal else {}
@@ -213,7 +150,7 @@ class Adapter(CorePolicy):
                     kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,
-                    _handler_of(policies, name),
+                    handler_of(policies, name),
                     -1 if kind.delay is None else kind.delay,
                     kind.counted,
                 )
@@ -229,9 +166,9 @@ class Adapter(CorePolicy):
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
-            noted=self.note,
-            decided=self.decider.note,
-            checked=as_number,
+            noted=self._noted,
+            decided=self._decided,
+            checked=self._checked,
             error=SchedulerError,
             compiled=self.compiled,
             observe=network.tell if network.observed else None,
@@ -239,7 +176,7 @@ class Adapter(CorePolicy):
             home=layout.home,
             until="" if parameters.to_the_end else self.until,
             slots=self.slots,
-            board=parameters.make_board(self.up, len(bags), run.streams) if isinstance(parameters, Informed) else None,
+            board=parameters.make_board(self.up, len(bags), run.streams),
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.watch_failures()
@@ -266,6 +203,28 @@ class Adapter(CorePolicy):
     def now(self) -> int:
         """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
         return max(self.core.now, self.run.engine.now)
+
+    def _checked(self, kind: Any, value: Any, node: int, name: str) -> Any:
+        """See `as_number`; its errors begin with the simulated time."""
+        try:
+            return as_number(kind, value, node, name)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _decided(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+        try:
+            self.decider.note(node, action, application, said)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _noted(self, node: int, table: str, values: Mapping[str, float]) -> None:
+        try:
+            self.note(node, table, values)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
+    def _now(self, error: SchedulerError) -> SchedulerError:
+        return SchedulerError(f"t = {self.now / NS} s: {error}")
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the task queues of the machines; `ends`: whether nodes hear of the end of each task."""

@@ -12,10 +12,9 @@ import hashlib
 import inspect
 import os
 import platform
-import re
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +25,8 @@ import numpy as np
 
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.errors import CompileError
+from gridsim.scheduling.local.compilable import explained, place_of
+from gridsim.scheduling.local.handlers import handler_of, takes_value
 from gridsim.scheduling.local.policy import LocalPolicy, Message
 
 __all__ = ["Compiled", "compiled"]
@@ -56,10 +57,8 @@ class Compiled:
     code: list[Any]  # what must live as long as the addresses are used
 
 
-def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled:
+def compiled(scheduler: Any) -> Compiled:
     """Compile the program of `scheduler`, a `LocalScheduler`.
-
-    handler_of : (policy, kind of message) -> name of its handler.
 
     Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and
     ImportError without Numba.
@@ -80,7 +79,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
     checked = frozenset(
         name for name, kind in messages.items() if "application" in kind.fields or kind.delay is not None
     )
-    wanted = list(_wanted(policy, messages, scheduler.timers, handler_of))
+    wanted = list(_wanted(policy, messages, scheduler.timers))
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, fresh.dtype.descr, parameters.dtype.descr, sorted(words.items(), key=str),
@@ -102,6 +101,7 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
             tuple(scheduler.timers),
             tables,
             actions,
+            made.Checked,
         )
         addresses = store.keep(_compile(made, program, wanted), code)
     return Compiled(policy.__name__, fresh, addresses, parameters, list(tables.items()), actions, code)
@@ -113,12 +113,9 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     found = [
         name
         for name, kind in messages.items()
-        if kind.deferred
-        or kind.arrays
-        or kind.nbytes is None
-        or callable(kind.nbytes)
+        if kind.deferred or kind.arrays or kind.nbytes is None or callable(kind.nbytes)
     ]
-    what = ""
+    what, where = "", place_of(type(scheduler))
     if found:
         what = f"deferred messages, or ones with arrays or a size of their own, such as {found[0]!r},"
     if scheduler.at_once or scheduler.to_the_end:
@@ -128,8 +125,9 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     for name in ("on_done", "on_act"):
         if getattr(policy, name) is not getattr(LocalPolicy, name):
             what = f"nodes that define {name}"
+            where = place_of(getattr(policy, name))
     if what:
-        raise CompileError(f"{policy.__name__}: {what} run interpreted only")
+        raise CompileError(f"{where}{policy.__name__}: {what} run interpreted only")
 
 
 # -- what the program consists of ----------------------------------------------------------------------------
@@ -141,7 +139,9 @@ def _state(policy: type[LocalPolicy], scheduler: Any) -> np.ndarray[Any, Any]:
     found: dict[str, Any] = {}
     for each in reversed(policy.__mro__):
         annotations = vars(each).get("__annotations__", {})
-        for name in vars(each):
+        for name, value in vars(each).items():
+            if isinstance(value, property):
+                continue  # its setter cannot be compiled, which is said where it is used
             if name in assigned or name in annotations and "ClassVar" not in str(annotations[name]):
                 found[name] = getattr(node, name)
     state = node.__getstate__()
@@ -175,17 +175,16 @@ def _assigned(policy: type) -> set[str]:
 
 
 def _where(policy: type, attribute: str) -> str:
-    """Return class, file and line in which `attribute` is set."""
-    for each in policy.__mro__:
-        try:
-            lines, first = inspect.getsourcelines(each)
-        except (OSError, TypeError):
-            continue
-        for number, line in enumerate(lines, first):
-            text = line.strip()
-            if re.match(rf"(self\.)?{attribute}\s*[:=]", text):
-                return f"{inspect.getsourcefile(each)}:{number}: {each.__name__}"
-    return policy.__name__
+    """Return file and line at which `attribute` is set, and the class."""
+    found = [
+        (name != "__init__", f"{function.__code__.co_filename}:{step.positions.lineno}: {each.__name__}")
+        for each in policy.__mro__
+        for name, function in vars(each).items()
+        if inspect.isfunction(function)
+        for step in dis.get_instructions(function)
+        if step.opname == "STORE_ATTR" and step.argval == attribute and step.positions
+    ]
+    return min(found, key=lambda at: at[0], default=(0, f"{place_of(policy)}{policy.__name__}"))[1]
 
 
 def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | None]]:
@@ -211,12 +210,12 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
 
 
 def _wanted(
-    policy: type[LocalPolicy], messages: dict[str, Message], timers: Any, handler_of: Any
+    policy: type[LocalPolicy], messages: dict[str, Message], timers: Any
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (what the core calls it, name of the method, what it is called for) for each handler."""
     handled: dict[str, list[str]] = {}
     for kind in messages:
-        handled.setdefault(handler_of(policy, kind), []).append(kind)
+        handled.setdefault(handler_of([policy], kind), []).append(kind)
     for method, kinds in handled.items():
         if getattr(policy, method) is LocalPolicy.on_message:
             continue  # an error, if such a message comes
@@ -227,10 +226,8 @@ def _wanted(
         if name == "on_lost" and found is LocalPolicy.on_lost:
             if policy.on_release is not LocalPolicy.on_release:
                 yield name, "on_release", ("release",)
-        elif found is not getattr(LocalPolicy, name):
-            takes_value = what == "timer" and len(inspect.signature(found).parameters) > 3
-            if what != "timer" or timers:
-                yield name, name, ("timer", int(takes_value)) if what == "timer" else (what,)
+        elif found is not getattr(LocalPolicy, name) and (what != "timer" or timers):
+            yield name, name, ("timer", int(takes_value(policy))) if what == "timer" else (what,)
 
 
 # -- compiling -----------------------------------------------------------------------------------------------
@@ -249,9 +246,8 @@ def _compile(made: Any, program: Any, wanted: Any) -> dict[str, Any]:
         try:
             enter = made.entry(program, method, kind)
             found[name] = cfunc(signature)(_closed(enter))
-            program.check_functions()
         except Exception as error:
-            raise _told(program, method, error) from error
+            raise explained(program, method, error) from error
     return found
 
 
@@ -260,48 +256,6 @@ def _closed(enter: Any) -> Any:
         return enter(context, node, given, state)
 
     return handler
-
-
-#: What Numba says, and what to write instead.
-_HINTS = {
-    "<class 'function'>": "make it a method of the node, or decorate it with numba.njit",
-    "'super'": "give the method of the base class another name, and call that",
-    "Cannot cast none": "use a number such as -1 for None",
-    "exception_match": "write except Exception, or check the condition before",
-}
-
-
-def _told(program: Any, method: str, error: Exception) -> Exception:
-    """Return the error for what cannot be compiled: file and line, class and method, and what to write."""
-    ours = type(error).__name__ == "NotCompiled"
-    if not ours and not type(error).__module__.startswith("numba."):
-        return error
-    text, places = str(error), []
-    if not ours:
-        # of the lines for those who know Numba, what it says first, and the place nearest to the problem
-        places = [
-            (os.path.abspath(file), int(line))
-            for file, line in re.findall(r'File "([^"]+)", line (\d+):', text)
-        ]
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [
-            line
-            for line in lines
-            if not re.match(r"(\x1b|- |Failed in|Overload|During|File|There are|>>>)", line)
-        ]
-        text = f"Numba cannot compile this: {told[0] if told else lines[0]}"
-        text += next((f"; {hint}" for sign, hint in _HINTS.items() if sign in text), "")
-    at = getattr(error, "at", None) or (places[0] if places else None)
-    trace = error.__traceback__
-    while at is None and trace is not None:  # the innermost of what Numba was working on
-        work, trace = trace.tb_frame.f_locals.get("self"), trace.tb_next
-        found = getattr(work, "loc", None)
-        if found is not None and hasattr(found, "line"):
-            inner = found
-        if trace is None and "inner" in locals():
-            at = inner.filename, inner.line
-    where = "" if at is None else f"{at[0]}:{at[1]}: "
-    return CompileError(f"{where}{program.policy.__name__}.{method}: {text}")
 
 
 # -- machine code on disk ------------------------------------------------------------------------------------
@@ -352,11 +306,11 @@ def _key(policy: type, *more: Any) -> str:
                 *(
                     item
                     for item in vars(each).items()
-                    if isinstance(item[1], (types.FunctionType, property, int, float))
+                    if isinstance(item[1], (types.FunctionType, property, int, float, str, tuple))
                 ),
             ]
         )
-    for source in ("numba_types.py", "numba_methods.py", "compiled.py"):
+    for source in ("numba_types.py", "numba_methods.py", "numba_checks.py", "compilable.py", "compiled.py"):
         digest.update((Path(__file__).parent / source).read_bytes())
     add(more)
     return digest.hexdigest()

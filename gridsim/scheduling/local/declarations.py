@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.nodes.board import Board
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import TruthOf
 from gridsim.scheduling.local.policy import Message
+from gridsim.support.random_streams import Streams
 
 
 class Declarations:
@@ -38,3 +43,7 @@ class Declarations:
     def layout(self, machines: int) -> Layout:
         """Return on which machine each node sits; by default there is one node a machine."""
         return Layout.one_each(machines)
+
+    def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board | None:
+        """Return what nodes publish and see (`Informed`); None if they do not."""
+        return None

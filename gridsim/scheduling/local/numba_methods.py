@@ -16,6 +16,9 @@ from numba.core.typing import signature, templates
 from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
 
+from gridcore.common.names import listed
+from gridsim.scheduling.local.compilable import NotCompiled
+from gridsim.scheduling.local.numba_checks import Checked
 from gridsim.scheduling.local.numba_types import (
     F64,
     I32,
@@ -26,7 +29,6 @@ from gridsim.scheduling.local.numba_types import (
     MessageType,
     NeighboursType,
     NodeType,
-    NotCompiled,
     Program,
     RandomType,
     ViewType,
@@ -38,7 +40,7 @@ from gridsim.scheduling.local.numba_types import (
     word,
 )
 
-__all__ = ["entry"]
+__all__ = ["Checked", "Program", "entry"]
 
 
 # -- methods of the view -------------------------------------------------------------------------------------
@@ -79,8 +81,10 @@ def _bound(what: str, names: Any, args: Any, kws: Any, optional: Any = ()) -> di
         raise NotCompiled(f"{what} takes {', '.join(names)}")
     found = dict(zip(names, args, strict=False))
     for name, type_ in kws.items():
-        if name not in names or name in found:
-            raise NotCompiled(f"{what} has no argument {name!r}; it takes {', '.join(names) or 'none'}")
+        if name not in names:
+            raise NotCompiled(f"{what} has no argument {name!r}; {listed(names, name)}")
+        if name in found:
+            raise NotCompiled(f"{what} gets {name} twice")
         found[name] = type_
     missing = [name for name in names if name not in found and name not in optional]
     if missing:
@@ -88,15 +92,11 @@ def _bound(what: str, names: Any, args: Any, kws: Any, optional: Any = ()) -> di
     return {name: found[name] for name in names if name in found}
 
 
-def _there_are(known: Any) -> str:
-    return f"there are {', '.join(known) or 'none'}"
-
-
 def _literal(what: str, type_: Any, known: Any) -> str:
     if not isinstance(type_, types.StringLiteral):
-        raise NotCompiled(f"{what} must be written there as text, not be computed; {_there_are(known)}")
+        raise NotCompiled(f"{what} must be written there as text, not be computed; {listed(known, '')}")
     if type_.literal_value not in known:
-        raise NotCompiled(f"{what} {type_.literal_value!r} is unknown; {_there_are(known)}")
+        raise NotCompiled(f"{what} {type_.literal_value!r} is unknown; {listed(known, type_.literal_value)}")
     return str(type_.literal_value)
 
 
@@ -344,7 +344,7 @@ def _draw(name: str, names: tuple[str, ...], defaults: dict[str, float], kind: i
 
 _ONE, _ZERO = ir.Constant(F64, 1.0), ir.Constant(F64, 0.0)
 _draw("random", (), {}, 0, lambda builder: (_ONE, _ZERO))
-_draw("uniform", ("low", "high"), {"low": 0.0, "high": 1.0}, 0, lambda b, low, high: (b.fsub(high, low), low))
+_draw("uniform", ("low", "high"), {"low": 0.0, "high": 1.0}, 3, lambda builder, low, high: (high, low))
 _draw("exponential", ("scale",), {"scale": 1.0}, 1, lambda builder, scale: (scale, _ZERO))
 _draw("normal", ("loc", "scale"), {"loc": 0.0, "scale": 1.0}, 2, lambda builder, loc, scale: (scale, loc))
 
@@ -418,6 +418,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
         more = [ApplicationType(program), types.int64]
     elif kind[0] == "timer":
         more = [WordType(program.timers)] + [types.float64] * kind[1]
+    program.open = [method]
     function.compile((node, view, *more))
 
     @intrinsic

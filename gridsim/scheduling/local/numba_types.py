@@ -11,6 +11,7 @@ Only `gridsim.scheduling.local.compiled` imports this module, since it needs the
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,16 +19,20 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, njit, types
+from numba import from_dtype, njit, typeof, types
 from numba.core import cgutils, imputils
-from numba.core import ir as numba_ir
 from numba.core.datamodel import models
 from numba.core.typing import signature, templates
 from numba.cpython import listobj
-from numba.extending import lower_builtin, lower_cast, overload, register_model
+from numba.extending import lower_builtin, overload, register_model
 from numba.np import arrayobj
 
+from gridcore.common.names import closest, listed
 from gridcore.nodes.compiled_calls import CONTEXT
+from gridcore.nodes.random_stream import RandomStream
+from gridcore.nodes.view import View
+from gridsim.model.applications import Application
+from gridsim.scheduling.local.compilable import NotCompiled, check_source
 
 __all__ = [
     "ApplicationType",
@@ -38,13 +43,14 @@ __all__ = [
     "MessageType",
     "NeighboursType",
     "NodeType",
-    "NotCompiled",
     "PTR",
+    "ParametersType",
     "Program",
     "RandomType",
     "ViewType",
     "WordType",
     "call_core",
+    "field_type",
     "made",
     "said",
     "slot",
@@ -53,36 +59,6 @@ __all__ = [
 
 I64, F64, I32 = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 PTR = ir.IntType(8).as_pointer()
-
-
-class NotCompiled(Exception):
-    """Something in a program that cannot be compiled, and what to write instead.
-
-    at : file and line, where they are known.
-    """
-
-    at: tuple[str, int] | None = None
-
-
-def _refuse(why: str, loc: Any) -> None:
-    problem = NotCompiled(why)
-    problem.at = loc.filename, loc.line
-    raise problem
-
-
-def _is_whole(blocks: Any, variable: Any) -> bool:
-    """Whether a variable is a number written in the source, as in ``x ** 2``, of 0 or more."""
-    set_to = (done.value for each in blocks.values() for done in each.find_insts(numba_ir.Assign)
-              if done.target.name == variable.name)  # fmt: skip
-    return all(isinstance(value, numba_ir.Const) and value.value >= 0 for value in set_to)
-
-
-#: Functions that add in an order of their own; so do the methods of arrays of these names.
-_SUMS = (sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean)
-_NAMES_OF_SUMS = {each.__name__ for each in _SUMS}
-
-#: Classes whose methods, on one global generator, are the functions of `random` and of the module of NumPy.
-_OWN_STREAMS = ("Random", "RandomState")
 
 
 @dataclass(eq=False)
@@ -99,69 +75,33 @@ class Program:
     timers: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
+    pipeline: Any  # how Numba compiles the methods, see `numba_checks`
+    open: list[str] = field(default_factory=list)  # the methods that are being compiled
     functions: dict[Any, Any] = field(default_factory=dict)
-
-    def check_functions(self) -> None:
-        """Raise NotCompiled where compiled code would compute something else than Python does.
-
-        That is where an attribute is assigned what it cannot hold, and where floats are added: NumPy adds in
-        pairs, and so rounds otherwise.
-        """
-        for function in self.functions.values():
-            for compiled in function.overloads.values():
-                annotation = compiled.type_annotation
-                for block in annotation.blocks.values():
-                    for done in block.find_insts(numba_ir.SetAttr):
-                        if isinstance(annotation.typemap[done.target.name], NodeType):
-                            self._check_assigned(done.attr, annotation.typemap[done.value.name], done.loc)
-                    for call in block.find_exprs(op="call"):
-                        self._check_called(
-                            annotation.typemap[call.func.name], annotation.calltypes[call], call
-                        )
-                    for power in block.find_exprs(op="binop"):
-                        if power.fn is operator.pow and not _is_whole(annotation.blocks, power.rhs):
-                            self._check_power(annotation.calltypes[power].args, power)
-
-    def _check_called(self, what: Any, signature: Any, call: Any) -> None:
-        key = getattr(what, "typing_key", None)
-        if isinstance(what, types.BoundFunction):
-            name, among = key[-1] if isinstance(key, tuple) else str(key), what.this
-        else:
-            name, among = getattr(key, "__name__", ""), (*signature.args, None)[0]
-            name = name if key in _SUMS else ""
-        if name in _NAMES_OF_SUMS and isinstance(getattr(among, "dtype", None), types.Float):
-            _refuse(f"{name} of floats rounds otherwise than NumPy does; add them in a loop", call.loc)
-        if type(getattr(key, "__self__", None)).__name__ in _OWN_STREAMS:
-            _refuse(
-                f"{getattr(key, '__name__', '')} draws from a stream of its own; draw from view.random",
-                call.loc,
-            )
-
-    def _check_power(self, given: Any, power: Any) -> None:
-        if all(isinstance(each, types.Integer) for each in given):
-            _refuse("a power of two int is an int when compiled; write 2.0 ** n, or 1 << n", power.loc)
-
-    def _check_assigned(self, name: str, given: Any, loc: Any) -> None:
-        wanted = _record(self.state).typeof(name)
-        if isinstance(wanted, types.Integer):
-            fits = isinstance(given, (types.Integer, types.Boolean))
-        elif isinstance(wanted, types.Boolean):
-            fits = isinstance(given, types.Boolean)
-        else:
-            fits = isinstance(given, (types.Integer, types.Boolean, types.Float))
-        if not fits:
-            kind = {"int64": "an int", "boolean": "a bool"}.get(str(wanted), "a float")
-            _refuse(f"self.{name} is {kind} where __init__ sets it, and gets {said(given)} here", loc)
 
     def function(self, name: str) -> Any:
         """Return the method or property of the class as a function that Numba compiles where it is called."""
         found = inspect.getattr_static(self.policy, name)
         found = found.fget if isinstance(found, property) else found
-        if isinstance(found, staticmethod):
-            raise NotCompiled(f"{name} is a staticmethod; make it a function of the module")
         if found not in self.functions:
-            self.functions[found] = njit(boundscheck=True)(found)
+            check_source(found)
+            self.functions[found] = njit(boundscheck=True, pipeline_class=self.pipeline)(found)
         return self.functions[found]
+
+    def call_type(self, context: Any, name: str, args: Any, kws: Any) -> Any:
+        """Return the signature of a call of a method or property, which this compiles."""
+        if name in self.open:
+            raise NotCompiled(f"self.{name} calls itself, maybe through others; write a loop")
+        function = self.function(name)
+        try:
+            inspect.signature(function.py_func).bind(*args, **kws)
+        except TypeError as error:
+            raise NotCompiled(f"self.{name}{inspect.signature(function.py_func)}: {error}") from None
+        self.open.append(name)
+        try:
+            return types.Dispatcher(function).get_call_type(context, args, kws)
+        finally:
+            self.open.pop()
 
 
 # -- the types -----------------------------------------------------------------------------------------------
@@ -248,8 +188,11 @@ def made(target: Any, builder: Any, type_: Any, /, **members: Any) -> Any:
 
 def word(builder: Any, pointer: Any, index: Any, as_: Any = I64) -> Any:
     """Load the 64-bit word `index` that `pointer` points to."""
-    index = ir.Constant(I64, index) if isinstance(index, int) else index
-    return builder.load(builder.gep(builder.bitcast(pointer, as_.as_pointer()), [index]))
+    return builder.load(builder.gep(builder.bitcast(pointer, as_.as_pointer()), [_word(index)]))
+
+
+def _word(value: Any) -> Any:
+    return ir.Constant(I64, value) if isinstance(value, int) else value
 
 
 def slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> Any:
@@ -273,16 +216,17 @@ def call_core(context: Any, builder: Any, pointer: Any, name: str, result: Any, 
     return found
 
 
-def _array(context: Any, builder: Any, type_: Any, pointer: Any, count: Any) -> Any:
-    """An array of one dimension over memory of the core."""
+def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> Any:
+    """An array over memory of the core; `shape`: numbers, or values of one dimension."""
     made = arrayobj.make_array(type_)(context, builder)
-    size = context.get_constant(types.intp, 8)
+    size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
+    strides = [size * math.prod(shape[k + 1 :]) for k in range(len(shape))]
     arrayobj.populate_array(
         made,
         data=builder.bitcast(pointer, context.get_data_type(type_.dtype).as_pointer()),
-        shape=cgutils.pack_array(builder, [count]),
-        strides=cgutils.pack_array(builder, [size]),
-        itemsize=size,
+        shape=cgutils.pack_array(builder, [_word(each) for each in shape]),
+        strides=cgutils.pack_array(builder, [_word(each) for each in strides]),
+        itemsize=_word(size),
         meminfo=None,
         parent=None,
     )
@@ -370,7 +314,7 @@ def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     degree = slot(builder, view.context, "degree")
     first = slot(builder, view.context, "neighbours", I64.as_pointer())
     mine = builder.gep(first, [builder.mul(view.node, degree)])
-    return _array(context, builder, _NEIGHBOURS, mine, degree)
+    return _array(context, builder, _NEIGHBOURS, mine, (degree,))
 
 
 @_attribute(ViewType, "random", lambda view: RandomType(view.program))
@@ -441,11 +385,19 @@ class _Attributes(templates.AttributeTemplate):
             return _ATTRIBUTES[type(value)][attr][0](value)
         if attr in METHODS.get(type(value), {}):
             return types.BoundFunction(METHODS[type(value)][attr], value)
+        what = f"{_WHAT[type(value)][0]}.{attr}"
+        if hasattr(_WHAT[type(value)][1], attr):
+            raise NotCompiled(f"{what} is for nodes that run interpreted only")
         known = sorted({*_ATTRIBUTES.get(type(value), {}), *METHODS.get(type(value), {})})
-        raise NotCompiled(f"{_WHAT[type(value)]}.{attr} is not compiled; there are {', '.join(known)}")
+        raise NotCompiled(f"there is no {what}; {listed(known, attr)}")
 
 
-_WHAT = {ViewType: "view", RandomType: "view.random", ApplicationType: "application"}
+#: What a type stands for: the names in errors, and the class of interpreted nodes.
+_WHAT = {
+    ViewType: ("view", View),
+    RandomType: ("view.random", RandomStream),
+    ApplicationType: ("application", Application),
+}
 
 
 def _load_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
@@ -469,33 +421,39 @@ class _NodeAttributes(templates.AttributeTemplate):
         if attr == "parameters":
             return ParametersType(program)
         if attr in (program.state.names or ()):
-            return _record(program.state).typeof(attr)
+            return field_type(program.state, attr)
         found = inspect.getattr_static(program.policy, attr, None)
         if isinstance(found, property):
-            disp = types.Dispatcher(program.function(attr))
-            return disp.get_call_type(self.context, (node,), {}).return_type
-        if isinstance(found, (bool, int, float)):
-            return types.literal(found) if isinstance(found, int) else types.float64
+            return program.call_type(self.context, attr, (node,), {}).return_type
+        if isinstance(found, (staticmethod, classmethod)):
+            raise NotCompiled(f"self.{attr} is a {type(found).__name__}; write it as a method, with self")
+        if isinstance(found, _CONSTANTS):
+            return types.literal(found) if isinstance(found, int) else _constant(attr, found)
         if not inspect.isfunction(found):
-            known = ", ".join(program.state.names or ()) or "none"
+            methods = [
+                name for name, _ in inspect.getmembers(program.policy, inspect.isfunction) if name[:2] != "__"
+            ]
+            state = list(program.state.names or ())
             raise NotCompiled(
-                f"self.{attr} is neither a method nor a number, truth value or array that __init__ sets; of "
-                f"these there are: {known}"
+                f"self.{attr} is neither a method nor a number, truth value or array that __init__ sets; "
+                f"{closest([*state, *methods], attr)}of these there are: {', '.join(state) or 'none'}"
             )
-        method = types.Dispatcher(program.function(attr))
 
         class Template(templates.AbstractTemplate):
             key = ("gridsim node", attr)
 
             def generic(self, args: Any, kws: Any) -> Any:
-                return method.get_call_type(self.context, (node, *args), kws).as_method()
+                return program.call_type(self.context, attr, (node, *args), kws).as_method()
 
         _lower_method(attr)
         return types.BoundFunction(Template, node)
 
 
-def _record(dtype: np.dtype[Any]) -> Any:
-    return from_dtype(dtype)
+def field_type(record: np.dtype[Any], name: str) -> Any:
+    """Return the type of a field of a record: that of a number, or of an array."""
+    field_ = record[name]
+    kind = from_dtype(field_.base)
+    return types.Array(kind, field_.ndim, "C") if field_.ndim else kind
 
 
 _lowered: set[str] = set()
@@ -527,40 +485,50 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     if attr == "parameters":
         return made(context, builder, ParametersType(program), parameters=node.parameters)
     if attr in (program.state.names or ()):
-        return _load(context, builder, _record(program.state), node.state, attr)
+        return _load(context, builder, program.state, node.state, attr)
     found = inspect.getattr_static(program.policy, attr)
     if isinstance(found, property):
         function = program.function(attr)
-        sig = types.Dispatcher(function).get_call_type(context.typing_context, (type_,), {})
+        sig = program.call_type(context.typing_context, attr, (type_,), {})
         return _call_function(context, builder, function, sig, [value])
-    kind = types.literal(found) if isinstance(found, int) else types.float64
+    kind = types.literal(found) if isinstance(found, int) else _constant(attr, found)
     return context.get_constant_generic(builder, kind, found)
 
 
-def _load(context: Any, builder: Any, record: Any, pointer: Any, name: str) -> Any:
-    pointer = builder.bitcast(pointer, context.get_value_type(record))
-    return arrayobj.record_getattr(context, builder, record, pointer, name)
+#: What a class may have for all its nodes.
+_CONSTANTS = (bool, int, float, str, tuple)
+
+
+def _constant(attr: str, value: Any) -> Any:
+    try:
+        return typeof(value)
+    except ValueError:
+        raise NotCompiled(
+            f"self.{attr} is {value!r}; a compiled class has numbers, text, and tuples of these"
+        ) from None
+
+
+def _address(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name: str) -> Any:
+    """Return where a field of the record at `pointer` is."""
+    kind, offset = dict(record.fields or {})[name][:2]
+    at = builder.gep(builder.bitcast(pointer, PTR), [ir.Constant(I64, offset)])
+    return builder.bitcast(at, context.get_data_type(from_dtype(kind.base)).as_pointer())
+
+
+def _load(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name: str) -> Any:
+    at, type_ = _address(context, builder, record, pointer, name), field_type(record, name)
+    if not isinstance(type_, types.Array):
+        return context.unpack_value(builder, type_, at)
+    return _array(context, builder, type_, at, record[name].shape)
 
 
 @imputils.lower_setattr_generic(NodeType)
 def _set_node_attribute(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> Any:
     type_, given = sig.args
-    node = cgutils.create_struct_proxy(type_)(context, builder, value=args[0])
-    record = _record(type_.program.state)
-    pointer = builder.bitcast(node.state, context.get_value_type(record))
-    wanted = signature(types.none, record, given)
-    if isinstance(record.typeof(attr), types.NestedArray):
-        raise NotCompiled(_WHOLE_ARRAY.format(f"self.{attr}"))
-    arrayobj.record_setattr(context, builder, wanted, (pointer, args[1]), attr)
-
-
-_WHOLE_ARRAY = "{} is an array, of which only elements can be assigned: self.name[:] = ..."
-
-
-@lower_cast(types.Array, types.NestedArray)
-def _assigned_array(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
-    """Numba converts an array that is assigned to an attribute before it asks how to assign it."""
-    raise NotCompiled(_WHOLE_ARRAY.format("the attribute"))
+    node, record = cgutils.create_struct_proxy(type_)(context, builder, value=args[0]), type_.program.state
+    wanted = field_type(record, attr)
+    value = context.cast(builder, args[1], given, wanted)
+    context.pack_value(builder, wanted, value, _address(context, builder, record, node.state, attr))
 
 
 @templates.infer_getattr
@@ -570,14 +538,12 @@ class _ParametersAttributes(templates.AttributeTemplate):
     def generic_resolve(self, parameters: Any, attr: str) -> Any:
         program = parameters.program
         if attr in (program.parameters.names or ()):
-            return _record(program.parameters).typeof(attr)
+            return field_type(program.parameters, attr)
         if attr in program.words:
             word = program.words[attr]
             return types.none if word is None else WordType((word,))
-        known = ", ".join([*(program.parameters.names or ()), *program.words])
-        raise NotCompiled(
-            f"self.parameters.{attr} is no number, truth value or text; of these there are {known}"
-        )
+        known = listed([*(program.parameters.names or ()), *program.words], attr)
+        raise NotCompiled(f"self.parameters.{attr} is no number, truth value or text; {known}")
 
 
 @imputils.lower_getattr_generic(ParametersType)
@@ -586,7 +552,7 @@ def _parameter(context: Any, builder: Any, type_: Any, value: Any, attr: str) ->
     if attr in program.words:
         return ir.Constant(I64, 0) if program.words[attr] is not None else context.get_dummy_value()
     pointer = member(context, builder, type_, value, "parameters")
-    return _load(context, builder, _record(program.parameters), pointer, attr)
+    return _load(context, builder, program.parameters, pointer, attr)
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -604,7 +570,9 @@ class _MessageAttributes(templates.AttributeTemplate):
         found = {kind: fields[attr] for kind, fields in message.program.kinds.items()
                  if kind in message.more and attr in fields}  # fmt: skip
         if not found:
-            raise NotCompiled(f"message.{attr}: no message that comes here has such a field")
+            fields = {name for kind in message.more for name in message.program.kinds[kind]}
+            known = listed(["kind", "sender", *sorted(fields)], attr)
+            raise NotCompiled(f"message.{attr}: no message that comes here has such a field; {known}")
         if len(set(found.values())) > 1:
             raise NotCompiled(
                 f"message.{attr} is an int in one kind and a float in another; call it differently"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from gridcore.common.names import listed
 from gridcore.nodes.message_core import NodeCore
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
@@ -75,8 +76,10 @@ class Decider:
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """See `gridcore.nodes.view.View.decide`."""
         if action not in self.words:
-            known = ", ".join(self.words) or "none"
-            raise SchedulerError(f"node {node} decides {action!r}; of decision_words there are {known}")
+            known = listed(self.words, action)
+            raise SchedulerError(
+                f"node {node} decides {action!r}, for which there are no decision_words; {known}"
+            )
         if self.log is None:
             return
         for name, value in columns.items():

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.common.names import listed
 from gridcore.nodes.view import View
 from gridsim.engine.transport import Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
@@ -81,6 +82,9 @@ class Message:
         counted: bool = True,
         **fields: type | Array,
     ) -> None:
+        whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool) and nbytes >= 0
+        if not (nbytes is None or callable(nbytes) or whole):
+            raise ScenarioError(f"nbytes of a message must be a whole number of at least 0, got {nbytes!r}")
         if delay is None and not counted:
             raise ScenarioError("a message that is not counted must have a delay of its own")
         if delay is not None and not 0 <= delay <= LONGEST_DELAY:
@@ -92,7 +96,7 @@ class Message:
             if not allowed or name in ("node", "sender", "kind"):
                 raise ScenarioError(
                     f"message field {name!r} must be int, float or an array, and not be called node, sender "
-                    "or kind"
+                    f"or kind; got {kind!r}"
                 )
         if fields.get("application", int) is not int:
             raise ScenarioError("a message field 'application' must be int")
@@ -152,7 +156,10 @@ class LocalPolicy:
 
         The node holds them until it queues them or hands them over.  If it fails before that, they are lost.
         """
-        raise SchedulerError(f"{type(self).__name__} does not define on_release")
+        raise SchedulerError(
+            f"t = {view.now} s: node {view.node} gets tasks, and {type(self).__name__} does not define "
+            "on_release"
+        )
 
     def on_message(self, view: View, message: Any) -> None:
         """Handle a message that has arrived: ``message.kind``, ``message.sender`` and its fields.
@@ -160,12 +167,17 @@ class LocalPolicy:
         Messages of a kind for which there is a method ``on_<kind>(view, message)`` go there instead (with
         ``_`` for each ``-`` of the name).
         """
-        raise SchedulerError(f"{type(self).__name__} does not define on_message")
+        what = f"on_{message.kind} or on_message".replace("-", "_")
+        raise SchedulerError(
+            f"t = {view.now} s: node {view.node} gets a message {message.kind!r}, and {type(self).__name__} "
+            f"does not define {what}"
+        )
 
     def on_timer(self, view: View, name: str) -> None:
         """Handle the timer `name`, set by `View.timer`, which fires now.
 
-        Define it with a third parameter, ``value``, to get the value of the timer as well.
+        Define it with a third parameter, ``value``, to get the value of the timer as well.  Setting a timer
+        raises SchedulerError if no node of the run defines it.
         """
 
     def on_idle(self, view: View) -> None:
@@ -248,9 +260,15 @@ class Notes(Stateful):
         Raises SchedulerError for a table or columns that are not declared, and for values of the wrong type.
         """
         columns = self.declared.get(table)
-        if columns is None or values.keys() != columns.keys():
-            known = {name: list(each) for name, each in self.declared.items()}
-            raise SchedulerError(f"node {node} notes {table!r} with {sorted(values)}; there are {known}")
+        if columns is None:
+            raise SchedulerError(
+                f"node {node} notes {table!r}, which is no table; {listed(self.declared, table)}"
+            )
+        for name in sorted(values.keys() ^ columns.keys(), key=lambda name: name not in values):
+            does = "has no column" if name in values else "needs the column"
+            raise SchedulerError(
+                f"node {node} notes {table!r}, which {does} {name!r}; {listed(columns, name)}"
+            )
         self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:

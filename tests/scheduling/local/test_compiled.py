@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from tests.scheduling.local.test_message_core import scenarios
 numba = pytest.importorskip("numba", reason="needs the extra jit")
 
 LIMIT = 5
+SIZES = {3: 3}
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -124,6 +126,36 @@ class Restless(gs.LocalPolicy):
         self._act(view)
 
 
+class Calculating(gs.LocalPolicy):
+    """A node whose numbers NumPy, LLVM and Python might round in different ways."""
+
+    weights = (3, 0.5, "x")
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.flags = np.zeros(3, bool)
+
+    def on_start(self, view: Any) -> None:
+        for _ in range(100):
+            x, n = view.random.uniform(0.1, 9.0), view.random.integers(5)
+            self.flags[n % 3] ^= x < 3.0
+            view.note("numbers", x=x**2 + x**3 + x**n, n=int(x) + round(-x) + (n << 2) + self.flags[1])
+        view.note("numbers", x=self.weights[1], n=self.weights[0])
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+class Calculates(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Calculating
+    tables: ClassVar[dict[str, dict[str, type]]] = {"numbers": {"x": float, "n": int}}
+
+
+def test_compiled_nodes_round_as_python_does() -> None:
+    made = [gs.simulate(SMALL, Calculates(), nodes=form) for form in ("interpreted", "compiled")]
+    assert made[0].tables == made[1].tables
+
+
 class Unbound(Restless):
     """Cannot be compiled."""
 
@@ -209,6 +241,30 @@ def scheduler_of(method: Any, *, kept: Any = 0) -> gs.LocalScheduler:
             self.kept = kept
 
         on_release = method
+
+        @property
+        def level(self) -> int:
+            return self.count
+
+        @level.setter
+        def level(self, value: int) -> None:
+            self.count = value
+
+        @staticmethod
+        def fixed(number: int) -> int:
+            return number
+
+        def again(self, number: int) -> int:
+            return self.again(number - 1)
+
+        def only(self, *, number: int) -> int:
+            return number
+
+        def halve(self) -> None:
+            self.count = 0.5  # type: ignore[assignment]
+
+        def on_timer(self, view: Any, name: str) -> None:
+            pass
 
         def on_message(self, view: Any, message: Any) -> None:
             self.count += message.number
@@ -303,18 +359,73 @@ def _none(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.count = None
 
 
+def _format(self: Any, view: Any, application: Any, tasks: int) -> None:
+    raise ValueError(f"{tasks:3d}")
+
+
+def _star(self: Any, view: Any, application: Any, tasks: int) -> None:
+    _first, *_ = [tasks, 1]
+
+
+def _undefined(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, taks)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _global_dict(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, SIZES[tasks])
+
+
+def _of_class(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, Restless.turns)
+
+
+def _setter(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.level = tasks
+
+
+def _of_view(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.now = 3
+
+
+def _static(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, self.fixed(tasks))
+
+
+def _other_arguments(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.again()
+
+
+def _builtin(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, len(list(reversed([1, 2]))))
+
+
+def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(math.gamma(tasks / 2), "tick")
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [
+        (_format, "a format in an f-string cannot be compiled"),
+        (_star, r"a \* in an assignment cannot be compiled"),
+        (_undefined, "the name taks is not defined; did you mean tasks?"),
+        (_global_dict, "SIZES is a dict of the module, which cannot be compiled; write a tuple"),
+        (_of_class, "Restless is a class of nodes; write self.turns"),
+        (_setter, "self.level can be read only when compiled; write a method"),
+        (_of_view, "view.now cannot be assigned to"),
+        (_static, "self.fixed is a staticmethod; write it as a method"),
+        (_other_arguments, r"self.again\(self, number: 'int'\).*: missing a required argument: 'number'"),
+        (_builtin, "'view.enqueue.*' cannot be compiled: there is no reversed in what Numba has of Python"),
+        (_gamma, "gamma rounds otherwise than Python's"),
         (_none, "use a number such as -1 for None"),
         (_fraction, "self.count is an int where __init__ sets it, and gets a fraction here"),
-        (_unknown_kind, "the kind of a message 'aks' is unknown; there are ask, bare"),
+        (_unknown_kind, "the kind of a message 'aks' is unknown; did you mean ask[?] known: ask, bare"),
         (_lacks_field, "view.send of 'ask' lacks number"),
         (_wrong_field, "field 'number' of 'ask' must be a whole number, got a fraction; int"),
         (_unknown_attribute, "self.uncounted is neither a method nor .* there are: count, kept"),
-        (_unknown_member, "view.anything is not compiled; there are application, "),
+        (_unknown_member, "there is no view.anything; .*known: application, "),
         (_many_draws, "draws one number where it is compiled; use a loop"),
-        (_unknown_timer, "the name of a timer 'tock' is unknown; there are tick"),
+        (_unknown_timer, "the name of a timer 'tock' is unknown; did you mean tick"),
         (_application, "must be a whole number, got an application, which has a .number"),
         (_function, "make it a method of the node, or decorate it with numba.njit"),
         (_array_sum, "sum of floats rounds otherwise than NumPy does; add them in a loop"),
@@ -322,7 +433,7 @@ def _none(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_python_sum, "sum of floats rounds otherwise"),
         (_power, "a power of two int is an int when compiled; write 2.0"),
         (_own_stream, "random draws from a stream of its own; draw from view.random"),
-        (_no_attribute, "Unknown attribute 'foo' of type int64"),
+        (_no_attribute, "Unknown attribute 'foo' of type int"),
     ],
 )
 def test_what_cannot_be_compiled_is_named_with_its_line(method: Any, said: str) -> None:
@@ -343,7 +454,7 @@ def test_what_cannot_be_compiled_is_named_with_its_line(method: Any, said: str) 
 )
 def test_kinds_of_messages_that_only_interpreted_nodes_have_are_named(kind: gs.Message) -> None:
     class Only(Scheduler, frozen=True, kw_only=True):
-        messages: ClassVar[dict[str, gs.Message]] = {"own": kind}
+        messages: ClassVar[dict[str, gs.Message]] = {**Scheduler.messages, "own": kind}
 
     with pytest.raises(
         gs.CompileError, match="messages, or ones with arrays, .*, such as 'own', run interpreted only"
@@ -351,11 +462,53 @@ def test_kinds_of_messages_that_only_interpreted_nodes_have_are_named(kind: gs.M
         gs.simulate(SMALL, Only(), nodes="compiled")
 
 
-@pytest.mark.parametrize("method", [_array_replaced, _array_copied])
+def _recursive(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, self.again(tasks))
+
+
+def _keyword_only(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, self.only(number=tasks))
+
+
+def _halved(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.halve()
+
+
+@pytest.mark.parametrize(
+    ("method", "helper", "said"),
+    [
+        (_recursive, "again", "self.again calls itself"),
+        (_keyword_only, "only", "only has the keyword-only argument number; write it without the"),
+        (_halved, "halve", "self.count is an int where __init__ sets it, and gets a fraction"),
+    ],
+)
+def test_the_method_that_cannot_be_compiled_is_named_and_who_calls_it(
+    method: Any, helper: str, said: str
+) -> None:
+    scheduler = scheduler_of(method)
+    lines, first = inspect.getsourcelines(getattr(scheduler.policy, helper))
+    at = f":({'|'.join(str(first + k) for k in range(len(lines)))})"
+    with pytest.raises(gs.CompileError, match=f"{at}: Node.{helper}, which Node.on_release calls: {said}"):
+        gs.simulate(SMALL, scheduler, nodes="compiled")
+
+
+def _in_place(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.kept ^= True
+
+
+@pytest.mark.parametrize("method", [_array_replaced, _array_copied, _in_place])
 def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
     line = inspect.getsourcelines(method)[1] + 1
     with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: .*only elements can be assigned"):
-        gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3)), nodes="compiled")
+        gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3, bool)), nodes="compiled")
+
+
+def test_an_array_that_cannot_hold_what_is_added_is_named() -> None:
+    def add(self: Any, view: Any, application: Any, tasks: int) -> None:
+        self.kept[:] += 0.5
+
+    with pytest.raises(gs.CompileError, match=r"Node.on_release: 'self.kept\[:\] \+= 0.5'.*cannot hold"):
+        gs.simulate(SMALL, scheduler_of(add, kept=np.zeros(3, int)), nodes="compiled")
 
 
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
@@ -397,6 +550,26 @@ def _fieldless(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, tasks)
 
 
+def _no_int(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, int(tasks * math.inf))
+
+
+def _no_root(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(math.sqrt(-tasks), "tick")
+
+
+def _no_power(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer((tasks - 3.0) ** -1, "tick")
+
+
+def _no_limit(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.timer(view.random.uniform(0.0, tasks * math.nan), "tick")
+
+
+def _no_shift(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.enqueue(application.number, 1 << (tasks - 4))
+
+
 def _no_choice(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.random.integers(tasks, 1)
 
@@ -413,6 +586,11 @@ def _no_choice(self: Any, view: Any, application: Any, tasks: int) -> None:
         _raises,
         _fieldless,
         _no_choice,
+        _no_int,
+        _no_root,
+        _no_power,
+        _no_limit,
+        _no_shift,
     ],
 )
 def test_errors_of_handlers_are_those_of_interpreted_ones(method: Any) -> None:

@@ -169,7 +169,5 @@ def test_a_timer_is_set_for_an_instant_to_come() -> None:
         timers = ("later",)
 
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 1, 1.0, [0]))
-    with pytest.raises(
-        gs.SchedulerError, match="node 2 sets the timer 'late' in .* one of later, in 0 s or more"
-    ):
+    with pytest.raises(gs.SchedulerError, match="node 2 sets the timer 'late', .*; did you mean later?"):
         gs.simulate(scenario, Late())

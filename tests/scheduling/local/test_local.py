@@ -218,20 +218,25 @@ class Wrong(Node):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda view: view.send(1, "shares", application=0, tasks=1), "sends 'shares' with"),
+        (lambda view: view.send(1, "shares", application=0, tasks=1), "'shares', .*; did you mean share?"),
         (
             lambda view: view.send(1, "share", application=0),
-            r"are {'share': \['application', 'tasks'\]}",
+            "'share' without tasks; its fields are application",
         ),
-        (lambda view: view.send(2, "share", application=0, tasks=1), "to node 2; there are"),
+        (
+            lambda view: view.send(1, "share", application=0, task=1),
+            "has no field 'task'; did you mean tasks?",
+        ),
+        (lambda view: view.send(2, "share", application=0, tasks=1), r"to node 2; it must be in 0..1"),
+        (lambda view: view.later(1.0, "share", application=0, tasks=1), "'share', which is not a local kind"),
         (lambda view: view.application(1), "node 0 has not heard of application 1"),
         (lambda view: view.enqueue(1, 1), "node 0 has not heard of application 1"),
-        (lambda view: view.timer(1.0, "tock"), "the timer 'tock' in 1.0 s; it must be one of tick"),
+        (lambda view: view.timer(1.0, "tock"), "the timer 'tock', .*; did you mean tick?"),
         (lambda view: view.timer(-1.0, "tick"), "the timer 'tick' in -1.0 s"),
-        (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock'; there are tick"),
+        (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock', .*; did you mean tick?"),
         (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, and has 5 of it to place"),
         (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
-        (lambda view: view.note("table", x=1), r"node 0 notes 'table' with \['x'\]; there are {}"),
+        (lambda view: view.note("table", x=1), "node 0 notes 'table', which is no table; known: none"),
         (lambda view: view.decide("gave", 1), "node 0 has not heard of application 1"),
     ],
 )
@@ -241,7 +246,7 @@ def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.Monkey
     class Tries(Halves, frozen=True, kw_only=True):
         policy = Wrong
 
-    with pytest.raises(gs.SchedulerError, match=said):
+    with pytest.raises(gs.SchedulerError, match=f"^t = 1.0 s: .*{said}"):
         gs.simulate(scenario(), Tries(told=[]))
 
 
@@ -369,6 +374,7 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
     ("make", "said"),
     [
         (lambda: gs.Message(10, sender=int), "message field 'sender' must be"),
+        (lambda: gs.Message(-3), "nbytes of a message must be a whole number of at least 0, got -3"),
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
         (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "needs the fields application and tasks"),
@@ -379,6 +385,81 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
 def test_bad_declarations(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         make()
+
+
+class Plain(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+def _handles(name: str, *given: str) -> type[gs.LocalPolicy]:
+    """Return a node with a further method."""
+    made: dict[str, Any] = {}
+    exec(f"def {name}({', '.join(given)}): pass", made)
+    return type("Own", (Plain,), {name: made[name]})
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"policy": _handles("on_realease", "self")}, "Own.on_realease is never called, .* mean on_release?"),
+        (
+            {"policy": _handles("on_pp", "self")},
+            "Own.on_pp is never called, as there is no kind of message 'pp'",
+        ),
+        (
+            {"policy": _handles("on_release", "self", "view", "tasks")},
+            r":1: Own.on_release must take \(self, view, application, tasks\), got \(self, view, tasks\)",
+        ),
+        ({"timers": "tick"}, r"Single.timers must be a tuple of texts, got 'tick'; write \('tick',\)"),
+        ({"node_forms": "compiled"}, r"Single.node_forms .*; write \('compiled',\)"),
+        ({"messages": {"p": 3}}, r"Single.messages\['p'\] must be a Message, got 3"),
+        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number of s above 0, got -1.0"),
+        ({"local_order": "lifo"}, r"Single.local_order must be one of .*, got 'lifo'"),
+    ],
+)
+def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, said: str) -> None:
+    body = {"policy": Plain, "__module__": __name__, **declared}
+    made = type("Single", (gs.LocalScheduler,), body, frozen=True, kw_only=True)
+    with pytest.raises(gs.ScenarioError, match=said):
+        made()
+
+
+def test_methods_that_others_call_may_be_named_like_handlers() -> None:
+    class Joining(Plain):
+        def on_start(self, view: Any) -> None:
+            self.on_join()
+
+        def on_join(self) -> None:
+            pass
+
+    class Joins(gs.LocalScheduler, frozen=True, kw_only=True):
+        policy = Joining
+
+    assert gs.simulate(scenario(), Joins()).digest
+
+
+def test_a_timer_needs_a_handler() -> None:
+    class Waiting(Plain):
+        def on_start(self, view: Any) -> None:
+            view.timer(1.0, "tick")
+
+    class Waits(gs.LocalScheduler, frozen=True, kw_only=True):
+        policy = Waiting
+        timers = ("tick",)
+
+    with pytest.raises(gs.SchedulerError, match="node 0 sets the timer 'tick', .* does not define on_timer"):
+        gs.simulate(scenario(), Waits())
+
+
+def test_names_that_are_not_there_have_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.sned(1, "say")))
+    with pytest.raises(AttributeError, match="^t = 1.0 s: node 0: the view has no 'sned'; did you mean send"):
+        gs.simulate(scenario(), Talks(told=[]))
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.send(1, "say", count=1, weight=1.0)))
+    monkeypatch.setattr(Talker, "on_message", lambda self, view, message: message.cuont)
+    with pytest.raises(AttributeError, match="of the kind 'say' has no 'cuont'; did you mean count?"):
+        gs.simulate(scenario(), Talks(told=[]))
 
 
 def test_a_scheduler_without_nodes() -> None:

@@ -1,0 +1,222 @@
+"""What of a node program cannot be compiled, and where: read from its source, and from what Numba says."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import os
+import re
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gridcore.common.names import closest
+from gridsim.errors import CompileError, GridSimError
+from gridsim.scheduling.local.policy import LocalPolicy
+
+__all__ = ["NotCompiled", "check_source", "explained", "place_of"]
+
+
+class NotCompiled(Exception):
+    """Something in a program that cannot be compiled, and what to write instead.
+
+    at : file and line, where they are known.
+    """
+
+    def __init__(self, why: str, at: tuple[str, int] | None = None) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+# -- what the source has -------------------------------------------------------------------------------------
+
+#: Parts of Python that no compiled method can have, and what to write instead.
+_REFUSED: dict[type[ast.AST], str] = {
+    ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
+    ast.Yield: "a generator cannot be compiled; write a loop",
+    ast.YieldFrom: "a generator cannot be compiled; write a loop",
+    ast.Await: "await cannot be compiled",
+    ast.Import: "an import in a method cannot be compiled; write it at the top of the file",
+    ast.ImportFrom: "an import in a method cannot be compiled; write it at the top of the file",
+    ast.Global: "a global name cannot be assigned to when compiled; keep the value in an attribute",
+    ast.With: "with cannot be compiled",
+    ast.ClassDef: "a class in a method cannot be compiled",
+}
+
+
+def check_source(function: Any) -> None:
+    """Raise NotCompiled, with its line, for the first thing in a method that no compiled one can have."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return  # no source: Numba finds it, and says it less clearly
+    known = _locals(function.__code__)
+    problems = (
+        (node.lineno, node.col_offset, why)
+        for node in ast.walk(tree)
+        for why in _problems(node, function.__globals__, known)
+        if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.excepthandler))
+    )
+    line, _, why = min(problems, default=(0, 0, ""))
+    if why:
+        raise NotCompiled(why, (function.__code__.co_filename, first + line - 1))
+
+
+def _locals(code: types.CodeType) -> set[str]:
+    inner = [_locals(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inner)
+
+
+def _problems(node: ast.AST, names: dict[str, Any], known: set[str]) -> Iterator[str]:
+    """Yield why `node` cannot be compiled; `names`: those of the module, `known`: those of the method."""
+    if type(node) in _REFUSED:
+        yield _REFUSED[type(node)]
+    match node:
+        case ast.FunctionDef(args=ast.arguments(kwonlyargs=[first, *_])):
+            yield f"{node.name} has the keyword-only argument {first.arg}; write it without the *"
+        case ast.FormattedValue(format_spec=spec, conversion=conversion) if spec or conversion != -1:
+            yield "a format in an f-string cannot be compiled; write {name} without : and !"
+        case ast.Starred(ctx=ast.Store()):
+            yield "a * in an assignment cannot be compiled; write one assignment for each name"
+        case ast.keyword(arg=None):
+            yield "** in a call cannot be compiled; write the arguments by their names"
+        case ast.Delete():
+            yield "del cannot be compiled"
+        case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
+            yield "except of a certain error cannot be compiled; write except Exception, or check before"
+        case ast.Name(id="super") if "super" not in known:
+            yield "super() cannot be compiled; give the method of the base class another name, and call that"
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in known:
+            if isinstance(found := names.get(name), type) and issubclass(found, LocalPolicy):
+                yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"
+        case ast.Name(id=name) if name not in known and name not in names and not hasattr(builtins, name):
+            yield f"the name {name} is not defined; {closest([*known, *names], name)}".rstrip("; ")
+        case ast.Name(id=name) if name not in known and isinstance(
+            found := names.get(name), (dict, list, set)
+        ):
+            yield (
+                f"{name} is a {type(found).__name__} of the module, which cannot be compiled; write a tuple "
+                "or an array there, or an attribute"
+            )
+
+
+def place_of(what: Any) -> str:
+    """Return ``"file:line: "`` of a function or class, or nothing if that is not known."""
+    try:
+        code = getattr(what, "__code__", None)
+        if code is not None:
+            return f"{code.co_filename}:{code.co_firstlineno}: "
+        return f"{inspect.getsourcefile(what)}:{inspect.getsourcelines(what)[1]}: "
+    except (OSError, TypeError):
+        return ""
+
+
+# -- what Numba says -----------------------------------------------------------------------------------------
+
+#: What Numba says, and what to say instead.
+_SAYS = {
+    r"Untyped global name '(\w+)'.*<class 'function'>": r"\1 is a function of Python; make it a method of "
+    "the node, or decorate it with numba.njit",
+    r"Untyped global name '(\w+)'.*": r"there is no \1 in what Numba has of Python",
+    r"No implementation of function .*": r"there is no \g<0> in what Numba has of Python and NumPy",
+    r"Cannot unify (.+?) and (.+?) for '([^.']+).*": r"\3 is \1 at one place and \2 at another",
+    r"Can't unify return type from the following types: (.*)": r"it returns values of different types: \1",
+    r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold what it gets in place",
+}
+#: Names of types of Numba, and what they are.
+_TYPES: dict[str, str] = {
+    r"Literal\[(int|str|bool)\]\((.*?)\)": r"\2",
+    r"NodeType\(.*?\(\)\)": "self",
+    r"(View|Random|Application|Message|Parameters)Type\(\S+@\d+, \(.*?\)\)": r"the \1",
+    r"Enum<\w+>\((\w+)\)": r"\1, an enum",
+    r"<iv=.*?>": "",
+    r"Function\((<.*?>)\)": r"\1",
+    r"float64": "float",
+    r"int64": "int",
+    r"array\((\w+), (\d)d, \w+\)": r"an array of \1",
+    r"unicode_type": "text",
+    r" Raised from .*": "",
+}
+_OURS = Path(__file__).parent
+
+
+def explained(program: Any, method: str, error: Exception) -> Exception:
+    """Return the error for what a handler, `method`, has that cannot be compiled: where, and what to write.
+
+    program : a `gridsim.scheduling.local.numba_types.Program`.
+    """
+    if isinstance(error, (GridSimError, MemoryError)):
+        return error
+    at = _place(error) or _first_line(program, method)
+    text = str(error)
+    if not isinstance(error, NotCompiled):
+        text = f"{linecache.getline(*at).strip()!r} cannot be compiled: {_said(error)}"
+    for pattern, named in _TYPES.items():
+        text = re.sub(pattern, named, text)
+    helper, name = _method_at(program, at), program.policy.__name__
+    called = "" if helper in (None, method) else f"{helper}, which {name}.{method} calls"
+    return CompileError(f"{at[0]}:{at[1]}: {name}.{called or method}: {text}")
+
+
+def _said(error: Exception) -> str:
+    """Return the part of a text of Numba, for those who know Numba, that says what is wrong."""
+    lines = [line.strip() for line in re.sub(r"\x1b\[[\d;]*m", "", str(error)).splitlines() if line.strip()]
+    said = [
+        line for line in lines if not re.match(r"(- |Failed in|Overload|During|File|There are|>>>)", line)
+    ]
+    text = (said or lines or [""])[0]
+    if not type(error).__module__.startswith("numba."):
+        text = f"{type(error).__name__}: {text}"
+    call = next((line[4:] for line in lines if line.startswith(">>> ")), "such function")
+    for pattern, instead in _SAYS.items():
+        text = re.sub(pattern, instead.replace(r"\g<0>", call), text)
+    return text
+
+
+def _place(error: BaseException) -> tuple[str, int] | None:
+    """Return the deepest file and line of the program that an error names, or that Numba was working on."""
+    places = [getattr(error, "at", None)]
+    for pattern in (r"Raised from (\S.*) \((\d+)\)", r'File "([^"]+)", line (\d+):'):
+        places += [(os.path.abspath(file), int(line)) for file, line in re.findall(pattern, str(error))]
+    trace, working = error.__traceback__, []
+    while trace is not None:
+        for each in ("self", "inst", "loc"):
+            found: Any = trace.tb_frame.f_locals.get(each)
+            found = getattr(found, "loc", found)
+            if isinstance(line := getattr(found, "line", None), int):
+                working.append((os.path.abspath(found.filename), line))
+        trace = trace.tb_next
+    return next((at for at in (*places, *reversed(working)) if at is not None and _is_users(at[0])), None)
+
+
+def _is_users(file: str) -> bool:
+    path = Path(file)
+    return path.is_file() and path.parent != _OURS and "numba" not in path.parts
+
+
+def _first_line(program: Any, method: str) -> tuple[str, int]:
+    code = getattr(inspect.getattr_static(program.policy, method), "__code__", None)
+    return ("?", 0) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def _method_at(program: Any, at: tuple[str, int]) -> str | None:
+    """Return the name of the method of the program which has that line, None if none has."""
+    name: str
+    for each in program.policy.__mro__:
+        for name, found in vars(each).items():
+            function = found.fget if isinstance(found, property) else found
+            if isinstance(function, types.FunctionType) and _has_line(function.__code__, *at):
+                return name
+    return None
+
+
+def _has_line(code: types.CodeType, file: str, line: int) -> bool:
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    lines = [number for *_, number in code.co_lines() if number is not None]
+    within = os.path.abspath(code.co_filename) == os.path.abspath(file) and min(lines) <= line <= max(lines)
+    return within or any(_has_line(each, file, line) for each in inner)
