@@ -240,8 +240,8 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
     sizes : Mflop of every task, one list per application.
     submitter : machines, one entry per application; without it application i submits at machine i modulo the
         number of machines.
-    estimate : Mflop, the size of a task that submitters state, which schedulers see, one entry per application; without it the
-        mean of the sizes.
+    estimate : Mflop, the size of a task that submitters state, which schedulers see, one entry per
+        application; without it the mean of the sizes.
     """
 
     release: tuple[_Seconds, ...]

@@ -234,8 +234,8 @@ class Workload:
         release : s, one entry per application, in any order.
         sizes : Mflop of every task, one list per application.
         submitter : machines; by default application i submits at machine i modulo the number of machines.
-        estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be wrong; one value for all
-            applications, or one entry each.  By default it is the mean of the sizes.
+        estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be
+            wrong; one value for all applications, or one entry each.  By default it is the mean of the sizes.
         """
         releases = sequence("workload.release", release)
         recipe = TasksRecipe(

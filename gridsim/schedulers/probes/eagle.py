@@ -49,11 +49,11 @@ class SrptNode(WorkerNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # in place of `queue`: job, scheduler, size of a task and of those that have overtaken this place, Mflop
+        # in place of `queue`: job, scheduler, size of a task, and of those that have overtaken it, Mflop
         self.places: list[list[Any]] = []
         self.served: list[Any] = []  # the place that is served
 
-    # -- a scheduler ------------------------------------------------------------------------------------------
+    # -- a scheduler --------------------------------------------------------------------------------------
 
     def schedule(self, view: View, application: Any, tasks: int) -> None:
         """See `WorkerNode`."""
@@ -75,7 +75,7 @@ class SrptNode(WorkerNode):
         left = view.held(job)
         view.publish(left * view.application(job).task_size if left else 0.0, application=job)
 
-    # -- the worker -------------------------------------------------------------------------------------------
+    # -- the worker ---------------------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
@@ -100,8 +100,8 @@ class SrptNode(WorkerNode):
     def choose(self, view: View) -> bool:
         """Choose the place to serve next; return whether there is one.
 
-        Those of jobs without work left are thrown away.  A place may be overtaken as long as the tasks that have
-        overtaken it sum to at most `srpt_cap` times its own task.
+        Those of jobs without work left are thrown away.  A place may be overtaken as long as the tasks that
+        have overtaken it sum to at most `srpt_cap` times its own.
         """
         left, cap = view.board, self.parameters.srpt_cap
         self.places = [place for place in self.places if left[place[0]] > 0]
@@ -222,7 +222,7 @@ class DlwlNode(SrptNode):
         return StaleTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """See `WorkerNode`: something is added to the waiting times, so that not all choose the same workers."""
+        """See `WorkerNode`: random seconds keep jobs from all choosing the same workers."""
         added = view.random.integers(0, self.parameters.spread + 1, size=view.machines - 1)
         return self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now, added)
 

@@ -1,4 +1,4 @@
-"""Hawk and LWL: long jobs are placed by a central scheduler that keeps books, short ones by probes, or all by books.
+"""Hawk: a central scheduler places long jobs by its books, and probes place short ones.  LWL: books for all.
 
 P. Delgado, F. Dinu, A.-M. Kermarrec, W. Zwaenepoel, "Hawk: hybrid datacenter scheduling" (USENIX ATC 2015).
 """
@@ -69,7 +69,7 @@ class HawkNode(WorkerNode):
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """Long jobs by a central scheduler on a part of the workers, short ones by probes on all; idle workers steal.
+    """A center places long jobs on a part of the workers, probes place short ones on all; idle workers steal.
 
     cutoff : Mflop; a job whose tasks are larger, by their estimate, is long.
     reserved : share of the workers, those with the lowest numbers, that runs no long tasks.
@@ -103,7 +103,7 @@ class LwlNode(WorkerNode):
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
-    """Least work left: a central scheduler sends each task to where it waits the least; it knows when tasks end.
+    """Least work left: a center sends each task to where it waits the least, and knows when tasks end.
 
     cutoff, reserved : see `Hawk`.
     """

@@ -1,4 +1,4 @@
-"""Sparrow: the scheduler of a job reserves places at random machines, and those that come to it first get the tasks.
+"""Sparrow: a job reserves places at random machines; those that reach their reservation first get its tasks.
 
 K. Ousterhout, P. Wendell, M. Zaharia, I. Stoica, "Sparrow: distributed, low latency scheduling" (SOSP 2013).
 """
@@ -30,7 +30,7 @@ class SparrowNode(LocalPolicy):
         self.first = self.count = 0
         self.taken = False  # whether the slot runs a task or waits for an answer
 
-    # -- the scheduler ----------------------------------------------------------------------------------------
+    # -- the scheduler ------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Reserve places for a job."""
@@ -50,7 +50,7 @@ class SparrowNode(LocalPolicy):
         else:
             view.send(message.sender, "none")
 
-    # -- the worker -------------------------------------------------------------------------------------------
+    # -- the worker ---------------------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation, or pass it on if there is no room."""
@@ -88,10 +88,10 @@ class SparrowNode(LocalPolicy):
         """See `LocalPolicy`."""
         self.fetch(view)
 
-    # -- failures ---------------------------------------------------------------------------------------------
+    # -- failures -----------------------------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str, value: float) -> None:
-        """Go on without an answer that is lost; or replace reservations that are, if a job still has tasks."""
+        """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
         if name == "unanswered":
             self.fetch(view)
             return
@@ -104,7 +104,7 @@ class SparrowNode(LocalPolicy):
 
 
 def without_losses(parameters: Any, run: Run) -> Any:
-    """Return the parameters of a run; where no machine fails, nothing is lost, and nothing need be asked again."""
+    """Return the parameters of a run; where no machine fails, nothing need be asked again."""
     return (
         parameters if run.faults else msgspec.structs.replace(parameters, patience=math.inf, retry=math.inf)
     )

@@ -1,4 +1,4 @@
-"""The books of a central scheduler: how long a task would wait at each worker, by the estimates of what it sent there."""
+"""The books of a central scheduler: how long a task would wait at each worker, by the estimates of tasks."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ class Worker:
 class Queue:
     """The workers from number `first` on, in order of their waiting times.
 
-    The waiting time of a worker that runs falls with the clock until the estimate of its task is used up, and all
-    others stay as they are.  So each kind has a heap, whose entries are outdated once the version of their worker is.
+    The waiting time of a worker that runs falls with the clock until the estimate of its task is used up, and
+    all others stay as they are.  So each kind has a heap.  An entry is outdated once its worker has another
+    version.
     """
 
     first: int
@@ -63,8 +64,8 @@ class Queue:
 class WaitingTimes:
     """The books on workers; made by `of`.
 
-    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, plus `TURN`,
-    less the time for which the running task has run, at most its estimate.
+    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, plus
+    `TURN`, less the time for which the running task has run, at most its estimate.
     """
 
     workers: list[Worker]
@@ -104,8 +105,8 @@ class WaitingTimes:
     def place(self, which: int, tasks: int, size: float, now: float) -> list[int]:
         """Choose workers of queue `which` for tasks of `size` Mflop each, and note them in the books.
 
-        Idle workers are first, in order of number, if there are enough; else one task after another goes to the worker
-        with the least waiting time, the lower number first.
+        Idle workers are first, in order of number, if there are enough; else one task after another goes to
+        the worker with the least waiting time, the lower number first.
         """
         queue = self.queues[which]
         if queue.n_idle >= tasks:
@@ -183,8 +184,9 @@ class WaitingTimes:
 class StaleTimes:
     """Books of which the sums are as old as the last `refresh`; what runs is seen as it is.
 
-    workers : what is true.  seen : float64[workers], s, the sums at the last refresh.  began, first : when each
-        worker began its task, NaN where none runs, and the estimate of that, s.  firsts : see `WaitingTimes.of`.
+    workers : what is true.  seen : float64[workers], s, the sums at the last refresh.  began, first : when
+        each worker began its task, NaN where none runs, and the estimate of that, s.  firsts : from which
+        numbers on workers are asked for.
     """
 
     workers: list[Worker]

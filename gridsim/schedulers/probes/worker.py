@@ -1,4 +1,4 @@
-"""Nodes of schedulers with a center: the central scheduler of long jobs, and workers that queue reservations and tasks."""
+"""The node of schedulers with a center: a worker that queues reservations; or the center, with books."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMON = {
 class WorkerNode(LocalPolicy):
     """A machine: the scheduler of the short jobs that are submitted here, and a worker with one slot.
 
-    The last node is on a further machine, runs nothing and is the central scheduler of long jobs.  It keeps books.
+    The last node is on a further machine, runs nothing and is the central scheduler of long jobs, with books.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -59,7 +59,7 @@ class WorkerNode(LocalPolicy):
         """Return the node that keeps the books."""
         return view.machines - 1
 
-    # -- a scheduler ------------------------------------------------------------------------------------------
+    # -- a scheduler --------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Schedule a short job; pass a long one on."""
@@ -103,7 +103,7 @@ class WorkerNode(LocalPolicy):
         else:
             view.send(message.sender, "none")
 
-    # -- the books --------------------------------------------------------------------------------------------
+    # -- the books ----------------------------------------------------------------------------------------
 
     def on_up(self, view: View, message: Any) -> None:
         """A worker has come up, and has nothing."""
@@ -124,7 +124,7 @@ class WorkerNode(LocalPolicy):
         """A worker has finished with it."""
         self.books.end(message.sender, view.now)
 
-    # -- the worker -------------------------------------------------------------------------------------------
+    # -- the worker ---------------------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
@@ -172,7 +172,7 @@ class WorkerNode(LocalPolicy):
         self.taken = self.booked = False
         self.serve(view)
 
-    # -- failures ---------------------------------------------------------------------------------------------
+    # -- failures -----------------------------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str, value: float) -> None:
         """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""

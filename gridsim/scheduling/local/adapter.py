@@ -371,7 +371,7 @@ class Adapter(CorePolicy):
 
 
 def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
-    """Return the size of a task, and of all of them, that each application's submitter states: float64[n], Mflop."""
+    """Return the size of a task, and of all of them, as submitters state it: float64[applications], Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
     # a stated size of 0 is below what is measured; queues plan with sizes above 0

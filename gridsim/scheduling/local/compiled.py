@@ -83,8 +83,8 @@ def compiled(scheduler: Any) -> Compiled:
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, fresh.dtype.descr, parameters.dtype.descr, sorted(words.items(), key=str),
-        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()], sorted(checked),
-        scheduler.timers, tables, actions, wanted,
+        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
+        sorted(checked), scheduler.timers, tables, actions, wanted,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in wanted], code)
