@@ -101,7 +101,16 @@ from .schedulers import (
     IdealTree as IdealTree,
 )
 from .schedulers import (
+    JoinIdleQueue as JoinIdleQueue,
+)
+from .schedulers import (
+    JoinShortestQueue as JoinShortestQueue,
+)
+from .schedulers import (
     KPercentBest as KPercentBest,
+)
+from .schedulers import (
+    LeastWork as LeastWork,
 )
 from .schedulers import (
     MaxMin as MaxMin,
@@ -125,6 +134,12 @@ from .schedulers import (
     Olb as Olb,
 )
 from .schedulers import (
+    PowerOfD as PowerOfD,
+)
+from .schedulers import (
+    Random as Random,
+)
+from .schedulers import (
     RandomWalkSearch as RandomWalkSearch,
 )
 from .schedulers import (
@@ -137,6 +152,9 @@ from .schedulers import (
     Rjss as Rjss,
 )
 from .schedulers import (
+    RoundRobin as RoundRobin,
+)
+from .schedulers import (
     Sufferage as Sufferage,
 )
 from .schedulers import (
@@ -146,12 +164,18 @@ from .schedulers import (
     Wave as Wave,
 )
 from .schedulers import (
+    WorkStealing as WorkStealing,
+)
+from .schedulers import (
     WqrFt as WqrFt,
 )
 from .scheduling.contract import Outcome as Outcome
 from .scheduling.contract import Policy as Policy
 from .scheduling.contract import Run as Run
 from .scheduling.contract import Scheduler as Scheduler
+from .scheduling.local.adapter import (
+    Informed as Informed,
+)
 from .scheduling.local.adapter import (
     LocalPolicy as LocalPolicy,
 )

@@ -92,8 +92,8 @@ register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
 register("no-migration", NoMigration)
 for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
     register(_class.name, _class)
-for _class in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
-    register(_class.name, _class)
+for _classic in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
+    register(_classic.name, _classic)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)
 register("advertisement", Advertisement)

@@ -16,10 +16,11 @@ class PlacingNode(LocalPolicy):
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
-            self.place(view, application.number, self.choose(view))
+            self.place(view, application.number, self.choose(view), view.machines, np.nan)
 
-    def place(self, view: Any, application: int, machine: int) -> None:
-        """Run a task on `machine`."""
+    def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
+        """Run a task on `machine`, chosen from `among`, of which the node saw the load `saw`."""
+        view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
         else:
@@ -64,27 +65,32 @@ class BoardNode(PlacingNode):
     def on_end(self, view: Any) -> None:
         self.publish(view)
 
-    def on_task(self, view: Any, message: Any) -> None:
-        self.run(view, message.application)
-
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         load = view.board.copy()
         for _ in range(tasks):
-            machine = self.least(view, load)
+            machine, among = self.least(view, load), self.parameters.choices
+            self.place(
+                view, application.number, machine, among if among > 0 else view.machines, load[machine]
+            )
             load[machine] += self.size(view, application)
             if machine == view.node:
-                self.run(view, application.number)
-            else:
-                view.send(machine, "task", application=application.number, tasks=1)
+                self.publish(view)
 
-    def run(self, view: Any, application: int) -> None:
-        view.enqueue(application, 1)
+    def on_task(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
         self.publish(view)
 
+    def publish(self, view: Any) -> None:
+        """Put this machine's load on the board."""
+
+    def size(self, view: Any, application: Any) -> float:
+        """Return what a task of `application` adds to the load of a machine."""
+        return 1.0
+
     def least(self, view: Any, load: Any) -> int:
-        """Return the machine with the least load, a random one of several; of those among which it chooses."""
+        """Return the machine with the least load, a random one of several, among its choices."""
         if self.parameters.choices == 0:
-            return view.random.choice(np.flatnonzero(load == load.min()))
+            return int(view.random.choice(np.flatnonzero(load == load.min())))
         best = self.choose(view)
         for _ in range(self.parameters.choices - 1):
             other = self.choose(view)
@@ -99,9 +105,6 @@ class QueueNode(BoardNode):
     def publish(self, view: Any) -> None:
         view.publish(view.waiting + (view.work > 0.0))
 
-    def size(self, view: Any, application: Any) -> float:
-        return 1.0
-
 
 class WorkNode(BoardNode):
     """Chooses by the time that a machine needs for what it has; it expects others to be as fast as itself."""
@@ -110,7 +113,7 @@ class WorkNode(BoardNode):
         view.publish(view.work, falling=True)
 
     def size(self, view: Any, application: Any) -> float:
-        return application.task_size / view.speed
+        return float(application.task_size / view.speed)
 
 
 class PowerNode(PlacingNode):
@@ -156,7 +159,9 @@ class PowerNode(PlacingNode):
             if k + 1 == self.parameters.choices + self.parameters.memory:
                 self.decide(view, at)
 
-    def on_timer(self, view: Any, name: str, value: float) -> None:  # an answer is missing
+    def on_timer(  # type: ignore[override]
+        self, view: Any, name: str, value: float
+    ) -> None:  # an answer is missing
         at = int(value) % self.parameters.room
         if self.request[at] == value:
             self.decide(view, at)
@@ -165,10 +170,13 @@ class PowerNode(PlacingNode):
         """Place the task of a request by the answers that there are; at random, if there are none."""
         self.request[at], count = -1, self.answers[at]
         load = self.load[at, :count]
-        best = np.argmin(load) if count > 0 else -1
-        self.place(view, self.application[at], self.machine[at, best] if count > 0 else self.choose(view))
-        if count > 0 and self.parameters.memory > 0:
-            load[best] += 1.0
+        if count == 0:
+            self.place(view, self.application[at], self.choose(view), view.machines, np.nan)
+            return
+        best = np.argmin(load)
+        self.place(view, self.application[at], self.machine[at, best], count, np.floor(load[best]))
+        load[best] += 1.0
+        if self.parameters.memory > 0:
             for k in range(min(self.parameters.memory, count)):
                 best = np.argmin(load)
                 self.memory[k], load[best] = self.machine[at, best], np.inf
@@ -202,17 +210,18 @@ class IdleNode(PlacingNode):
         if self.first == self.beyond:
             return int(view.random.integers(view.machines))
         self.first += 1
-        return self.idle[(self.first - 1) % self.parameters.room]
+        return int(self.idle[(self.first - 1) % self.parameters.room])
 
 
 class StealingNode(PlacingNode):
-    """Runs what is submitted here; without work it asks random machines, one after another, for half of theirs."""
+    """Runs what is submitted here; without work it asks random machines for half of what waits there."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.left = 0  # machines that may be asked before the next pause
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("kept", application.number, tasks=tasks)
         view.enqueue(application.number, tasks)
 
     def on_start(self, view: Any) -> None:
@@ -244,6 +253,7 @@ class StealingNode(PlacingNode):
         for application, tasks in view.queued[::-1]:  # what would run last goes first
             if left > 0:
                 taken = view.take(application, min(tasks, left))
+                view.decide("gave", application, machine=message.sender, tasks=taken, saw=left)
                 view.send(message.sender, "task", application=application, tasks=taken)
                 left -= taken
 

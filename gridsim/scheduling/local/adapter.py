@@ -233,7 +233,7 @@ class Adapter(CorePolicy):
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
             noted=self.note,
-            decided=self.decider.note,
+            decided=None if self.compiled and run.decisions is None else self.decider.note,
             checked=as_number,
             error=SchedulerError,
             compiled=self.compiled,

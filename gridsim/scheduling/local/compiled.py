@@ -84,8 +84,8 @@ def compiled(scheduler: Any, handler_of: Callable[[type, str], str]) -> Compiled
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, fresh.dtype.descr, parameters.dtype.descr, sorted(words.items(), key=str),
-        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()], sorted(checked),
-        scheduler.timers, tables, actions, wanted,
+        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
+        sorted(checked), scheduler.timers, tables, actions, wanted,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in wanted], code)
@@ -113,10 +113,7 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     found = [
         name
         for name, kind in messages.items()
-        if kind.deferred
-        or kind.arrays
-        or kind.nbytes is None
-        or callable(kind.nbytes)
+        if kind.deferred or kind.arrays or kind.nbytes is None or callable(kind.nbytes)
     ]
     what = ""
     if found:
