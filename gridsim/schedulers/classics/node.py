@@ -120,64 +120,58 @@ class PowerNode(PlacingNode):
     """Asks d random machines how many tasks they have, and places the task on the one with the fewest.
 
     With a memory it also asks the machines that had the fewest at the last decision (Mitzenmacher, Prabhakar
-    and Shah 2002).  Request r is kept at r % room.
+    and Shah 2002).  Request r is kept at r % room.  Without any answer the task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        self.asked = 0
-        self.request = np.full(room, -1)  # its number; -1 once it is decided
+        self.next, self.request = room, np.full(room, -1)  # numbers of requests; -1 for a decided one
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
-        self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # those that answered
-        self.memory = np.full(max(parameters.memory, 1), -1)
+        self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
+        self.memory = np.full(parameters.memory + 1, -1)
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        for _ in range(tasks):
-            at = self.asked % self.parameters.room
-            if self.request[at] >= 0:  # no room: the oldest request is decided now
-                self.decide(view, at)
-            self.request[at], self.application[at], self.answers[at] = self.asked, application.number, 0
-            for k in range(-self.parameters.choices, self.parameters.memory):
+        room, choices = self.parameters.room, self.parameters.choices
+        for number in range(self.next, self.next + tasks):
+            self.decide(view, number - room)  # which has not been, if there is no room
+            at, self.next = number % room, number + 1
+            self.request[at], self.application[at], self.answers[at] = number, application.number, 0
+            self.load[at, :], self.machine[at, 0] = np.inf, view.node
+            for k in range(-choices, self.parameters.memory):
                 known = k >= 0 and self.memory[k] >= 0
-                machine = self.memory[k] if known else self.choose(view)
-                view.send(machine, "probe", request=self.asked)
-            view.timer(self.parameters.patience, "late", self.asked)
-            self.asked += 1
+                view.send(self.memory[k] if known else self.choose(view), "probe", request=number)
+            view.timer(self.parameters.patience, "late", number)
 
     def on_probe(self, view: Any, message: Any) -> None:
-        load = view.waiting + (view.work > 0.0)
-        view.send(message.sender, "answer", request=message.request, load=load)
+        view.send(message.sender, "answer", request=message.request, load=view.waiting + (view.work > 0.0))
 
     def on_answer(self, view: Any, message: Any) -> None:
         at = message.request % self.parameters.room
         if self.request[at] == message.request:
-            k = self.answers[at]
-            self.machine[at, k] = message.sender
-            self.load[at, k] = message.load + 0.5 * view.random.random()  # ties are broken at random
-            self.answers[at] = k + 1
-            if k + 1 == self.parameters.choices + self.parameters.memory:
-                self.decide(view, at)
+            k, tie = self.answers[at], 0.5 * view.random.random()
+            self.machine[at, k], self.load[at, k], self.answers[at] = (
+                message.sender,
+                message.load + tie,
+                k + 1,
+            )
+            if self.answers[at] == self.parameters.choices + self.parameters.memory:
+                self.decide(view, message.request)
 
-    def on_timer(  # type: ignore[override]
-        self, view: Any, name: str, value: float
-    ) -> None:  # an answer is missing
-        at = int(value) % self.parameters.room
-        if self.request[at] == value:
-            self.decide(view, at)
+    def on_timer(self, view: Any, name: str, value: float) -> None:  # type: ignore[override]
+        self.decide(view, int(value))
 
-    def decide(self, view: Any, at: int) -> None:
-        """Place the task of a request by the answers that there are; at random, if there are none."""
-        self.request[at], count = -1, self.answers[at]
-        load = self.load[at, :count]
-        if count == 0:
-            self.place(view, self.application[at], self.choose(view), view.machines, np.nan)
-            return
-        best = np.argmin(load)
-        self.place(view, self.application[at], self.machine[at, best], count, np.floor(load[best]))
-        load[best] += 1.0
-        if self.parameters.memory > 0:
-            for k in range(min(self.parameters.memory, count)):
+    def decide(self, view: Any, number: int) -> None:
+        """Place the task of a request by the answers that there are, unless it has been placed."""
+        at = number % self.parameters.room
+        if self.request[at] == number:
+            load, self.request[at] = self.load[at], -1
+            best = np.argmin(load)
+            self.place(
+                view, self.application[at], self.machine[at, best], self.answers[at], np.floor(load[best])
+            )
+            load[best] += 1.0
+            for k in range(min(self.parameters.memory, self.answers[at])):
                 best = np.argmin(load)
                 self.memory[k], load[best] = self.machine[at, best], np.inf
 
