@@ -89,6 +89,12 @@ from .schedulers import (
     DgsAsap as DgsAsap,
 )
 from .schedulers import (
+    Dlwl as Dlwl,
+)
+from .schedulers import (
+    Eagle as Eagle,
+)
+from .schedulers import (
     ExpandingRing as ExpandingRing,
 )
 from .schedulers import (
@@ -98,10 +104,25 @@ from .schedulers import (
     Fcfs as Fcfs,
 )
 from .schedulers import (
+    Hawk as Hawk,
+)
+from .schedulers import (
     IdealTree as IdealTree,
 )
 from .schedulers import (
+    JoinIdleQueue as JoinIdleQueue,
+)
+from .schedulers import (
+    JoinShortestQueue as JoinShortestQueue,
+)
+from .schedulers import (
     KPercentBest as KPercentBest,
+)
+from .schedulers import (
+    LeastWork as LeastWork,
+)
+from .schedulers import (
+    Lwl as Lwl,
 )
 from .schedulers import (
     MaxMin as MaxMin,
@@ -125,6 +146,12 @@ from .schedulers import (
     Olb as Olb,
 )
 from .schedulers import (
+    PowerOfD as PowerOfD,
+)
+from .schedulers import (
+    Random as Random,
+)
+from .schedulers import (
     RandomWalkSearch as RandomWalkSearch,
 )
 from .schedulers import (
@@ -137,6 +164,12 @@ from .schedulers import (
     Rjss as Rjss,
 )
 from .schedulers import (
+    RoundRobin as RoundRobin,
+)
+from .schedulers import (
+    Sparrow as Sparrow,
+)
+from .schedulers import (
     Sufferage as Sufferage,
 )
 from .schedulers import (
@@ -144,6 +177,9 @@ from .schedulers import (
 )
 from .schedulers import (
     Wave as Wave,
+)
+from .schedulers import (
+    WorkStealing as WorkStealing,
 )
 from .schedulers import (
     WqrFt as WqrFt,
@@ -163,6 +199,9 @@ from .scheduling.local.adapter import (
 )
 from .scheduling.local.adapter import (
     array as array,
+)
+from .scheduling.local.informed import (
+    Informed as Informed,
 )
 from .scheduling.registry import register as register
 from .simulation.resume import resume as resume

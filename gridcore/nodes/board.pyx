@@ -21,7 +21,7 @@ from gridcore.nodes.random_stream cimport RandomStream
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State
+from gridcore.common.state import LATEST, State, shown
 
 __all__ = ["REFRESHES", "Board"]
 
@@ -167,6 +167,14 @@ cdef class Board:
         return &self.shown[0]
 
     # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the board was made; see `gridcore.common.state`."""
+        return shown(self._entries())
+
+    def setstate(self, state):
+        """Go on from what `getstate` of a board made with the same arguments gave; raises ValueError."""
+        self._set(state)
 
     cdef dict _entries(self):
         """Entries of a state: rows of (since, node, falling[, due, number]) and of (value, factor)."""

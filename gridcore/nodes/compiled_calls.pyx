@@ -149,6 +149,8 @@ cdef int on_decide(PyObject* core, long long node, long long action, const long 
     cdef NodeActions c = <NodeActions> core
     cdef const double* real = <const double*> row
     c._check_heard(node, row[0])
+    if c.decided is None:
+        return 0
     c.decided(node, c.compiled.actions[action], row[0], {
         "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": real[5], "limit": real[6],
         "age": real[7]})

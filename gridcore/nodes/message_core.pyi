@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridcore.network.links import Links
+from gridcore.nodes.board import Board
 from gridcore.nodes.node_events import NodeEvents
 from gridcore.nodes.view import View
 from gridcore.queues.task_queues import TaskQueues
@@ -35,7 +36,7 @@ class NodeCore(NodeEvents):
         seed: int,
         lost: Callable[[int, int, int], None],
         noted: Callable[..., None],
-        decided: Callable[..., None],
+        decided: Callable[..., None] | None,
         checked: Callable[..., Any],
         error: type[Exception],
         compiled: Any = None,
@@ -44,6 +45,7 @@ class NodeCore(NodeEvents):
         home: ArrayLike | None = None,
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
+        board: Board | None = None,
     ) -> NodeCore: ...
     def advance(self, limit: int) -> int: ...
     def wake(self, time: int) -> None: ...

@@ -81,7 +81,8 @@ cdef class NodeCore(NodeEvents):
     seed : 0..2**64 - 1, of the random streams of the nodes.
     lost : callable, (application, tasks, node), for tasks that a failure has caught on their way to a node; the node
         is -1 for tasks that are submitted while all nodes at home are down.
-    noted, decided : callables for `View.note` and `View.decide`, with the node first.
+    noted, decided : callables for `View.note` and `View.decide`, with the node first; None where compiled nodes
+        need not say what they decide.
     checked : callable, (type, value, node, name) -> the value as that type, or an error.
     error : the type of the errors that nodes cause.
     compiled : None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one

@@ -25,6 +25,9 @@ from gridsim.schedulers.classics.scheduler import (
 )
 from gridsim.schedulers.dgs.scheduler import DgsAsap
 from gridsim.schedulers.fair_tree.scheduler import FairTree
+from gridsim.schedulers.probes.eagle import Dlwl, Eagle
+from gridsim.schedulers.probes.hawk import Hawk, Lwl
+from gridsim.schedulers.probes.sparrow import Sparrow
 from gridsim.schedulers.rigid.asap import Asap
 from gridsim.schedulers.rigid.backfill import Backfill
 from gridsim.schedulers.rjss.scheduler import NoMigration, ResourceExclusion, Rjss
@@ -44,14 +47,18 @@ __all__ = [
     "Asap",
     "Backfill",
     "DgsAsap",
+    "Dlwl",
+    "Eagle",
     "ExpandingRing",
     "FairTree",
     "Fcfs",
+    "Hawk",
     "IdealTree",
     "JoinIdleQueue",
     "JoinShortestQueue",
     "KPercentBest",
     "LeastWork",
+    "Lwl",
     "MODES",
     "MaxMin",
     "Mct",
@@ -67,6 +74,7 @@ __all__ = [
     "ResourceExclusion",
     "Rjss",
     "RoundRobin",
+    "Sparrow",
     "Sufferage",
     "SwitchingAlgorithm",
     "Wave",
@@ -92,7 +100,9 @@ register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
 register("no-migration", NoMigration)
 for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
     register(_class.name, _class)
-for _class in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
+for _classic in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
+    register(_classic.name, _classic)
+for _class in (Sparrow, Hawk, Eagle, Lwl, Dlwl):
     register(_class.name, _class)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)

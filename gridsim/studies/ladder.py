@@ -27,13 +27,14 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
+from gridsim.scheduling.local.informed import Informed
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.replicate import Replicates, arranged
-from gridsim.support.arguments import whole
+from gridsim.support.arguments import real, whole
 from gridsim.support.text import align
 from gridsim.support.text import to_json as as_json
 
@@ -212,15 +213,19 @@ def ladder(
     *,
     scheduler: Scheduler | None = None,
     faults: Faults | None = None,
+    ages: Sequence[float] = (),
     time_limit: float | None = None,
     **how: Any,
 ) -> Ladder:
     """Run each step on `replicates` replications of `scenario`; see `gridsim.studies.replicas.replica`.
 
-    scheduler : the decentralized scheduler at the end of the ladder, a `FairTree` for bags of tasks and a
-        `DgsAsap` for rigid jobs; None for one with the parameters that the scenario has for it.
+    scheduler : the decentralized scheduler at the end of the ladder, a `FairTree` or one that derives from
+        `Informed` for bags of tasks, and a `DgsAsap` for rigid jobs; None for a `FairTree` or `DgsAsap` with
+        the parameters that the scenario has for it.
     faults : the faults of the last step; None for those of the scenario, or else, for bags of tasks, the
         transient failures of the fair tree papers.  All other steps run without faults.
+    ages : s, ascending, how old what nodes see of others is, each a step; for one that derives from
+        `Informed`, of which the last step has the last age.  By default its own age.
     time_limit : as in `simulate`.
     how : executor, batch, store, retry, progress, as in `gridsim.replicate`.
 
@@ -232,18 +237,26 @@ def ladder(
     kind: type[Scheduler] = DgsAsap if rigid else FairTree
     if scheduler is None:
         scheduler = make_scheduler(kind.name, scenario.schedulers.get(kind.name))
-    if not isinstance(scheduler, kind):
-        what = "rigid jobs" if rigid else "bags of tasks"
-        raise ScenarioError(f"scheduler must be a {kind.__name__} for {what}, got {scheduler!r}")
+    if not (isinstance(scheduler, kind) or (isinstance(scheduler, Informed) and not rigid)):
+        what = "DgsAsap for rigid jobs" if rigid else "FairTree, or derive from Informed, for bags of tasks"
+        raise ScenarioError(f"scheduler must be a {what}, got {scheduler!r}")
+    old = [real("ages", age, low=0, unit="s") for age in ages]
+    if old and not isinstance(scheduler, Informed):
+        raise ScenarioError(f"ages are for schedulers that derive from Informed, got {scheduler!r}")
+    if old != sorted(set(old)):
+        raise ScenarioError(f"ages must be ascending, got {old}")
     if not (faults is None or isinstance(faults, Faults)):
         raise ScenarioError(f"faults must be Faults or None, got {faults!r}")
     faults = scenario.faults if faults is None else faults
     if isinstance(scheduler, DgsAsap):
         steps = steps_of_dgs_asap(scenario, scheduler, faults)
     else:
-        assert isinstance(scheduler, FairTree)
         failing = Faults.poisson(FAILURES, scenario.seed) if faults is None else faults
-        steps = steps_of_fair_tree(scenario, scheduler, failing)
+        if isinstance(scheduler, Informed):
+            steps = steps_of_informed(scenario, scheduler, failing, old or [scheduler.age])
+        else:
+            assert isinstance(scheduler, FairTree)
+            steps = steps_of_fair_tree(scenario, scheduler, failing)
     how["store"] = store_of(how.get("store"))
     made = _run(steps, replicates, MEASURES[rigid], time_limit, **how)
     return Ladder(scenario, tuple(steps), made)
@@ -261,14 +274,11 @@ def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> li
     free, failing = _free(calm), dataclasses.replace(scenario, faults=faults)
     root = msgspec.structs.replace(tree, bound=0.0, update_rate=0.0)
     limited = msgspec.structs.replace(tree, bound=0.0)
-    few = len(scenario.workload.realize(scenario.platform)) <= BOUND_LIMIT
     counts = tree.samples if tree.grid is None else tuple(map(len, tree.grid))
     samples = f"{counts} cells" if isinstance(counts, int) else " x ".join(map(str, counts))
     rate = f"{tree.update_rate:g} bytes/s" if tree.update_rate else "none"
-    bound = Step("lower bound", "what no schedule beats (fluid bound)", calm, None)
     return [
-        *([bound] if few else []),
-        Step("central, replanning", "whole tasks, and the future is unknown", calm, MinCent()),
+        *_first_steps(calm),
         Step("central, bound at release", "tasks stay where they were put", calm, MinCent(mode="once")),
         Step("tree, perfect information", "requests are split two by two", calm, IdealTree()),
         Step("tree, summaries", f"the root knows samples, {samples}, of sums", free, root),
@@ -281,6 +291,49 @@ def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> li
             for name, each in (("central, replanning", MinCent()), ("no early acceptance", limited))
         ),
     ]
+
+
+def steps_of_informed(
+    scenario: Scenario, informed: Informed, faults: Faults, ages: Sequence[float]
+) -> list[Step]:
+    """Return the steps from the lower bound down to `informed` with the oldest views, and failures."""
+    calm = dataclasses.replace(scenario, faults=None)
+    failing = dataclasses.replace(scenario, faults=faults)
+    free = _free(calm)
+    fresh = msgspec.structs.replace(informed, age=0.0, error=0.0)
+    aged = [(age, msgspec.structs.replace(fresh, age=age)) for age in ages]
+    last = msgspec.structs.replace(informed, age=ages[-1])
+    steps = [
+        *_first_steps(calm),
+        Step("placed at release", "nodes place tasks by the present state of all", free, fresh),
+        *(
+            Step(f"views {age:g} s old", f"{each.refresh} refresh, {age:g} s", free, each)
+            for age, each in aged
+            if age
+        ),
+    ]
+    if informed.error:
+        steps.append(Step("errors", f"in views, a standard deviation of {informed.error:.0%}", free, last))
+    return [
+        *steps,
+        Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, last),
+        Step("failures", _about(faults), failing, last),
+        Step(
+            "central, replanning, with failures",
+            "the same with the same failures",
+            failing,
+            MinCent(),
+            beside=True,
+        ),
+    ]
+
+
+def _first_steps(calm: Scenario) -> list[Step]:
+    """Return the steps of a center that knows everything, for bags of tasks."""
+    central = Step("central, replanning", "whole tasks, and the future is unknown", calm, MinCent())
+    if len(calm.workload.realize(calm.platform)) > BOUND_LIMIT:
+        return [central]
+    return [Step("lower bound", "what no schedule beats (fluid bound)", calm, None), central]
 
 
 def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -> list[Step]:

@@ -16,7 +16,9 @@ if not (FUZZ.is_dir() and CORE.is_dir()):
 
 
 #: They have nothing for Python, or are parts of kernels that have targets.
-NODES = ("compiled_calls", "kinds", "local_messages", "node_actions", "node_events", "payloads", "view")
+NODES = (
+    "board", "compiled_calls", "kinds", "local_messages", "node_actions", "node_events", "payloads", "view",
+)  # fmt: skip
 WITHIN = {
     "common.arguments",
     "fair_tree.decision_log",

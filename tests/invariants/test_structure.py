@@ -25,7 +25,7 @@ SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Modules of the message core, and those whose classes are for the message core only.
 MESSAGE_CORE = (
-    "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls", "node_events",
+    "board", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls", "node_events",
     "message_core",
 )  # fmt: skip
 PARTS = [path for path in KERNELS if path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view")]

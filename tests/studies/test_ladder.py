@@ -187,7 +187,13 @@ def test_parameters_come_from_the_scenario() -> None:
     ("scenario", "given", "said"),
     [
         (BAGS, {"replicates": 0}, "replicates must be"),
-        (BAGS, {"scheduler": gs.MinCent()}, "scheduler must be a FairTree for bags of tasks, got MinCent"),
+        (
+            BAGS,
+            {"scheduler": gs.MinCent()},
+            "must be a FairTree, or derive from Informed, for bags .*, got MinCent",
+        ),
+        (BAGS, {"ages": (1.0,)}, "ages are for schedulers that derive from Informed, got FairTree"),
+        (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be ascending"),
         (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a DgsAsap for rigid jobs, got FairTree"),
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
     ],

@@ -21,6 +21,8 @@ WHOSE = {False: "fair-tree", True: "dgs-asap"}
 @click.command("ladder")
 @scenario_options
 @click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter.")
+@click.option("--scheduler", "name", help="Such as least-work.  [fair-tree; of rigid jobs: dgs-asap]")
+@click.option("--ages", metavar="S,...", help="Ages of views, each a step; of schedulers that see a board.")
 @click.option("--replicates", type=int, default=10, show_default=True, help="Of the scenario, other seeds.")
 @click.option(
     "--failures",
@@ -33,9 +35,15 @@ WHOSE = {False: "fair-tree", True: "dgs-asap"}
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def ladder_command(
-    settings: tuple[str, ...], replicates: int, failures: float | None, time_limit: float | None, **flags: Any
+    name: str | None,
+    ages: str | None,
+    settings: tuple[str, ...],
+    replicates: int,
+    failures: float | None,
+    time_limit: float | None,
+    **flags: Any,
 ) -> None:
-    """What decentralization costs, step by step: the fair tree, or for rigid jobs DGS_ASAP."""
+    """What decentralization costs, step by step: the fair tree, for rigid jobs DGS_ASAP, or --scheduler."""
     from gridsim.model.faults import Faults
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.studies.ladder import ladder
@@ -48,7 +56,8 @@ def ladder_command(
     check_apart([*inputs(flags).items(), *of_scenario(scenario.files)], [("--figure", flags["figure"])])
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run must be right too
-    scheduler = named_scheduler(*_parameters(scenario, settings))
+    name = WHOSE[scenario.workload.rigid] if name is None else name
+    scheduler = named_scheduler(name, _parameters(name, scenario, settings))
     faults = None if failures is None else Faults.poisson(failures, scenario.seed)
     with places(flags) as where:
         made = ladder(
@@ -56,6 +65,7 @@ def ladder_command(
             replicates,
             scheduler=scheduler,
             faults=faults,
+            ages=() if ages is None else _numbers(ages),
             time_limit=time_limit,
             progress=progress_of(flags["progress"], flags["as_json"]),
             **where,
@@ -70,13 +80,19 @@ def ladder_command(
         click.echo(f"saved {flags['figure']}")
 
 
-def _parameters(scenario: Scenario, settings: tuple[str, ...]) -> tuple[str, Flags]:
-    """The scheduler whose ladder it is, with its parameters of the scenario and of ``--set``."""
-    name = WHOSE[scenario.workload.rigid]
+def _numbers(ages: str) -> list[float]:
+    try:
+        return [float(age) for age in ages.split(",")]
+    except ValueError:
+        raise ScenarioError(f"--ages must be numbers, such as 1,10, got {ages!r}") from None
+
+
+def _parameters(name: str, scenario: Scenario, settings: tuple[str, ...]) -> Flags:
+    """The parameters of the scheduler whose ladder it is, of the scenario and of ``--set``."""
     parameters = dict(scenario.schedulers.get(name, {}))
     for setting in settings:
         whose, parameter, value = setting_of(setting)
         if whose != name:
             raise ScenarioError(f"--set {setting}: no scheduler {whose!r} here; chosen: {name}")
         parameters[parameter] = value
-    return name, parameters
+    return parameters

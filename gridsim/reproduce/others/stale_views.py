@@ -1,5 +1,5 @@
-"""Placing tasks by old views of the machines, as compared by M. Mitzenmacher, "How useful is old information?"
-(IEEE Transactions on Parallel and Distributed Systems 11(1), 2000)."""
+"""Placing tasks by old views of the machines, as compared by M. Mitzenmacher, "How useful is old
+information?" (IEEE Transactions on Parallel and Distributed Systems 11(1), 2000)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,10 @@ def _crossing(
 
 
 def crossing(ages: tuple[float, ...], logs: Any) -> float:
-    """Return where `logs`, a value for each age, rises through 0, linear in log(age); NaN for none or several."""
+    """Return where `logs`, a value for each age, rises through 0, linear in log(age).
+
+    It is NaN unless they change their sign exactly once, upwards.
+    """
     signs = [(a, b, x, y) for (a, x), (b, y) in pairwise(zip(ages, logs, strict=True)) if (x < 0) != (y < 0)]
     if len(signs) != 1 or signs[0][2] >= 0:
         return math.nan
@@ -193,14 +196,14 @@ def _table(title: str, series: Mapping[str, list[Estimate]], ages: tuple[float, 
 
 
 _REMARKS = (
-    f"{MACHINES} machines, Poisson arrivals at load {LOAD:g}, exponential sizes with a mean service time of 1 s, "
-    "first come, first served; messages take no time.",
+    f"{MACHINES} machines, Poisson arrivals at load {LOAD:g}, exponential sizes with a mean service time of "
+    "1 s, first come, first served; messages take no time.",
     "Random needs no view: 1 / (1 - load) = 10 s in the limit.",
     "Ties are broken at random.  A job's placement is seen by others only when the view is refreshed.",
-    "Continuous: a job knows the machines as they were `age` s ago.  Periodic: all are seen anew at each multiple of "
-    "`age`.  Individual: each machine at instants of its own, `age` apart.",
-    "Crossings are interpolated between ages for each seed, linear in the logarithms; - where the curves do not "
-    "cross exactly once in each seed.",
+    "Continuous: a job knows the machines as they were `age` s ago.  Periodic: all are seen anew at each "
+    "multiple of `age`.  Individual: each machine at instants of its own, `age` apart.",
+    "Crossings are interpolated between ages for each seed, linear in the logarithms; - where the curves do "
+    "not cross exactly once in each seed.",
 )
 
 

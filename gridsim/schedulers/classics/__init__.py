@@ -1,1 +1,1 @@
-"""The classic policies of queueing theory for placing tasks: random, power of d choices, join the shortest queue."""
+"""Classic policies that place tasks one by one, such as power of d choices, and work stealing."""

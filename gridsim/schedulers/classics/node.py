@@ -16,10 +16,11 @@ class PlacingNode(LocalPolicy):
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
-            self.place(view, application.number, self.choose(view))
+            self.place(view, application.number, self.choose(view), view.machines, np.nan)
 
-    def place(self, view: Any, application: int, machine: int) -> None:
-        """Run a task on `machine`."""
+    def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
+        """Run a task on `machine`, chosen from `among`, of which the node saw the load `saw`."""
+        view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
         else:
@@ -64,27 +65,32 @@ class BoardNode(PlacingNode):
     def on_end(self, view: Any) -> None:
         self.publish(view)
 
-    def on_task(self, view: Any, message: Any) -> None:
-        self.run(view, message.application)
-
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         load = view.board.copy()
         for _ in range(tasks):
-            machine = self.least(view, load)
+            machine, among = self.least(view, load), self.parameters.choices
+            self.place(
+                view, application.number, machine, among if among > 0 else view.machines, load[machine]
+            )
             load[machine] += self.size(view, application)
             if machine == view.node:
-                self.run(view, application.number)
-            else:
-                view.send(machine, "task", application=application.number, tasks=1)
+                self.publish(view)
 
-    def run(self, view: Any, application: int) -> None:
-        view.enqueue(application, 1)
+    def on_task(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
         self.publish(view)
 
+    def publish(self, view: Any) -> None:
+        """Put this machine's load on the board."""
+
+    def size(self, view: Any, application: Any) -> float:
+        """Return what a task of `application` adds to the load of a machine."""
+        return 1.0
+
     def least(self, view: Any, load: Any) -> int:
-        """Return the machine with the least load, a random one of several; of those among which it chooses."""
+        """Return the machine with the least load, a random one of several, among its choices."""
         if self.parameters.choices == 0:
-            return view.random.choice(np.flatnonzero(load == load.min()))
+            return int(view.random.choice(np.flatnonzero(load == load.min())))
         best = self.choose(view)
         for _ in range(self.parameters.choices - 1):
             other = self.choose(view)
@@ -99,9 +105,6 @@ class QueueNode(BoardNode):
     def publish(self, view: Any) -> None:
         view.publish(view.waiting + (view.work > 0.0))
 
-    def size(self, view: Any, application: Any) -> float:
-        return 1.0
-
 
 class WorkNode(BoardNode):
     """Chooses by the time that a machine needs for what it has; it expects others to be as fast as itself."""
@@ -110,66 +113,65 @@ class WorkNode(BoardNode):
         view.publish(view.work, falling=True)
 
     def size(self, view: Any, application: Any) -> float:
-        return application.task_size / view.speed
+        return float(application.task_size / view.speed)
 
 
 class PowerNode(PlacingNode):
     """Asks d random machines how many tasks they have, and places the task on the one with the fewest.
 
     With a memory it also asks the machines that had the fewest at the last decision (Mitzenmacher, Prabhakar
-    and Shah 2002).  Request r is kept at r % room.
+    and Shah 2002).  Request r is kept at r % room.  Without any answer the task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        self.asked = 0
-        self.request = np.full(room, -1)  # its number; -1 once it is decided
+        self.next, self.request = room, np.full(room, -1)  # numbers of requests; -1 for a decided one
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
-        self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # those that answered
-        self.memory = np.full(max(parameters.memory, 1), -1)
+        self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
+        self.memory = np.full(parameters.memory + 1, -1)
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        for _ in range(tasks):
-            at = self.asked % self.parameters.room
-            if self.request[at] >= 0:  # no room: the oldest request is decided now
-                self.decide(view, at)
-            self.request[at], self.application[at], self.answers[at] = self.asked, application.number, 0
-            for k in range(-self.parameters.choices, self.parameters.memory):
+        room, choices = self.parameters.room, self.parameters.choices
+        for number in range(self.next, self.next + tasks):
+            self.decide(view, number - room)  # which has not been, if there is no room
+            at, self.next = number % room, number + 1
+            self.request[at], self.application[at], self.answers[at] = number, application.number, 0
+            self.load[at, :], self.machine[at, 0] = np.inf, view.node
+            for k in range(-choices, self.parameters.memory):
                 known = k >= 0 and self.memory[k] >= 0
-                machine = self.memory[k] if known else self.choose(view)
-                view.send(machine, "probe", request=self.asked)
-            view.timer(self.parameters.patience, "late", self.asked)
-            self.asked += 1
+                view.send(self.memory[k] if known else self.choose(view), "probe", request=number)
+            view.timer(self.parameters.patience, "late", number)
 
     def on_probe(self, view: Any, message: Any) -> None:
-        load = view.waiting + (view.work > 0.0)
-        view.send(message.sender, "answer", request=message.request, load=load)
+        view.send(message.sender, "answer", request=message.request, load=view.waiting + (view.work > 0.0))
 
     def on_answer(self, view: Any, message: Any) -> None:
         at = message.request % self.parameters.room
         if self.request[at] == message.request:
-            k = self.answers[at]
-            self.machine[at, k] = message.sender
-            self.load[at, k] = message.load + 0.5 * view.random.random()  # ties are broken at random
-            self.answers[at] = k + 1
-            if k + 1 == self.parameters.choices + self.parameters.memory:
-                self.decide(view, at)
+            k, tie = self.answers[at], 0.5 * view.random.random()
+            self.machine[at, k], self.load[at, k], self.answers[at] = (
+                message.sender,
+                message.load + tie,
+                k + 1,
+            )
+            if self.answers[at] == self.parameters.choices + self.parameters.memory:
+                self.decide(view, message.request)
 
-    def on_timer(self, view: Any, name: str, value: float) -> None:  # an answer is missing
-        at = int(value) % self.parameters.room
-        if self.request[at] == value:
-            self.decide(view, at)
+    def on_timer(self, view: Any, name: str, value: float) -> None:  # type: ignore[override]
+        self.decide(view, int(value))
 
-    def decide(self, view: Any, at: int) -> None:
-        """Place the task of a request by the answers that there are; at random, if there are none."""
-        self.request[at], count = -1, self.answers[at]
-        load = self.load[at, :count]
-        best = np.argmin(load) if count > 0 else -1
-        self.place(view, self.application[at], self.machine[at, best] if count > 0 else self.choose(view))
-        if count > 0 and self.parameters.memory > 0:
+    def decide(self, view: Any, number: int) -> None:
+        """Place the task of a request by the answers that there are, unless it has been placed."""
+        at = number % self.parameters.room
+        if self.request[at] == number:
+            load, self.request[at] = self.load[at], -1
+            best = np.argmin(load)
+            self.place(
+                view, self.application[at], self.machine[at, best], self.answers[at], np.floor(load[best])
+            )
             load[best] += 1.0
-            for k in range(min(self.parameters.memory, count)):
+            for k in range(min(self.parameters.memory, self.answers[at])):
                 best = np.argmin(load)
                 self.memory[k], load[best] = self.machine[at, best], np.inf
 
@@ -202,17 +204,18 @@ class IdleNode(PlacingNode):
         if self.first == self.beyond:
             return int(view.random.integers(view.machines))
         self.first += 1
-        return self.idle[(self.first - 1) % self.parameters.room]
+        return int(self.idle[(self.first - 1) % self.parameters.room])
 
 
 class StealingNode(PlacingNode):
-    """Runs what is submitted here; without work it asks random machines, one after another, for half of theirs."""
+    """Runs what is submitted here; without work it asks random machines for half of what waits there."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.left = 0  # machines that may be asked before the next pause
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("kept", application.number, tasks=tasks)
         view.enqueue(application.number, tasks)
 
     def on_start(self, view: Any) -> None:
@@ -244,6 +247,7 @@ class StealingNode(PlacingNode):
         for application, tasks in view.queued[::-1]:  # what would run last goes first
             if left > 0:
                 taken = view.take(application, min(tasks, left))
+                view.decide("gave", application, machine=message.sender, tasks=taken, saw=left)
                 view.send(message.sender, "task", application=application, tasks=taken)
                 left -= taken
 

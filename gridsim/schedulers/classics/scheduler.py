@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
+from gridsim.results.decisions import Words
 from gridsim.schedulers.classics.node import (
     IdleNode,
     PowerNode,
@@ -20,6 +21,7 @@ from gridsim.schedulers.classics.node import (
 )
 from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.informed import Informed
+from gridsim.scheduling.local.oracle import Truth, TruthOf
 from gridsim.support.parameters import Limits
 
 #: Size of a message without a task, bytes.
@@ -32,6 +34,25 @@ _Time = Annotated[float, Limits(above=0, unit="s")]
 _TASK = partial(Message, 170, moves_tasks=True, application=int, tasks=int)
 
 
+#: What nodes decide.
+_PLACED: Words = {"placed": ("put a task on machine {machine}", "tasks there:", "")}
+_BY_WORK: Words = {"placed": ("put a task on machine {machine}", "work of", "s")}
+_STEALING: Words = {
+    "kept": ("kept {tasks} tasks that were submitted there", "", ""),
+    "gave": ("gave {tasks} tasks to machine {machine}, which had asked", "tasks to give:", ""),
+}
+
+
+def tasks_at(truth: Truth, node: int, machine: int) -> float:
+    """Return how many tasks `machine` has, with the running one."""
+    return truth.waiting(machine) + float(truth.work(machine) > 0)
+
+
+def work_at(truth: Truth, node: int, machine: int) -> float:
+    """Return how long `machine` needs for what it has, s."""
+    return truth.work(machine)
+
+
 class Classic(LocalScheduler, frozen=True, kw_only=True):
     """Base class of the classic schedulers: machines run their tasks in the order in which they come.
 
@@ -40,6 +61,8 @@ class Classic(LocalScheduler, frozen=True, kw_only=True):
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    decision_words: ClassVar[Words] = _PLACED
+    truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
 
     instant: bool = False
@@ -102,6 +125,8 @@ class ByBoard(Informed, frozen=True, kw_only=True):
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    decision_words: ClassVar[Words] = _PLACED
+    truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     watch: ClassVar[Literal["idle", "completion"]] = "completion"
 
     choices: _Number = 0
@@ -128,6 +153,8 @@ class LeastWork(ByBoard, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "least-work"
     policy: ClassVar[type[LocalPolicy]] = WorkNode
+    decision_words: ClassVar[Words] = _BY_WORK
+    truths: ClassVar[Mapping[str, TruthOf]] = {"placed": work_at}
 
 
 class JoinIdleQueue(Classic, frozen=True, kw_only=True):
@@ -150,7 +177,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
 
 
 class WorkStealing(Classic, frozen=True, kw_only=True):
-    """Run tasks where they are submitted; a machine without work asks random machines for half of what waits there.
+    """Run tasks where they are submitted; machines without work ask random ones for half of what waits there.
 
     attempts : machines that are asked, one after another, before a pause.
     pause : s after which a machine that is still without work asks again.
@@ -159,6 +186,8 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "work-stealing"
     policy: ClassVar[type[LocalPolicy]] = StealingNode
+    decision_words: ClassVar[Words] = _STEALING
+    truths: ClassVar[Mapping[str, TruthOf]] = {}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
         "task": _TASK,
         "steal": partial(Message, _SHORT),

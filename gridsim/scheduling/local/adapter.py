@@ -167,7 +167,7 @@ class Adapter(CorePolicy):
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self._lose,
             noted=self._noted,
-            decided=self._decided,
+            decided=None if self.compiled and run.decisions is None else self._decided,
             checked=self._checked,
             error=SchedulerError,
             compiled=self.compiled,
