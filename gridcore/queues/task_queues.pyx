@@ -905,6 +905,8 @@ cdef class TaskQueues:
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:
             running = -1
+            if self.own_sizes:  # it has run for longer than stated, and may end now
+                start = at
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]
             if start < edge:

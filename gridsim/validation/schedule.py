@@ -99,7 +99,7 @@ def _own_sizes(
     done: NDArray[np.bool_],
     lasts: Floats,
 ) -> list[Violation]:
-    """Check that each task of an application whose tasks have own sizes was completed once, by how long they ran."""
+    """Check by how long they ran that tasks of own sizes were each completed once."""
     assert given.task_sizes is not None
     owner = np.repeat(np.arange(len(given)), given.tasks)
     size, mine = (lasts * speed)[done], i[done]

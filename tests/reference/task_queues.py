@@ -213,7 +213,7 @@ class TaskQueues:
         self._advance(u, now)
         m = self._machine[u]
         start = max(m.free_at, now) if m.idle else m.free_at
-        left = start + sum(share.tasks * self._duration(u, share.application) for share in m.queue)
+        left = start + self._waiting_length(u)
         if left + tasks * self._duration(u, application) >= NEVER:
             raise OverflowError(
                 f"tasks of application {application} on machine {u} end after the last instant"
@@ -282,7 +282,7 @@ class TaskQueues:
                 m.busy -= m.free_at - now
                 m.interrupted += 1
                 if self.record:
-                    start = m.free_at - self._duration(u, m.running)
+                    start = m.free_at - self._running_length(u)
                     self._ran.append((u, self._whose(m.running), start, now, False))
             left: dict[int, int] = {}
             for application, tasks in held:
@@ -321,6 +321,22 @@ class TaskQueues:
         ns = self._application[application].task_size / self._machine[u].speed * 1e9
         return max(1, round(ns)) if ns < 9.2e18 else NEVER
 
+    def _running_length(self, u: int) -> int:
+        """ns that the running task takes."""
+        return self._duration(u, self._machine[u].running)
+
+    def _next_length(self, u: int) -> int:
+        """ns of the task that starts next."""
+        return self._duration(u, self._machine[u].queue[0].application)
+
+    def _waiting_length(self, u: int) -> int:
+        """ns of all that wait."""
+        return sum(share.tasks * self._duration(u, share.application) for share in self._machine[u].queue)
+
+    def _planned_end(self, u: int) -> int:
+        """When the running task ends, as far as is known."""
+        return self._machine[u].free_at
+
     def _whose(self, application: int) -> int:
         """The application of which it is a further bag, or itself."""
         return self._application[application].whose
@@ -340,7 +356,7 @@ class TaskQueues:
     def _start(self, u: int) -> None:
         """Start the first task that waits."""
         m = self._machine[u]
-        first, length = m.queue[0], self._duration(u, m.queue[0].application)
+        first, length = m.queue[0], self._next_length(u)
         first.tasks -= 1
         if first.tasks == 0:
             m.queue.pop(0)
@@ -360,7 +376,7 @@ class TaskQueues:
         if self.log:
             self._log.append((u, application, end))
         if self.record:
-            self._ran.append((u, application, end - self._duration(u, application), end, True))
+            self._ran.append((u, application, end - self._running_length(u), end, True))
 
     def _change(self, u: int) -> int:
         """When `u` runs idle, or ends a task."""
@@ -368,8 +384,8 @@ class TaskQueues:
         if m.idle:
             return NEVER
         if self.watch == "completion":
-            return m.free_at if m.running >= 0 else m.free_at + self._duration(u, m.queue[0].application)
-        return m.free_at + sum(share.tasks * self._duration(u, share.application) for share in m.queue)
+            return m.free_at if m.running >= 0 else m.free_at + self._next_length(u)
+        return m.free_at + self._waiting_length(u)
 
     def next_change(self) -> int:
         """The first instant (ns) at which a machine runs idle (or ends a task), or `NEVER`."""
@@ -473,8 +489,8 @@ class TaskQueues:
     def _as_queue(self, u: int, now: int) -> edf.Queue:
         m = self._machine[u]
         i = [self._application[share.application] for share in m.queue]
-        free_at, floor = max(m.free_at, now) / 1e9, 0.0
-        if m.running >= 0:
+        free_at, floor = max(self._planned_end(u), now) / 1e9, 0.0
+        if m.running >= 0 and self._planned_end(u) > now:
             running = self._application[m.running]
             floor = max(0.0, (free_at - running.release) / running.size)
         work = [share.tasks * x.task_size for share, x in zip(m.queue, i, strict=True)]

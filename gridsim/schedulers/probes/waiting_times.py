@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from gridsim.support.state import kept_in_checkpoints
 
-#: s from the end of a task to the start of the next one that was sent there: a round trip.
-TURN = 0.001
-
 
 @kept_in_checkpoints
 @dataclass(eq=False, slots=True)
@@ -64,8 +61,8 @@ class Queue:
 class WaitingTimes:
     """The books on workers; made by `of`.
 
-    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, plus
-    `TURN`, less the time for which the running task has run, at most its estimate.
+    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, less
+    the time for which the running task has run, at most its estimate.
     """
 
     workers: list[Worker]
@@ -78,7 +75,7 @@ class WaitingTimes:
         queues = []
         for first in firsts:
             numbers = list(range(first, workers))
-            queues.append(Queue(first, [], [(TURN, u, 0) for u in numbers], numbers, len(numbers)))
+            queues.append(Queue(first, [], [(0.0, u, 0) for u in numbers], numbers, len(numbers)))
         return cls([Worker() for _ in range(workers)], [0] * workers, queues)
 
     def forget(self, u: int, speed: float) -> None:
@@ -148,14 +145,14 @@ class WaitingTimes:
             if u < queue.first:
                 continue
             if runs:
-                heapq.heappush(queue.falling, (worker.began + worker.total + TURN, u, version))
+                heapq.heappush(queue.falling, (worker.began + worker.total, u, version))
             else:
                 heapq.heappush(queue.constant, (self._constant(worker), u, version))
 
     @staticmethod
     def _constant(worker: Worker) -> float:
         """Return the waiting time of a worker that does not run, or whose task has used up its estimate."""
-        return worker.total - worker.running + TURN
+        return worker.total - worker.running
 
     def _least(self, queue: Queue, now: float) -> int:
         """Return the worker of least waiting time."""
@@ -232,7 +229,7 @@ class StaleTimes:
             for u in chosen:
                 self.workers[u].add(size)
             return chosen
-        times = (self.seen + TURN - ran + added)[begin:]
+        times = (self.seen - ran + added)[begin:]
         least = np.argsort(times, kind="stable")[:tasks]  # no other can get one
         heap = list(zip(times[least].tolist(), (begin + least).tolist(), strict=True))  # in order, so a heap
         found = []

@@ -1,0 +1,140 @@
+"""Task queues with tasks of own sizes: equality with the reference implementation, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from gridcore.queues.task_queues import TaskQueues
+from tests._helpers.small_queues import NEVER, quarters, same, speeds, steps
+from tests.reference.task_numbers import OwnSizes
+
+SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_size=3)
+
+
+class Program(RuleBasedStateMachine):
+    """The kernel and its reference implementation on the same calls."""
+
+    @initialize(
+        speed=st.lists(speeds, min_size=1, max_size=3),
+        order=st.sampled_from(["edf", "fifo"]),
+        watch=st.sampled_from(["idle", "completion"]),
+        given=SIZES,
+        stated=quarters,
+    )
+    def start(self, speed, order, watch, given, stated):
+        self.options = {"order": order, "watch": watch, "log": True, "record": True}
+        self.speed, self.given, self.stated = speed, given, stated
+        self.kernel, self.reference = self.made(), OwnSizes(speed, **self.options)
+        self.now = 0
+        n = len(given)
+        self.reference.add(np.zeros(n), np.full(n, 8.0), np.full(n, stated), given)
+
+    def made(self):
+        made, n = TaskQueues(self.speed, **self.options), len(self.given)
+        made.add_applications(
+            np.zeros(n),
+            np.full(n, 8.0),
+            np.full(n, self.stated),
+            sizes=np.concatenate([np.array(each) for each in self.given]),
+            tasks=[len(each) for each in self.given],
+        )
+        return made
+
+    def both(self, call, *arguments):
+        found = getattr(self.kernel, call)(*arguments)
+        same(found, getattr(self.reference, call)(*arguments))
+        return found
+
+    @rule(data=st.data(), order=st.booleans())
+    def enqueue(self, data, order):
+        u = data.draw(st.integers(0, len(self.speed) - 1), label="machine")
+        i = data.draw(st.integers(0, len(self.given) - 1), label="application")
+        free = self.reference.free(i)
+        if free:
+            self.both("enqueue", [u], [i], [data.draw(st.integers(1, free), label="tasks")], self.now)
+        with pytest.raises(ValueError, match="tasks that are in no queue"):
+            self.kernel.enqueue([u], [i], [self.reference.free(i) + 1], self.now)
+        if order:
+            self.both("reschedule", [u], self.now)
+
+    @rule(data=st.data(), tasks=st.integers(0, 4), step=steps)
+    def withdraw(self, data, tasks, step):
+        self.now += step
+        u = data.draw(st.integers(0, len(self.speed) - 1), label="machine")
+        self.both("withdraw", u, data.draw(st.integers(0, len(self.given) - 1), label="i"), tasks, self.now)
+
+    @rule(data=st.data(), step=steps)
+    def fail(self, data, step):
+        self.now += step
+        self.both("fail", [data.draw(st.integers(0, len(self.speed) - 1), label="machine")], self.now)
+
+    @rule(step=steps)
+    def advance(self, step):
+        self.now += step
+        self.both("advance", self.now)
+
+    @rule()
+    def next(self):
+        at = self.both("next_change")
+        if at < NEVER:
+            self.now = max(self.now, at)
+            self.both("due", self.now)
+
+    @rule()
+    def ask(self):
+        self.both("minimum_stretch", range(len(self.speed)), self.now)
+        for name in ("totals", "schedule", "arrivals"):
+            found, expected = getattr(self.kernel, name)(), getattr(self.reference, name)()
+            same({k: of.tolist() for k, of in found.items()}, {k: of.tolist() for k, of in expected.items()})
+
+    @rule()
+    def restore(self):
+        state = self.kernel.getstate()
+        again = self.made()
+        again.setstate(
+            {name: np.array(of) if isinstance(of, np.ndarray) else of for name, of in state.items()}
+        )
+        self.kernel = again
+
+
+TestProgram = Program.TestCase
+TestProgram.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def with_sizes():
+    queues = TaskQueues([1.0, 1.0], order="fifo")
+    queues.add_applications([0.0, 0.0], [6.0, 2.0], [2.0, 2.0], sizes=[1.0, 2.0, 3.0, 2.0], tasks=[3, 1])
+    queues.enqueue([0, 1, 0], [0, 0, 1], [1, 1, 1], 0)
+    queues.advance(10**8)
+    return queues
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("queued_tasks", [2]),  # one of another application
+        ("queued_tasks", []),
+        ("returned_tasks", [0]),  # one that runs
+        ("running_task", [0, 2]),  # one that nobody has got yet
+        ("running_task", [0, -1]),
+        ("fresh", [4, 1]),
+    ],
+)
+def test_a_state_has_each_task_once(name, value):
+    state = with_sizes().getstate()
+    state[name] = np.array(value, np.int32)
+    with pytest.raises(ValueError, match="state"):
+        with_sizes().setstate(state)
+
+
+def test_sizes_are_of_all_applications_or_of_none():
+    queues = with_sizes()
+    with pytest.raises(ValueError, match="sizes must be given for all applications"):
+        queues.add_applications([0.0], [1.0], [1.0])
+    queues.add_applications([0.0], [1.0], [2.0], [0])  # a further bag has no sizes
+    with pytest.raises(ValueError, match="sizes must have an entry for each of 2 tasks, got 1"):
+        queues.add_applications([0.0], [1.0], [1.0], sizes=[1.0], tasks=[2])

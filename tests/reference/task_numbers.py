@@ -1,0 +1,102 @@
+"""Reference implementation of task queues with tasks of own sizes: each machine has the list of its tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tests.reference.task_queues import NEVER, Integers, TaskQueues
+
+
+class OwnSizes(TaskQueues):
+    """See `gridcore.queues.task_queues.TaskQueues`, with ``sizes`` and ``tasks``."""
+
+    def __init__(self, speed: ArrayLike, **options: Any) -> None:
+        super().__init__(speed, **options)
+        self._size: list[list[float]] = []  # of the tasks of each application
+        self._fresh: list[int] = []  # how many of them have been queued at least once
+        self._returned: list[list[int]] = []  # those that lost their place, the last one last
+        self._tasks: list[list[tuple[int, int]]] = [[] for _ in self._machine]  # application, task
+        self._run: list[tuple[int, int]] = [(-1, -1)] * self.machines
+
+    def add(
+        self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, sizes: list[list[float]]
+    ) -> None:
+        """Append applications with these sizes of their tasks."""
+        super().add_applications(release, size, task_size)
+        self._size += sizes
+        self._fresh += [0] * len(sizes)
+        self._returned += [[] for _ in sizes]
+
+    def free(self, application: int) -> int:
+        """How many tasks have no place."""
+        return len(self._size[application]) - self._fresh[application] + len(self._returned[application])
+
+    def schedule(self) -> dict[str, Integers]:
+        """A row for each task."""
+        rows = [(u, i, 1, start, end, int(done)) for u, i, start, end, done in self._ran]
+        rows.sort(key=lambda row: (row[0], row[3]))
+        names = ("machine", "application", "tasks", "start", "end", "completed")
+        return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
+
+    def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
+        super()._enqueue(u, application, tasks, now)
+        for _ in range(tasks):
+            if self._returned[application]:
+                number = self._returned[application].pop()
+            else:
+                number = self._fresh[application]
+                self._fresh[application] += 1
+            self._tasks[u].append((application, number))
+
+    def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
+        taken = super().withdraw(machine, application, tasks, now)
+        for _ in range(taken):
+            last = max(k for k, task in enumerate(self._tasks[machine]) if task[0] == application)
+            self._returned[application].append(self._tasks[machine].pop(last)[1])
+        return taken
+
+    def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
+        lost = super().fail(machines, now)
+        for u in np.asarray(machines).tolist():
+            for application, number in [self._run[u], *self._tasks[u]]:
+                if application >= 0:
+                    self._returned[application].append(number)
+            self._run[u], self._tasks[u] = (-1, -1), []
+        return lost
+
+    def _start(self, u: int) -> None:
+        following = self._following(u)
+        super()._start(u)
+        self._tasks[u].remove(following)
+        self._run[u] = following
+
+    def _complete(self, u: int, application: int, end: int) -> None:
+        super()._complete(u, application, end)
+        self._run[u] = (-1, -1)
+
+    def _following(self, u: int) -> tuple[int, int]:
+        """The task that starts next."""
+        application = self._machine[u].queue[0].application
+        return next(task for task in self._tasks[u] if task[0] == application)
+
+    def _length(self, u: int, task: tuple[int, int]) -> int:
+        ns = self._size[task[0]][task[1]] / self._machine[u].speed * 1e9
+        return max(1, round(ns)) if ns < 9.2e18 else NEVER
+
+    def _running_length(self, u: int) -> int:
+        return self._length(u, self._run[u])
+
+    def _next_length(self, u: int) -> int:
+        return self._length(u, self._following(u))
+
+    def _waiting_length(self, u: int) -> int:
+        return sum(self._length(u, task) for task in self._tasks[u])
+
+    def _planned_end(self, u: int) -> int:
+        m = self._machine[u]
+        if m.running < 0:
+            return m.free_at
+        return m.free_at - self._running_length(u) + self._duration(u, m.running)

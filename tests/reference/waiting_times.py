@@ -1,0 +1,40 @@
+"""Reference implementation of `gridsim.schedulers.probes.waiting_times`: looks at every worker each time."""
+
+from __future__ import annotations
+
+
+class WaitingTimes:
+    """See `gridsim.schedulers.probes.waiting_times.WaitingTimes`; all workers have a speed of 1 Mflop/s."""
+
+    def __init__(self, workers: int, firsts: tuple[int, ...]) -> None:
+        self.firsts = firsts
+        self.sent: list[list[float]] = [[] for _ in range(workers)]
+        self.running: list[tuple[float, float] | None] = [None] * workers  # began, estimate
+
+    def forget(self, u: int) -> None:
+        self.sent[u], self.running[u] = [], None
+
+    def begin(self, u: int, size: float, now: float) -> None:
+        self.running[u] = now, size
+
+    def end(self, u: int) -> None:
+        self.sent[u].remove(self.running[u][1])
+        self.running[u] = None
+
+    def time(self, u: int, now: float) -> float:
+        began, estimate = self.running[u] or (now, 0.0)
+        return sum(self.sent[u]) - min(now - began, estimate)
+
+    def place(self, which: int, tasks: int, size: float, now: float) -> list[int]:
+        workers = range(self.firsts[which], len(self.sent))
+        idle = [u for u in workers if not self.sent[u]]
+        if len(idle) >= tasks:
+            found = idle[:tasks]
+            for u in found:
+                self.sent[u].append(size)
+            return found
+        found = []
+        for _ in range(tasks):
+            found.append(min(workers, key=lambda u: (self.time(u, now), u)))
+            self.sent[found[-1]].append(size)
+        return found

@@ -1,0 +1,58 @@
+"""The books of central schedulers: equality with the reference implementation."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridsim.schedulers.probes.waiting_times import StaleTimes, WaitingTimes
+from tests.reference import waiting_times as reference
+
+WORKERS, BEGIN = 5, 2
+# powers of two, so that sums and differences of times are exact, and ties are ties
+SIZES = st.sampled_from([0.5, 1.0, 2.0, 8.0])
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["place", "turn", "forget"]), st.integers(0, WORKERS - 1), SIZES, st.integers(1, 7)
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, int]]) -> None:
+    books, plain = WaitingTimes.of(WORKERS, (0, BEGIN)), reference.WaitingTimes(WORKERS, (0, BEGIN))
+    now, queues = 0.0, [[] for _ in range(WORKERS)]  # type: ignore[var-annotated]
+    for what, u, size, count in taken:
+        now += 0.25 * count
+        if what == "place":
+            found = books.place(u % 2, count, size, now)
+            assert found == plain.place(u % 2, count, size, now)
+            for chosen in found:
+                queues[chosen].append(size)
+        elif what == "forget":
+            books.forget(u, 1.0)
+            plain.forget(u)
+            queues[u] = []
+        elif plain.running[u]:
+            books.end(u, now)
+            plain.end(u)
+        elif queues[u]:
+            task = queues[u].pop(count % len(queues[u]))  # in any order
+            books.begin(u, task, now)
+            plain.begin(u, task, now)
+
+
+def test_stale_times_are_of_the_last_refresh() -> None:
+    books, nothing = StaleTimes.of(3, (0,)), np.zeros(3, np.int64)
+    assert books.place(0, 2, 4.0, 0.0, nothing) == [0, 1]
+    assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # it seems to be idle still
+    books.refresh()
+    assert books.place(0, 2, 4.0, 2.0, nothing) == [
+        2,
+        1,
+    ]  # the idle one is not enough, so the least waiting time
+    books.begin(1, 4.0, 2.0)
+    # seen: 8, 4 and 0 s; of the 4 s 3 have run
+    assert books.place(0, 4, 1.0, 5.0, np.array([0, 0, 5])) == [1, 1, 1, 1]
