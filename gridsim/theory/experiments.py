@@ -381,21 +381,43 @@ def difference(release: Floats, result: Result) -> float:
 
 # -- all of them ------------------------------------------------------------------------------------------
 
-_SINGLE = Size(5, 50, 1500.0, 500.0), Size(10, 500, 3000.0, 1000.0)
-_DEVIATION = 1.0
+_SINGLE = Size(6, 40, 800.0, 400.0), Size(10, 300, 3000.0, 1000.0)
+
+
+def _idle_queue(name: str, load: float, dispatchers: int, small: Size, full: Size) -> Queue:
+    whose = "each machine a dispatcher" if dispatchers == 1 else f"{dispatchers} machines a dispatcher"
+
+    def theory(number: int) -> Callable[[float, int], float]:
+        return lambda load, _: formulas.join_idle_queue(load, dispatchers)[number]
+
+    return Queue(
+        name,
+        f"join idle queue, {whose}, load {load:g}",
+        lambda machines: JoinIdleQueue(instant=True, degree=1, dispatchers=machines // dispatchers),
+        load,
+        (
+            Quantity("mean response, s", mean_response, theory(0)),
+            Quantity("share of jobs that wait", share_that_waits, theory(1)),
+        ),
+        small,
+        full,
+        memory=7.0,
+        dispatchers=dispatchers,
+    )
+
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    Queue("mm1", "M/M/1, load 0.8", _at_random, 0.8, _single(2.0, 6.0), *_SINGLE, memory=40.0),
+    Queue("mm1", "M/M/1, load 0.8", _at_random, 0.8, _single(2.0, 6.0), *_SINGLE, memory=20.0),
     Queue("md1", "M/D/1, load 0.8", _at_random, 0.8, _single(1.0, 1.0), *_SINGLE, memory=20.0, spread=None),
     Queue(
         "mg1",
         "M/G/1, lognormal, load 0.8",
         _at_random,
         0.8,
-        _single(*formulas.lognormal_moments(_DEVIATION)),
+        _single(*formulas.lognormal_moments(1.0)),
         *_SINGLE,
-        memory=54.0,
-        spread=LogNormal(_DEVIATION),
+        memory=20.0,
+        spread=LogNormal(1.0),
     ),
     Queue(
         "mmc",
@@ -406,36 +428,24 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             Quantity("mean wait, s", mean_wait, lambda load, c: formulas.mmc_wait(c, load)),
             Quantity("share of jobs that wait", share_that_waits, lambda load, c: formulas.erlang_c(c, load)),
         ),
-        Size(5, 5, 1000.0, 100.0),
-        Size(10, 5, 20_000.0, 500.0),
-        memory=8.0,
+        Size(6, 5, 600.0, 100.0),
+        Size(10, 5, 10_000.0, 500.0),
+        memory=4.0,
         nodes=False,
     ),
     Little("little-bags", "Little's law, bags", False, Size(1, 8, 30.0, 0.0), Size(1, 16, 125.0, 0.0)),
     Little("little-rigid", "Little's law, rigid jobs", True, Size(1, 8, 60.0, 0.0), Size(1, 16, 315.0, 0.0)),
-    _supermarket(0.9, 13.25, Size(5, 500, 110.0, 80.0), Size(6, 10_000, 110.0, 80.0)),
-    _supermarket(0.95, 27.3, Size(5, 200, 250.0, 180.0), Size(6, 2000, 300.0, 200.0)),
-    _supermarket(0.99, 142.0, Size(5, 100, 1100.0, 800.0), Size(6, 1000, 1400.0, 1000.0)),
-    Queue(
-        "jiq",
-        "join idle queue, 10 machines a dispatcher, load 0.9",
-        lambda machines: JoinIdleQueue(instant=True, degree=1, dispatchers=machines // 10),
-        0.9,
-        (
-            Quantity("mean response, s", mean_response, lambda x, _: formulas.join_idle_queue(x, 10)[0]),
-            Quantity("share of jobs that wait", share_that_waits, lambda x, _: formulas.join_idle_queue(x, 10)[1]),
-        ),
-        Size(5, 1000, 40.0, 20.0),
-        Size(10, 5000, 60.0, 30.0),
-        memory=5.0,
-        dispatchers=10,
-    ),
+    _supermarket(0.9, 13.25, Size(6, 300, 110.0, 80.0), Size(6, 10_000, 105.0, 80.0)),
+    _supermarket(0.95, 27.3, Size(6, 100, 250.0, 180.0), Size(6, 2000, 300.0, 200.0)),
+    _supermarket(0.99, 142.0, Size(6, 80, 750.0, 600.0), Size(6, 1000, 1400.0, 1000.0)),
+    _idle_queue("jiq", 0.7, 1, Size(6, 300, 60.0, 30.0), Size(10, 5000, 100.0, 50.0)),
+    _idle_queue("jiq-10", 0.9, 10, Size(6, 300, 60.0, 40.0), Size(8, 2000, 100.0, 60.0)),
     Failing(
         "availability",
         "work queue, machines up for 10 s and down for 5 s",
         10.0,
         5.0,
-        Size(5, 100, 250.0, 50.0),
+        Size(6, 100, 250.0, 50.0),
         Size(10, 1000, 1000.0, 50.0),
     ),
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +17,7 @@ from gridsim.scheduling.contract import NodeForm
 from gridsim.studies.execution.processes import executor_of
 from gridsim.support.arguments import listed, whole
 from gridsim.support.extras import need
+from gridsim.support.progress import Progress, watched
 from gridsim.support.text import align
 from gridsim.theory.experiments import EXPERIMENTS, Experiment, Size
 
@@ -104,7 +104,8 @@ def check_theory(
     *,
     full: bool = False,
     seed: int = 1,
-    jobs: int = 1,
+    workers: int | None = 1,
+    progress: Progress = False,
 ) -> Theory:
     """Run experiments whose outcome is known from theory, and compare.
 
@@ -113,7 +114,8 @@ def check_theory(
     names : names of experiments; none stands for all of them.
     full : whether to run them in full, which takes minutes, or in small.
     seed : seed of the replications.  With another seed, one row in a hundred is outside by chance.
-    jobs : number of processes; no value depends on it.
+    workers : number of processes; None for as many as there are processors.  No value depends on it.
+    progress : whether to show a bar on stderr, as in `gridsim.simulate`.
 
     Raises
     ------
@@ -130,60 +132,85 @@ def check_theory(
     for name in names:
         if name not in known:
             raise ScenarioError(f"unknown experiment {name!r}; {listed(known, name)}")
-    whole("seed", seed, low=0)
+    whole("seed", seed, low=0, high=2**40)
     need("scipy.stats", "stats", "theory")
-    chosen = [known[name] for name in dict.fromkeys(names)] if names else list(EXPERIMENTS)
+    plans = [_Plan.of(known[name], full) for name in (dict.fromkeys(names) if names else known)]
+    todo = [(plan, each) for plan in plans for each in plan.seeds(seed)]
+    with executor_of(workers) as executor:
+        made: Iterable[Replication]
+        if executor is None:
+            made = (plan.replication(each) for plan, each in todo)
+        else:
+            futures = [executor.submit(_named, plan.experiment.name, full, each) for plan, each in todo]
+            made = (future.result() for future in futures)
+        done = list(watched(made, progress, len(todo), "replications"))
     rows: list[Row] = []
-    with executor_of(jobs) as executor:
-        for experiment in chosen:
-            rows += run(experiment, full=full, seed=seed, executor=executor)
+    for plan in plans:
+        rows += plan.rows([each for (whose, _), each in zip(todo, done, strict=True) if whose is plan])
     return Theory(seed, full, tuple(rows))
 
 
-def run(
-    experiment: Experiment, *, full: bool = False, seed: int = 1, executor: Executor | None = None
-) -> list[Row]:
-    """Run one experiment, and return a row for each of its quantities.
-
-    executor : where replications are executed; None for this process.  Only experiments of `EXPERIMENTS` can
-        be executed elsewhere.
-    """
-    compiled = find_spec("numba") is not None
-    in_full = full and (compiled or not experiment.nodes)
-    size = experiment.full if in_full else experiment.small
-    nodes: NodeForm | None = "compiled" if experiment.nodes and compiled else None
-    seeds = [1000 * seed + k for k in range(size.replications)]
-    if executor is None:
-        made = [replication(experiment, size, each, nodes) for each in seeds]
-    else:
-        futures = [executor.submit(_named, experiment.name, size, each, nodes) for each in seeds]
-        made = [future.result() for future in futures]
-    remark = next((each for _, each, _ in made if each), "")
-    if full and not in_full:
-        remark = f"in small, since Numba is missing{'; ' if remark else ''}{remark}"
-    seconds = math.fsum(each for _, _, each in made)
-    rows = []
-    for k, value in enumerate(experiment.values(size)):
-        measured = interval([values[k] for values, _, _ in made], exact=value.exact)
-        inside = measured.low <= value.expected <= measured.high
-        title = experiment.title
-        said = "" if k else remark
-        rows.append(
-            Row(experiment.name, title, value.quantity, value.expected, measured, inside, seconds, said)
-        )
-    return rows
+def check(experiment: Experiment, *, full: bool = False, seed: int = 1) -> list[Row]:
+    """Run one experiment, which need not be one of `EXPERIMENTS`; return a row for each of its quantities."""
+    plan = _Plan.of(experiment, full)
+    return plan.rows([plan.replication(each) for each in plan.seeds(seed)])
 
 
-def replication(experiment: Experiment, size: Size, seed: int, nodes: NodeForm | None) -> Replication:
-    """Run one replication; return its values, a remark, and the s that it took."""
-    since = time.perf_counter()
-    values, remark = experiment.measure(size, seed, nodes)
-    return values, remark, time.perf_counter() - since
-
-
-def _named(name: str, size: Size, seed: int, nodes: NodeForm | None) -> Replication:
+def _named(name: str, full: bool, seed: int) -> Replication:
     [experiment] = [each for each in EXPERIMENTS if each.name == name]
-    return replication(experiment, size, seed, nodes)
+    return _Plan.of(experiment, full).replication(seed)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How an experiment is run.
+
+    reduced : whether it is run in small although it was asked for in full.
+    """
+
+    experiment: Experiment
+    size: Size
+    nodes: NodeForm | None
+    reduced: bool
+
+    @classmethod
+    def of(cls, experiment: Experiment, full: bool) -> _Plan:
+        compiled = find_spec("numba") is not None
+        in_full = full and (compiled or not experiment.nodes)
+        nodes: NodeForm | None = "compiled" if experiment.nodes and compiled else None
+        return cls(experiment, experiment.full if in_full else experiment.small, nodes, full and not in_full)
+
+    def seeds(self, seed: int) -> list[int]:
+        """Return the seed of each replication."""
+        return [1000 * seed + k for k in range(self.size.replications)]
+
+    def replication(self, seed: int) -> Replication:
+        """Run one replication."""
+        since = time.perf_counter()
+        values, remark = self.experiment.measure(self.size, seed, self.nodes)
+        return values, remark, time.perf_counter() - since
+
+    def rows(self, made: Sequence[Replication]) -> list[Row]:
+        """Return the rows of all replications."""
+        remarks = ["in small, since Numba is missing"] if self.reduced else []
+        remarks += [remark for _, remark, _ in made if remark]
+        seconds = math.fsum(each for _, _, each in made)
+        rows = []
+        for k, value in enumerate(self.experiment.values(self.size)):
+            measured = interval([values[k] for values, _, _ in made], exact=value.exact)
+            rows.append(
+                Row(
+                    self.experiment.name,
+                    self.experiment.title,
+                    value.quantity,
+                    value.expected,
+                    measured,
+                    measured.low <= value.expected <= measured.high,
+                    seconds,
+                    "" if k else "; ".join(dict.fromkeys(remarks)),
+                )
+            )
+        return rows
 
 
 def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
