@@ -381,7 +381,7 @@ def difference(release: Floats, result: Result) -> float:
 
 # -- all of them ------------------------------------------------------------------------------------------
 
-_SINGLE = Size(6, 40, 800.0, 400.0), Size(10, 300, 3000.0, 1000.0)
+_SINGLE = Size(6, 60, 800.0, 200.0), Size(10, 500, 2000.0, 300.0)
 
 
 def _idle_queue(name: str, load: float, dispatchers: int, small: Size, full: Size) -> Queue:
@@ -407,13 +407,13 @@ def _idle_queue(name: str, load: float, dispatchers: int, small: Size, full: Siz
 
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    Queue("mm1", "M/M/1, load 0.8", _at_random, 0.8, _single(2.0, 6.0), *_SINGLE, memory=20.0),
-    Queue("md1", "M/D/1, load 0.8", _at_random, 0.8, _single(1.0, 1.0), *_SINGLE, memory=20.0, spread=None),
+    Queue("mm1", "M/M/1, load 0.7", _at_random, 0.7, _single(2.0, 6.0), *_SINGLE, memory=20.0),
+    Queue("md1", "M/D/1, load 0.7", _at_random, 0.7, _single(1.0, 1.0), *_SINGLE, memory=20.0, spread=None),
     Queue(
         "mg1",
-        "M/G/1, lognormal, load 0.8",
+        "M/G/1, lognormal, load 0.7",
         _at_random,
-        0.8,
+        0.7,
         _single(*formulas.lognormal_moments(1.0)),
         *_SINGLE,
         memory=20.0,
@@ -421,25 +421,26 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     Queue(
         "mmc",
-        "M/M/c, c = 5, load 0.8",
+        "M/M/c, c = 5, load 0.7",
         lambda _: Fcfs(),
-        0.8,
+        0.7,
         (
             Quantity("mean wait, s", mean_wait, lambda load, c: formulas.mmc_wait(c, load)),
             Quantity("share of jobs that wait", share_that_waits, lambda load, c: formulas.erlang_c(c, load)),
         ),
-        Size(6, 5, 600.0, 100.0),
+        Size(6, 5, 1300.0, 100.0),
         Size(10, 5, 10_000.0, 500.0),
         memory=4.0,
         nodes=False,
     ),
     Little("little-bags", "Little's law, bags", False, Size(1, 8, 30.0, 0.0), Size(1, 16, 125.0, 0.0)),
     Little("little-rigid", "Little's law, rigid jobs", True, Size(1, 8, 60.0, 0.0), Size(1, 16, 315.0, 0.0)),
+    _supermarket(0.5, 2.3, Size(6, 100, 60.0, 20.0), Size(10, 2000, 60.0, 20.0)),
     _supermarket(0.9, 13.25, Size(6, 300, 110.0, 80.0), Size(6, 10_000, 105.0, 80.0)),
     _supermarket(0.95, 27.3, Size(6, 100, 250.0, 180.0), Size(6, 2000, 300.0, 200.0)),
-    _supermarket(0.99, 142.0, Size(6, 80, 750.0, 600.0), Size(6, 1000, 1400.0, 1000.0)),
+    _supermarket(0.99, 142.0, Size(6, 80, 600.0, 450.0), Size(6, 1000, 1400.0, 1000.0)),
     _idle_queue("jiq", 0.7, 1, Size(6, 300, 60.0, 30.0), Size(10, 5000, 100.0, 50.0)),
-    _idle_queue("jiq-10", 0.9, 10, Size(6, 300, 60.0, 40.0), Size(8, 2000, 100.0, 60.0)),
+    _idle_queue("jiq-10", 0.9, 10, Size(6, 300, 40.0, 25.0), Size(8, 2000, 100.0, 60.0)),
     Failing(
         "availability",
         "work queue, machines up for 10 s and down for 5 s",

@@ -193,6 +193,13 @@ def join_idle_queue(load: float, per_dispatcher: float) -> tuple[float, float]:
       which uses it.
     - Servers become idle at the rate at which reports are used, so ``P(q = 1) = load p``, which gives p.
 
+    Parameters
+    ----------
+    load : arrival rate per server, at most 0.95.
+    per_dispatcher : servers for each dispatcher, 1 or more; with fewer, reports pile up.
+
+    Notes
+    -----
     The chain is cut off at 150 jobs and 16 reports, and p is found by bisection.
 
     References

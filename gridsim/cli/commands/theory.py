@@ -12,7 +12,12 @@ from gridsim.cli.output import progress_of
 @click.option("--full", is_flag=True, help="In full, in minutes: narrow intervals.  [in small, in seconds]")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the replications.")
 @click.option(
-    "--jobs", "--workers", "workers", type=int, metavar="N", help="Processes.  [as many as processors; 1: none]"
+    "--jobs",
+    "--workers",
+    "workers",
+    type=int,
+    metavar="N",
+    help="Processes.  [as many as processors; 1: none]",
 )
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
