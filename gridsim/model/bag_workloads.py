@@ -113,7 +113,8 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     task_size : Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list
         of classes (one per application, all equally likely).
     spread : how tasks differ within an application: a table of the kind ``normal``, ``log-uniform``,
-        ``exponential`` or ``log-normal``.  Each task has task_size times a factor of its own.  Without it they are equal.
+        ``exponential`` or ``log-normal``.  Each task has task_size times a factor of its own.  Without it
+        they are equal.
     """
 
     seed: Seed

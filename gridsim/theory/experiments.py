@@ -58,7 +58,7 @@ class Experiment(Protocol):
     """What an experiment is.
 
     name, title : its name on the command line, and the model.
-    small, full : the sizes.
+    small, full : the sizes; small is None where only a large run says anything.
     nodes : whether a node program is run, which takes long unless it is compiled.
     """
 
@@ -67,7 +67,7 @@ class Experiment(Protocol):
     @property
     def title(self) -> str: ...
     @property
-    def small(self) -> Size: ...
+    def small(self) -> Size | None: ...
     @property
     def full(self) -> Size: ...
     @property
@@ -156,7 +156,7 @@ class Queue:
     scheduler: Callable[[int], Scheduler]
     load: float
     quantities: Sequence[Quantity]
-    small: Size
+    small: Size | None
     full: Size
     memory: float
     spread: Spread | None = Exponential()
@@ -237,7 +237,7 @@ def _at_random(machines: int) -> Scheduler:
     return Random(instant=True, degree=1)
 
 
-def _supermarket(load: float, memory: float, small: Size, full: Size) -> Queue:
+def _supermarket(load: float, memory: float, small: Size | None, full: Size) -> Queue:
     return Queue(
         f"supermarket-{load:g}",
         f"supermarket model, d = 2, load {load:g}",
@@ -381,7 +381,7 @@ def difference(release: Floats, result: Result) -> float:
 
 # -- all of them ------------------------------------------------------------------------------------------
 
-_SINGLE = Size(6, 60, 800.0, 200.0), Size(10, 500, 2000.0, 300.0)
+_SINGLE = Size(10, 50, 700.0, 200.0), Size(10, 500, 2000.0, 300.0)
 
 
 def _idle_queue(name: str, load: float, dispatchers: int, small: Size, full: Size) -> Queue:
@@ -428,7 +428,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             Quantity("mean wait, s", mean_wait, lambda load, c: formulas.mmc_wait(c, load)),
             Quantity("share of jobs that wait", share_that_waits, lambda load, c: formulas.erlang_c(c, load)),
         ),
-        Size(6, 5, 1300.0, 100.0),
+        Size(10, 5, 1000.0, 100.0),
         Size(10, 5, 10_000.0, 500.0),
         memory=4.0,
         nodes=False,
@@ -438,15 +438,15 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     _supermarket(0.5, 2.3, Size(6, 100, 60.0, 20.0), Size(10, 2000, 60.0, 20.0)),
     _supermarket(0.9, 13.25, Size(6, 300, 110.0, 80.0), Size(6, 10_000, 105.0, 80.0)),
     _supermarket(0.95, 27.3, Size(6, 100, 250.0, 180.0), Size(6, 2000, 300.0, 200.0)),
-    _supermarket(0.99, 142.0, Size(6, 80, 600.0, 450.0), Size(6, 1000, 1400.0, 1000.0)),
-    _idle_queue("jiq", 0.7, 1, Size(6, 300, 60.0, 30.0), Size(10, 5000, 100.0, 50.0)),
-    _idle_queue("jiq-10", 0.9, 10, Size(6, 300, 40.0, 25.0), Size(8, 2000, 100.0, 60.0)),
+    _supermarket(0.99, 142.0, None, Size(6, 1000, 1400.0, 1000.0)),
+    _idle_queue("jiq", 0.7, 1, Size(8, 300, 45.0, 25.0), Size(10, 5000, 100.0, 50.0)),
+    _idle_queue("jiq-10", 0.9, 10, Size(8, 300, 45.0, 30.0), Size(8, 2000, 100.0, 60.0)),
     Failing(
         "availability",
         "work queue, machines up for 10 s and down for 5 s",
         10.0,
         5.0,
-        Size(6, 100, 250.0, 50.0),
+        Size(8, 100, 250.0, 50.0),
         Size(10, 1000, 1000.0, 50.0),
     ),
 )

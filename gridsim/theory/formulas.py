@@ -1,7 +1,7 @@
 """Closed forms and limits of queueing theory, as pure functions.
 
-Unless a function says otherwise, the mean service time is the unit of time, and `load` is the arrival rate per
-server, so that a server is busy for that share of the time.
+Unless a function says otherwise, the mean service time is the unit of time, and `load` is the arrival rate
+per server, so that a server is busy for that share of the time.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def supermarket(load: float, choices: int, servers: float = math.inf) -> float:
 
     In the limit of many servers, the share of servers with at least k jobs is
     ``load ** ((d**k - 1) / (d - 1))``, and the response time is the sum over i >= 1 of
-    ``load ** ((d**i - d) / (d - 1))``.  For N servers that is corrected by V / N; what is left is of the order
-    of 1 / N^2.
+    ``load ** ((d**i - d) / (d - 1))``.  For N servers that is corrected by V / N; what is left is of the
+    order of 1 / N^2.
 
     Parameters
     ----------
@@ -220,8 +220,8 @@ def join_idle_queue(load: float, per_dispatcher: float) -> tuple[float, float]:
 def _server(at_random: float, used: float, jobs: int = 150, reports: int = 16) -> Floats:
     """Return the stationary distribution of a server, float64[jobs, reports]; see `join_idle_queue`.
 
-    The distribution of reports with q + 1 jobs is that with q jobs, times a matrix R; from the highest q down,
-    ``R = up (-(local + R' down))^-1``, where R' is that of q + 1.
+    The distribution of reports with q + 1 jobs is that with q jobs, times a matrix R.  From the highest q
+    down, ``R = up (-(local + R' down))^-1``, where R' is that of q + 1.
     """
     one, unused = np.eye(reports), np.arange(reports)
     up = at_random * one + used * np.diag(unused[1:], -1)
@@ -237,8 +237,9 @@ def _server(at_random: float, used: float, jobs: int = 150, reports: int = 16) -
     share = [np.linalg.solve(balance, one[0])]
     for step in reversed(steps):
         share.append(share[-1] @ step)
-    found: Floats = np.array(share)
-    return found / found.sum()
+    found = np.array(share)
+    found /= found.sum()
+    return found
 
 
 # -- machines that fail -----------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ def availability(up: float, down: float) -> float:
 
 
 def completion_rate(length: float, up: float, down: float) -> float:
-    """Return the tasks that a machine completes per unit of time, if it begins each of them anew after a failure.
+    """Return the tasks that a machine completes per unit of time, if a failure undoes what it has begun.
 
     An exponential up time of mean `up` lasts for k tasks with probability ``exp(-k length / up)``, so that
     ``1 / (exp(length / up) - 1)`` are completed in it on average.  There is one in ``up + down``.

@@ -52,11 +52,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Theory:
-    """The outcome of `check_theory`."""
+    """The outcome of `check_theory`.
+
+    left_out : names of experiments that say nothing in small.
+    """
 
     seed: int
     full: bool
     rows: tuple[Row, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -69,6 +73,7 @@ class Theory:
             "seed": self.seed,
             "full": self.full,
             "passed": self.passed,
+            "left_out": list(self.left_out),
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -92,6 +97,7 @@ class Theory:
             for column, cell in zip(columns, cells, strict=True):
                 column.append(cell)
         remarks = [f"{row.experiment}: {row.remark}" for row in self.rows if row.remark]
+        remarks += [f"left out in small: {name}" for name in self.left_out]
         outside = sum(not row.inside for row in self.rows)
         said = f"{outside} of {len(self.rows)} outside" if outside else f"all {len(self.rows)} inside"
         return "\n".join([*align(columns, left=2), "", *remarks, said])
@@ -134,7 +140,11 @@ def check_theory(
             raise ScenarioError(f"unknown experiment {name!r}; {listed(known, name)}")
     whole("seed", seed, low=0, high=2**40)
     need("scipy.stats", "stats", "theory")
-    plans = [_Plan.of(known[name], full) for name in (dict.fromkeys(names) if names else known)]
+    tried = {name: _Plan.of(known[name], full) for name in (names or known)}
+    left_out = tuple(name for name, plan in tried.items() if plan is None)
+    if names and left_out:
+        raise ScenarioError(f"experiment {left_out[0]!r} runs only in full, compiled by Numba (extra jit)")
+    plans = [plan for plan in tried.values() if plan is not None]
     todo = [(plan, each) for plan in plans for each in plan.seeds(seed)]
     with executor_of(workers) as executor:
         made: Iterable[Replication]
@@ -147,18 +157,20 @@ def check_theory(
     rows: list[Row] = []
     for plan in plans:
         rows += plan.rows([each for (whose, _), each in zip(todo, done, strict=True) if whose is plan])
-    return Theory(seed, full, tuple(rows))
+    return Theory(seed, full, tuple(rows), left_out)
 
 
 def check(experiment: Experiment, *, full: bool = False, seed: int = 1) -> list[Row]:
     """Run one experiment, which need not be one of `EXPERIMENTS`; return a row for each of its quantities."""
     plan = _Plan.of(experiment, full)
+    assert plan is not None, "it has a size"
     return plan.rows([plan.replication(each) for each in plan.seeds(seed)])
 
 
 def _named(name: str, full: bool, seed: int) -> Replication:
-    [experiment] = [each for each in EXPERIMENTS if each.name == name]
-    return _Plan.of(experiment, full).replication(seed)
+    [plan] = [_Plan.of(each, full) for each in EXPERIMENTS if each.name == name]
+    assert plan is not None
+    return plan.replication(seed)
 
 
 @dataclass(frozen=True)
@@ -174,11 +186,13 @@ class _Plan:
     reduced: bool
 
     @classmethod
-    def of(cls, experiment: Experiment, full: bool) -> _Plan:
+    def of(cls, experiment: Experiment, full: bool) -> _Plan | None:
+        """Return the plan; None if there is no such size of the experiment."""
         compiled = find_spec("numba") is not None
         in_full = full and (compiled or not experiment.nodes)
+        size = experiment.full if in_full else experiment.small
         nodes: NodeForm | None = "compiled" if experiment.nodes and compiled else None
-        return cls(experiment, experiment.full if in_full else experiment.small, nodes, full and not in_full)
+        return None if size is None else cls(experiment, size, nodes, full and not in_full)
 
     def seeds(self, seed: int) -> list[int]:
         """Return the seed of each replication."""

@@ -29,7 +29,7 @@ def test_erlang_c_is_its_sum() -> None:
 
 
 def test_the_supermarket_model_is_corrected_for_finite_systems() -> None:
-    """The mean number of jobs a server by Gast and Van Houdt (2017): 2.3527 in the limit, 2.7513 for 10 servers."""
+    """Mean number of jobs a server by Gast and Van Houdt (2017): 2.3527 in the limit, 2.7513 with 10."""
     assert 0.9 * formulas.supermarket(0.9, 2) == pytest.approx(2.3527, abs=5e-5)
     assert 0.9 * formulas.supermarket(0.9, 2, 10) == pytest.approx(2.7513, abs=5e-5)
 
