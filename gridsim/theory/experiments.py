@@ -436,7 +436,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Little("little-bags", "Little's law, bags", False, Size(1, 8, 30.0, 0.0), Size(1, 16, 125.0, 0.0)),
     Little("little-rigid", "Little's law, rigid jobs", True, Size(1, 8, 60.0, 0.0), Size(1, 16, 315.0, 0.0)),
     _supermarket(0.5, 2.3, Size(6, 100, 60.0, 20.0), Size(10, 2000, 60.0, 20.0)),
-    _supermarket(0.9, 13.25, Size(6, 300, 110.0, 80.0), Size(6, 10_000, 105.0, 80.0)),
+    _supermarket(0.9, 13.25, Size(6, 300, 110.0, 80.0), Size(5, 10_000, 105.0, 80.0)),
     _supermarket(0.95, 27.3, Size(6, 100, 250.0, 180.0), Size(6, 2000, 300.0, 200.0)),
     _supermarket(0.99, 142.0, None, Size(6, 1000, 1400.0, 1000.0)),
     _idle_queue("jiq", 0.7, 1, Size(8, 300, 45.0, 25.0), Size(10, 5000, 100.0, 50.0)),
