@@ -18,7 +18,7 @@ import msgspec
 
 from gridsim.cli.docstrings import told
 from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
-from gridsim.model.bag_workloads import LogUniform, Normal
+from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.network import Network
 from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
@@ -136,7 +136,8 @@ def parameters(title: str) -> Iterator[str]:
 def described() -> dict[str, type[msgspec.Struct]]:
     """Classes by name: of schedulers, and of tables of scenario files."""
     known = [cls for cls, _ in registered().values()]
-    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, Normal, LogUniform)}
+    spreads = (Normal, LogUniform, Exponential, LogNormal)
+    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, *spreads)}
 
 
 def escaped(text: str) -> str:

@@ -28,8 +28,18 @@ from .errors import (
     TraceWarning as TraceWarning,
 )
 from .model.applications import Applications as Applications
-from .model.bag_workloads import LogUniform as LogUniform
-from .model.bag_workloads import Normal as Normal
+from .model.bag_workloads import (
+    Exponential as Exponential,
+)
+from .model.bag_workloads import (
+    LogNormal as LogNormal,
+)
+from .model.bag_workloads import (
+    LogUniform as LogUniform,
+)
+from .model.bag_workloads import (
+    Normal as Normal,
+)
 from .model.faults import Faults as Faults
 from .model.fluctuation import Fluctuation as Fluctuation
 from .model.network import Network as Network

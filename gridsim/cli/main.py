@@ -1,8 +1,9 @@
 """The command `gridsim`: thin commands over the library.
 
 Answers go to standard output; with ``--json`` they are one JSON value and nothing else.  Progress bars,
-warnings and errors go to standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or runs of a study
-failed; 2 wrong input or usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
+warnings and errors go to standard error.  Exit codes: 0 done; 1 `trace lint` found errors, runs of a study
+failed, or `theory` found a value outside of its interval; 2 wrong input or usage; 130 interrupted (SIGINT),
+143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from gridsim.cli.commands.reproduce import reproduce
 from gridsim.cli.commands.resume import resume_command
 from gridsim.cli.commands.schema import schema
 from gridsim.cli.commands.sweep import sweep
+from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
@@ -245,6 +247,7 @@ cli.add_command(reproduce)
 cli.add_command(repro)
 cli.add_command(resume_command)
 cli.add_command(schema)
+cli.add_command(theory)
 cli.add_command(validate)
 cli.add_command(why)
 

@@ -74,7 +74,29 @@ class LogUniform(_Spread, frozen=True, tag="log-uniform"):
         return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
 
 
-Spread = Normal | LogUniform
+class Exponential(_Spread, frozen=True, tag="exponential"):
+    """Exponentially distributed factors of mean 1, as in most models of queueing theory; at least 1e-9."""
+
+    def factors(self, draw: np.random.Generator, count: int) -> Floats:
+        """Return `count` factors, float64[count], without unit."""
+        return np.maximum(draw.exponential(1.0, count), 1e-9)
+
+
+class LogNormal(_Spread, frozen=True, tag="log-normal"):
+    """Factors of mean 1 whose logarithm is normally distributed.
+
+    deviation : standard deviation of the logarithm, in 0..10.  The squared coefficient of variation of the
+        factors is exp(deviation^2) - 1: 1.72 with 1.
+    """
+
+    deviation: Annotated[float, Limits(low=0, high=10)]
+
+    def factors(self, draw: np.random.Generator, count: int) -> Floats:
+        """Return `count` factors, float64[count], without unit."""
+        return draw.lognormal(-(self.deviation**2) / 2, self.deviation, count)
+
+
+Spread = Normal | LogUniform | Exponential | LogNormal
 
 _Seconds = Annotated[float, Limits(low=0, unit="s")]
 _Work = Annotated[float, Limits(above=0, unit="Mflop")]
@@ -90,8 +112,9 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
 
     task_size : Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list
         of classes (one per application, all equally likely).
-    spread : how tasks differ within an application: a table of the kind ``normal`` or ``log-uniform``.  Each
-        task has task_size times a factor of its own.  Without it they are equal.
+    spread : how tasks differ within an application: a table of the kind ``normal``, ``log-uniform``,
+        ``exponential`` or ``log-normal``.  Each task has task_size times a factor of its own.  Without it
+        they are equal.
     """
 
     seed: Seed
@@ -107,7 +130,8 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         super().__post_init__()
         if not isinstance(self.spread, Spread | None):
             raise ScenarioError(
-                f"workload.spread must be Normal, LogUniform or None, got {shown(self.spread)}"
+                "workload.spread must be Normal, LogUniform, Exponential, LogNormal or None, got "
+                f"{shown(self.spread)}"
             )
         normalise(self, task_size=_task_size(self.task_size))
 

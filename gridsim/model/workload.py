@@ -52,6 +52,8 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
         raise ScenarioError(
             f"workload.sizes[{i}][{k - begins[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
         )
+    if len(sizes) == len(tasks):  # one task each
+        return sizes, sizes, None
     parts = np.split(sizes, begins[1:])
     size = np.zeros(len(parts))
     for i, part in enumerate(parts):
@@ -106,8 +108,8 @@ class Workload:
             these classes per application, all equally likely.
         seed : arrivals, tasks, sizes, submitters and spread have independent random streams made from it.
             The submitter of each application is uniform over the machines.
-        spread : how tasks differ within an application, `Normal` or `LogUniform`: each task has task_size
-            times a factor of its own.  With None they are equal.
+        spread : how tasks differ within an application, `Normal`, `LogUniform`, `Exponential` or `LogNormal`:
+            each task has task_size times a factor of its own.  With None they are equal.
         """
         size: TaskSize
         if isinstance(task_size, tuple):

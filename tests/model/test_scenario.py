@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.bag_workloads import LogUniform, Normal
+from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
@@ -68,7 +68,9 @@ WORKLOADS = st.one_of(
         tasks=st.none() | st.floats(1, 1e300),
         spread=st.none()
         | st.builds(Normal, st.floats(0, 1e300))
-        | st.builds(LogUniform, st.floats(1, 1e300)),
+        | st.builds(LogUniform, st.floats(1, 1e300))
+        | st.builds(Exponential)
+        | st.builds(LogNormal, st.floats(0, 10)),
     ),
     st.builds(
         Workload.from_log,

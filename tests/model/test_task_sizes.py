@@ -144,6 +144,21 @@ def test_log_uniform_factors_are_within_the_ratio(ratio: float) -> None:
     assert found.mean() == pytest.approx((ratio - 1 / ratio) / (2 * width), rel=0.05)
 
 
+def test_exponential_and_lognormal_factors_have_their_moments() -> None:
+    found = factors(gs.Exponential())
+    assert [np.mean(found**k) for k in (1, 2, 3)] == pytest.approx([1.0, 2.0, 6.0], rel=0.05)
+    found = factors(gs.LogNormal(0.5))
+    assert [np.mean(found**k) for k in (1, 2)] == pytest.approx([1.0, math.exp(0.25)], rel=0.02)
+    assert np.log(found).std() == pytest.approx(0.5, rel=0.02)
+
+
+def test_applications_of_one_task_keep_equal_tasks() -> None:
+    workload = Workload.bags(20, tasks=1, variation=0, task_size=500.0, seed=4, spread=gs.Exponential())
+    found = workload.realize(GRID)
+    drawn = gs.Exponential().factors(Streams(4)("workload.spread"), 20)
+    assert not found.unequal and np.array_equal(found.size, 500.0 * drawn)
+
+
 @pytest.mark.parametrize("spread", [gs.Normal(0.3), gs.LogUniform(3.0)])
 def test_a_spread_changes_nothing_but_the_sizes(spread: gs.Normal | gs.LogUniform) -> None:
     common = {"applications": 20, "task_size": [100.0, 200.0], "seed": 4}
@@ -261,7 +276,7 @@ def test_bags_are_scaled_to_the_platform(log) -> None:
         ),
         (
             lambda: Workload.bags(seed=1, spread=0.5),
-            "workload.spread must be Normal, LogUniform or None, got 0.5",
+            "workload.spread must be Normal, LogUniform, Exponential, LogNormal or None, got 0.5",
         ),
         (lambda: gs.Normal(-0.1), "workload.spread.deviation must be a finite number >= 0, got -0.1"),
         (lambda: gs.Normal(math.inf), "workload.spread.deviation must be a finite number >= 0, got inf"),
