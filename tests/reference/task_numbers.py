@@ -18,7 +18,8 @@ class OwnSizes(TaskQueues):
         self._size: list[list[float]] = []  # of the tasks of each application
         self._fresh: list[int] = []  # how many of them have been queued at least once
         self._returned: list[list[int]] = []  # those that lost their place, the last one last
-        self._tasks: list[list[tuple[int, int]]] = [[] for _ in self._machine]  # application, task
+        self._tasks: list[list[tuple[int, int]]] = [[] for _ in self._machine]
+        # application, task
         self._run: list[tuple[int, int]] = [(-1, -1)] * self.machines
 
     def add(
