@@ -105,7 +105,7 @@ def test_the_node_programs_run_compiled_with_equal_digests(folder):
     )
     code = blocks(DOCS / "guides/schedulers.md", "python")
     saved = {found[1]: each for each in code if (found := re.match(r"# (\w+)\.py\n", each))}
-    assert saved.keys() == {"nearby", "choices", "stealing", "tree"}
+    assert saved.keys() == {"nearby", "choices", "shortest", "stealing", "tree"}
     for name, source in saved.items():
         (folder / f"{name}.py").write_text(source)
         scheduler = getattr(import_module(name), name.title())()

@@ -183,6 +183,32 @@ def test_parameters_come_from_the_scenario() -> None:
     assert found["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
 
 
+def test_each_age_of_views_is_a_step_and_the_last_one_stays() -> None:
+    informed = gs.LeastWork(refresh="periodic", error=0.2)
+    found = ladder(BAGS, 2, scheduler=informed, ages=(0.0, 5.0, 60.0))
+    steps = by_name(found)
+    assert [step.name for step in found.steps if not step.beside] == [
+        "lower bound",
+        "central, replanning",
+        "placed at release",
+        "views 5 s old",
+        "views 60 s old",
+        "errors",
+        "messages take time",
+        "failures",
+    ]
+    known = [
+        (step.scheduler.age, step.scheduler.error)
+        for step in found.steps
+        if isinstance(step.scheduler, gs.LeastWork)
+    ]
+    assert known == [(0.0, 0.0), (5.0, 0.0), (60.0, 0.0), (60.0, 0.2), (60.0, 0.2), (60.0, 0.2)]
+    assert steps["errors"].scenario.network.latency == 0.0
+    assert steps["messages take time"].scenario == BAGS
+    own = ladder(BAGS, 1, scheduler=gs.LeastWork(age=7.0))
+    assert "views 7 s old" in by_name(own) and "errors" not in by_name(own)
+
+
 @pytest.mark.parametrize(
     ("scenario", "given", "said"),
     [
