@@ -102,8 +102,8 @@ for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, 
     register(_class.name, _class)
 for _classic in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
     register(_classic.name, _classic)
-for _class in (Sparrow, Hawk, Eagle, Lwl, Dlwl):
-    register(_class.name, _class)
+for _probing in (Sparrow, Hawk, Eagle, Lwl, Dlwl):
+    register(_probing.name, _probing)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)
 register("advertisement", Advertisement)

@@ -224,9 +224,10 @@ class DlwlNode(SrptNode):
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
         """See `WorkerNode`: random seconds keep jobs from all choosing the same workers."""
         added = view.random.integers(0, self.parameters.spread + 1, size=view.machines - 1)
-        return self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now, added)
+        books: StaleTimes = self.books
+        return books.place(int(self.is_long(application)), tasks, application.task_size, view.now, added)
 
-    def on_timer(self, view: View, name: str, value: float) -> None:
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """See `WorkerNode`."""
         if name == "heartbeat":
             self.books.refresh()

@@ -90,7 +90,7 @@ class SparrowNode(LocalPolicy):
 
     # -- failures -----------------------------------------------------------------------------------------
 
-    def on_timer(self, view: View, name: str, value: float) -> None:
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
         if name == "unanswered":
             self.fetch(view)

@@ -106,8 +106,8 @@ class WaitingTimes:
         the worker with the least waiting time, the lower number first.
         """
         queue = self.queues[which]
+        found: list[int] = []
         if queue.n_idle >= tasks:
-            found = []
             while len(found) < tasks:
                 u = heapq.heappop(queue.idle)
                 if not self.workers[u].tasks and (not found or found[-1] != u):
@@ -115,7 +115,6 @@ class WaitingTimes:
             for u in found:
                 self._send(u, size, now)
             return found
-        found = []
         for _ in range(tasks):
             u = self._least(queue, now)
             self._send(u, size, now)

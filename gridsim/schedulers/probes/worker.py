@@ -89,6 +89,7 @@ class WorkerNode(LocalPolicy):
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
         """Return to which workers the probes of a job go."""
+        found: list[int]
         if self.books is not None:
             found = self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now)
         else:
@@ -174,7 +175,7 @@ class WorkerNode(LocalPolicy):
 
     # -- failures -----------------------------------------------------------------------------------------
 
-    def on_timer(self, view: View, name: str, value: float) -> None:
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
         if name == "unanswered":
             self.finish(view)
