@@ -23,6 +23,7 @@ WITHIN = {
     "common.arguments",
     "fair_tree.decision_log",
     "dgs.negotiations",
+    "queues.task_numbers",
     *(f"nodes.{part}" for part in NODES),
 }
 

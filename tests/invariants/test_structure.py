@@ -28,9 +28,14 @@ MESSAGE_CORE = (
     "board", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls", "node_events",
     "message_core",
 )  # fmt: skip
-PARTS = [path for path in KERNELS if path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view")]
+PARTS = [
+    path
+    for path in KERNELS
+    if path.stem == "task_numbers"
+    or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
+]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
-ALONE = ("protocol", "summary_tree", "decision_log", "negotiations", *MESSAGE_CORE)
+ALONE = ("protocol", "summary_tree", "decision_log", "negotiations", "task_numbers", *MESSAGE_CORE)
 REFERRED = [path for path in KERNELS if path.stem not in ALONE]
 REFERENCE = Path(__file__).parents[1] / "reference"
 #: How a kernel's memory is saved, which reference implementations do not do: an invariant of whole runs.

@@ -109,9 +109,20 @@ class TaskQueues:
     # -- what is there ------------------------------------------------------------------------------
 
     def add_applications(
-        self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, whose: ArrayLike | None = None
+        self,
+        release: ArrayLike,
+        size: ArrayLike,
+        task_size: ArrayLike,
+        whose: ArrayLike | None = None,
+        *,
+        sizes: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
     ) -> None:
-        """Append applications; their indices are consecutive.  `whose`: to which further bags belong."""
+        """Append applications; their indices are consecutive.  `whose`: to which further bags belong.
+
+        Tasks with `sizes` of their own are those of `tests.reference.own_sizes`.
+        """
+        assert sizes is None and tasks is None
         r, w, a = (
             doubles(release, "release"),
             doubles(size, "size"),

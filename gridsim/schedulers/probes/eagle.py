@@ -13,13 +13,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.schedulers.probes.sparrow import Probing, Seconds, without_losses
+from gridsim.results.decisions import Words
+from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, Seconds, without_losses
 from gridsim.schedulers.probes.waiting_times import StaleTimes
 from gridsim.schedulers.probes.worker import COMMON, Cutoff, Share, WorkerNode, reserved_of, with_center
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, Message
 from gridsim.scheduling.local.informed import Informed
 from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.oracle import TruthOf
 from gridsim.scheduling.local.policy import View, array
 from gridsim.support.parameters import Limits
 
@@ -248,6 +250,8 @@ class Srpt(Informed, frozen=True, kw_only=True):
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     board_of: ClassVar[Literal["nodes", "applications"]] = "applications"
     timers: ClassVar[tuple[str, ...]] = Probing.timers
+    decision_words: ClassVar[Words] = WORDS
+    truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
     patience: Seconds = 5.0
     retry: Seconds = 60.0

@@ -12,8 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
+from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.oracle import Truth, TruthOf
 from gridsim.scheduling.local.policy import View
 from gridsim.support.parameters import Limits
 
@@ -46,6 +48,7 @@ class SparrowNode(LocalPolicy):
     def on_fetch(self, view: View, message: Any) -> None:
         """Bind the next task of a job to the worker that asks, if any is left."""
         if view.held(message.job) > 0:
+            view.decide("bound", message.job, machine=message.sender, tasks=1, saw=0.0)
             view.send(message.sender, "task", application=message.job, tasks=1)
         else:
             view.send(message.sender, "none")
@@ -110,6 +113,16 @@ def without_losses(parameters: Any, run: Run) -> Any:
     )
 
 
+def work_of(truth: Truth, node: int, machine: int) -> float:
+    """Return the work of a machine, s."""
+    return truth.work(machine)
+
+
+#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+WORDS: Words = {"bound": ("gave a task to machine {machine}, whose slot was free", "work there:", "s")}
+TRUTHS: dict[str, TruthOf] = {"bound": work_of}
+
+
 class Probing(LocalScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
@@ -123,6 +136,8 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("unanswered", "retry")
+    decision_words: ClassVar[Words] = WORDS
+    truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
     probe_ratio: Annotated[float, Limits(above=0)] = 2.0
     patience: Seconds = 5.0

@@ -100,6 +100,7 @@ class WorkerNode(LocalPolicy):
     def on_fetch(self, view: View, message: Any) -> None:
         """Bind the next task of a job to the worker that asks, if any is left."""
         if view.held(message.job) > 0:
+            view.decide("bound", message.job, machine=message.sender, tasks=1, saw=0.0)
             view.send(message.sender, "task", application=message.job, tasks=1)
         else:
             view.send(message.sender, "none")

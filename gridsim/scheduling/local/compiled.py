@@ -122,6 +122,8 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
         what = "schedulers that set at_once or to_the_end"
     if scheduler.ticks:
         what = "schedulers with ticks"
+    if getattr(scheduler, "board_of", "nodes") != "nodes":
+        what = "schedulers with a board of applications"
     for name in ("on_done", "on_act"):
         if getattr(policy, name) is not getattr(LocalPolicy, name):
             what = f"nodes that define {name}"

@@ -341,7 +341,7 @@ _BOARD = types.Array(types.float64, 1, "C", readonly=True)
 def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     first = call_core(context, builder, view.context, "board", F64.as_pointer(), view.node)
-    return _array(context, builder, _BOARD, first, slot(builder, view.context, "nodes"))
+    return _array(context, builder, _BOARD, first, (slot(builder, view.context, "nodes"),))
 
 
 _QUEUED = types.List(types.UniTuple(types.int64, 2))

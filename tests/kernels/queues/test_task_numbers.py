@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gridcore.queues.task_queues import TaskQueues
 from tests._helpers.small_queues import NEVER, quarters, same, speeds, steps
-from tests.reference.task_numbers import OwnSizes
+from tests.reference.own_sizes import OwnSizes
 
 SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_size=3)
 
