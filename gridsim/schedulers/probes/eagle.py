@@ -241,7 +241,7 @@ class DlwlNode(SrptNode):
 class Srpt(Informed, frozen=True, kw_only=True):
     """Base class of schedulers whose workers serve the job with the least work left first.
 
-    cutoff, reserved, patience, retry : see `Hawk`.
+    cutoff, reserved, patience, retry, degree : see `Hawk`.
     srpt_cap : a place in the queue of a worker is overtaken by jobs with less work left only as long as their
         tasks sum to at most this many times its own.
     age, refresh, error : how workers see how much work jobs have left.
@@ -253,6 +253,7 @@ class Srpt(Informed, frozen=True, kw_only=True):
     decision_words: ClassVar[Words] = WORDS
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
+    degree: Annotated[int, Limits(low=0)] = 0
     patience: Seconds = 5.0
     retry: Seconds = 60.0
     cutoff: Cutoff = 1e6

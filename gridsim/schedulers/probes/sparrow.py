@@ -126,6 +126,7 @@ TRUTHS: dict[str, TruthOf] = {"bound": work_of}
 class Probing(LocalScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
+    degree : neighbours of a node, of which it makes no use.
     probe_ratio : probes per task.
     patience : s after which a worker goes on without the answer of a scheduler that may have failed.
     retry : s after which a job that has tasks left probes again, since reservations may be lost with failed
@@ -139,6 +140,7 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[Words] = WORDS
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
+    degree: Annotated[int, Limits(low=0)] = 0
     probe_ratio: Annotated[float, Limits(above=0)] = 2.0
     patience: Seconds = 5.0
     retry: Seconds = 60.0
@@ -163,4 +165,4 @@ class Sparrow(Probing, frozen=True, kw_only=True):
         "none": Message(64),
     }
 
-    room: Annotated[int, Limits(low=1)] = 1024
+    room: Annotated[int, Limits(low=1)] = 256

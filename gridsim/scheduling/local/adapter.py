@@ -249,6 +249,8 @@ class Adapter(CorePolicy):
 
     def neighbours(self) -> Integers:
         """Return the neighbours of each node: int64[nodes, degree]."""
+        if self.parameters.degree == 0:
+            return np.zeros((self.layout.nodes, 0), np.int64)
         parameters, overlay = self.parameters, self.run.streams(f"{self.parameters.name} overlay")
         return random_neighbours(self.layout.nodes, parameters.degree, overlay)
 
