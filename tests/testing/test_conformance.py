@@ -31,6 +31,17 @@ from tests._helpers.scenarios import (
     work_queues,
 )
 
+CLASSICS = (
+    gs.Random,
+    gs.RoundRobin,
+    gs.PowerOfD,
+    gs.JoinShortestQueue,
+    gs.LeastWork,
+    gs.JoinIdleQueue,
+    gs.WorkStealing,
+)
+PROBING = (gs.Sparrow, gs.Hawk, gs.Eagle, gs.Lwl, gs.Dlwl)
+
 HELPERS = Path(__file__).parents[1] / "_helpers"
 
 
@@ -50,7 +61,7 @@ def test_all_that_are_registered_are_tried() -> None:
     """Below, by these tables and four tests of their own."""
     alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave}
     tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
-    tried |= alone | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
+    tried |= alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
     assert {kind for kind, _ in registered().values()} <= tried
 
 
@@ -60,6 +71,14 @@ def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
     found = check_scheduler(CENTRAL[name], examples=20, folder=tmp_path)
     assert found.examples >= 20 and found.with_failures >= 5
     assert set(found.left_out) == {"locality"} | ({"order"} if name == "replan" else set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*CLASSICS, *PROBING])
+def test_schedulers_of_single_tasks_pass(kind: type[gs.Scheduler], tmp_path: Path) -> None:
+    found = check_scheduler(kind(), examples=20, hash_seeds=False, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    assert set(found.left_out) <= {"locality", "hash seed", "order"}
 
 
 @pytest.mark.slow
