@@ -61,7 +61,9 @@ def test_all_that_are_registered_are_tried() -> None:
     """Below, by these tables and four tests of their own."""
     alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave}
     tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
-    tried |= alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
+    tried |= (
+        alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
+    )
     assert {kind for kind, _ in registered().values()} <= tried
 
 

@@ -212,11 +212,17 @@ class StealingNode(PlacingNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.left = 0  # machines that may be asked before the next pause
+        # how many machines may be asked before the next pause; when it last had no work and got some
+        self.left, self.began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("kept", application.number, tasks=tasks)
+        self.began = self.began if view.work > 0.0 else view.now
         view.enqueue(application.number, tasks)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        self.began = self.began if view.work > 0.0 else view.now
+        view.enqueue(message.application, message.tasks)
 
     def on_start(self, view: Any) -> None:
         self.on_idle(view)
@@ -241,7 +247,8 @@ class StealingNode(PlacingNode):
         self.ask(view)
 
     def on_steal(self, view: Any, message: Any) -> None:
-        left = (view.waiting + 1) // 2
+        # a task may wait only because it starts at this instant
+        left = (view.waiting - int(self.began == view.now) + 1) // 2
         if left == 0:
             view.send(message.sender, "nothing")
         for application, tasks in view.queued[::-1]:  # what would run last goes first
