@@ -170,6 +170,11 @@ class Transport:
         return [kind.name for kind in self._kinds]
 
     @property
+    def machines(self) -> int:
+        """The number of machines: of the platform, and further ones."""
+        return max(self._machines, int(self._machine_of.max(initial=-1)) + 1)
+
+    @property
     def delays(self) -> dict[str, float]:
         """How long messages take, s, of each kind that does not take the network's time."""
         return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}
@@ -177,7 +182,7 @@ class Transport:
     def _connect(self) -> Links:
         links = Links(
             self._machine_of,
-            max(self._machines, int(self._machine_of.max(initial=-1)) + 1),
+            self.machines,
             latency=nanoseconds(self.network.latency),
             jitter=nanoseconds(self.network.jitter),
             seed=self._seed,

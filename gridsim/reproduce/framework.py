@@ -302,6 +302,7 @@ class Run:
     log : job log that replaces drawn jobs; for the experiments on rigid jobs.
     desktops : real desktops that replace drawn ones; for the experiments on WQR-FT.
     availability : trace that replaces drawn host availability only; for the experiment on wave schedulers.
+    traces : logs with the duration of every task; for the experiments on probe-based schedulers.
     ran : what has been run so far, which is written down beside the results.
     """
 
@@ -312,6 +313,7 @@ class Run:
     log: Log | None = None
     desktops: Desktops | None = None
     availability: str | None = None
+    traces: Sequence[str] = ()
     ran: list[Ran] = field(default_factory=list)
 
     def replicate(

@@ -47,6 +47,7 @@ class _Decisions(_Kept, kw_only=True):
 class _Messages(_Kept):
     left_out: _Whole = 0
     delays: dict[str, float] = {}
+    machines: _Whole | None = None
 
 
 class _Provenance(msgspec.Struct):

@@ -404,6 +404,7 @@ class Simulation(Stateful):
                 "left_out": network.links.unlogged,
                 "limit": self.options.messages_limit,
                 "delays": network.delays,
+                "machines": network.machines,
             }
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()

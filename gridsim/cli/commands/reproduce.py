@@ -44,12 +44,21 @@ MODULES = {
     "searches": "others.searches",
     "stale-views": "others.stale_views",
     "waves": "others.waves",
+    "sparrow": "others.sparrow",
+    "hawk": "others.hawk",
+    "eagle": "others.eagle",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
 #: Those of desktops, which can be real ones, and the one that knows no others.
 DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
-NEEDS_FILES = "needs --availability FILE, --speeds FILE and --log FILE"
+#: Those of logs with the duration of every task.
+PROBING = ("sparrow", "hawk", "eagle")
+#: What an experiment cannot do without.
+NEEDS = {
+    REAL: "needs --availability FILE, --speeds FILE and --log FILE",
+    **dict.fromkeys(PROBING, "needs --trace FILE, a .tr log"),
+}
 #: That of hosts of which only the availability matters.
 HOSTS = "waves"
 
@@ -76,6 +85,9 @@ def reproduction(name: str) -> Reproduction:
 @click.option("--log", metavar="FILE", help="Jobs of this log (SWF or GWF), not drawn ones: dgs-*, wqr-*.")
 @click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, waves.")
 @click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
+@click.option(
+    "--trace", "traces", multiple=True, metavar="FILE", help="Jobs of this .tr log: sparrow, hawk, eagle."
+)
 @click.option("--procs-per-node", type=int, metavar="N", help="Processors of the log that are a node.  [1]")
 @click.option(
     "--progress/--no-progress", default=None, help="Show bars (default: on a terminal, without --json)."
@@ -91,6 +103,7 @@ def reproduce(
     log: str | None,
     availability: str | None,
     speeds: str | None,
+    traces: tuple[str, ...],
     procs_per_node: int | None,
     progress: bool | None,
     as_json: bool,
@@ -108,9 +121,9 @@ def reproduce(
         raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
     hosts = _hosts(availability, speeds, log) if name == HOSTS else None
     if hosts is None and name != "all" and (availability is not None or speeds is not None):
-        _check_files([name], True)
+        _check_desktops([name])
     desktops = _desktops(availability, speeds, log) if hosts is None else None
-    left_out = {REAL: NEEDS_FILES} if name == "all" else {}
+    left_out = NEEDS if name == "all" else {}
     names = [each for each in MODULES if each not in left_out] if name == "all" else [name]
     chosen = [reproduction(each) for each in names]
     if seeds is not None:
@@ -119,7 +132,10 @@ def reproduce(
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
-    _check_files(names, desktops is not None)
+    if desktops is not None:
+        _check_desktops(names)
+    _check_traces(traces, names)
+    _check_needed(names, {REAL} if desktops is not None else set(PROBING if traces else ()))
     jobs = None if desktops else _log(log, procs_per_node, names)
     if out is not None:
         try:
@@ -136,7 +152,7 @@ def reproduce(
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
             shown = progress_of(progress, as_json)
-            how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops, hosts)
+            how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops, hosts, traces)
             report = this.run(how)
             files = [] if out is None else write(this, report, how.ran, out)
             if as_json:
@@ -199,13 +215,31 @@ def _hosts(availability: str | None, speeds: str | None, log: str | None) -> str
     return availability
 
 
-def _check_files(names: list[str], real: bool) -> None:
-    """Real desktops are for experiments of desktops; one needs them."""
+def _check_desktops(names: list[str]) -> None:
+    """Real desktops are for experiments of desktops."""
     for name in names:
-        if real and name not in DESKTOP:
+        if name not in DESKTOP:
             raise ScenarioError(f"--availability and --speeds are for {', '.join(DESKTOP)}, not {name}")
-        if name == REAL and not real:
-            raise ScenarioError(f"{REAL} {NEEDS_FILES}")
+
+
+def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
+    """Logs with the duration of every task are for experiments of these, and known."""
+    from gridsim.reproduce.others.probes import log_of
+
+    for path in traces:
+        for name in names:
+            if name not in PROBING:
+                raise ScenarioError(f"--trace is for {', '.join(PROBING)}, not {name}")
+        log_of(path)  # what is wrong with it is reported before anything is run
+    if len(set(map(log_of, traces))) < len(traces):
+        raise ScenarioError(f"--trace must name different logs, got {', '.join(traces)}")
+
+
+def _check_needed(names: list[str], given: set[str]) -> None:
+    """What experiments cannot do without is there; `given` are those for which it is."""
+    for name in names:
+        if name in NEEDS and name not in given:
+            raise ScenarioError(f"{name} {NEEDS[name]}")
 
 
 def _list(as_json: bool) -> None:

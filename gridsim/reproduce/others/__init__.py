@@ -1,1 +1,1 @@
-"""Experiments on mapping heuristics, on the search for idle hosts, and on tasks that follow the night."""
+"""Experiments on mapping heuristics, searches for idle hosts, tasks that follow the night, and probes."""
