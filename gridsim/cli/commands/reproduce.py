@@ -41,6 +41,7 @@ MODULES = {
     "rjss-load": "rjss.load",
     "rjss-transit": "rjss.transit",
     "braun": "others.braun",
+    "probes-on-bags": "others.probes_on_bags",
     "searches": "others.searches",
     "stale-views": "others.stale_views",
     "waves": "others.waves",
@@ -50,6 +51,8 @@ MODULES = {
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
+#: That of bags, which can be those of a log.
+BAGS = "probes-on-bags"
 #: Those of desktops, which can be real ones, and the one that knows no others.
 DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
 #: Those of logs with the duration of every task.
@@ -82,7 +85,7 @@ def reproduction(name: str) -> Reproduction:
 @click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
-@click.option("--log", metavar="FILE", help="Jobs of this log (SWF or GWF), not drawn ones: dgs-*, wqr-*.")
+@click.option("--log", metavar="FILE", help="Jobs of this log, not drawn ones: dgs-*, wqr-*, probes-on-bags.")
 @click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, waves.")
 @click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
 @click.option(
@@ -172,20 +175,23 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
     """The log that is asked for, if it is for all of these experiments and can be read."""
     from gridsim.reproduce.framework import Log
     from gridsim.support.arguments import whole
-    from gridsim.traces import read_jobs
+    from gridsim.traces import read_jobs, read_tr
+    from gridsim.traces.info import detect_format
 
     if path is None:
         if procs_per_node is not None:
             raise ScenarioError("--procs-per-node is of a log: it needs --log FILE")
         return None
     for name in names:
-        if name not in RIGID:
+        if name not in (*RIGID, BAGS):
             raise ScenarioError(
-                f"--log is for {', '.join(RIGID)}, and with --availability and --speeds for "
+                f"--log is for {', '.join(RIGID)}, {BAGS}, and with --availability and --speeds for "
                 f"{', '.join(DESKTOP)}; {name} runs bags of tasks"
             )
     log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
-    read_jobs(path)  # what is wrong with it is reported before anything is run
+    # what is wrong with it is reported before anything is run
+    read = read_tr if names == [BAGS] and detect_format(path) == "tr" else read_jobs
+    read(path)
     return log
 
 
