@@ -192,16 +192,24 @@ def measure(how: Run, wanted: Sequence[str]) -> Iterator[tuple[Log, Replicates]]
         yield log, how.replicate(Jobs(path), chosen, metrics)
 
 
+def ends(said: str) -> tuple[float, float]:
+    """Return the smallest and the largest value over the seeds of the authors' simulator; see `Log.said`."""
+    values = [float(value) for value in re.findall(r"\d+(?:\.\d+)?", said)]
+    return min(values), max(values)
+
+
 def allowed(scheduler: str, metric: str, said: str) -> tuple[float, float]:
     """Return the range in which a mean counts as that of the authors' simulator, s.
 
-    said : the mean there, with the range over seeds, as in `Log.said`.
+    said : the mean there, with the range over seeds; see `Log.said`.
     """
-    mean, *ends = map(float, re.findall(r"\d+(?:\.\d+)?", said))
     tail = metric.endswith("p99")
     share = EXACT.get(scheduler, NEAR_TAIL if tail else FURTHER.get(scheduler, NEAR))
-    low, high = mean * (1 - share), mean * (1 + share)
-    return (min(low, *ends), max(high, *ends)) if tail and ends else (low, high)
+    low, high = _mean(said) * (1 - share), _mean(said) * (1 + share)
+    if tail:
+        least, most = ends(said)
+        return min(low, least), max(high, most)
+    return low, high
 
 
 def compared(log: Log, made: Replicates) -> Iterator[Row]:

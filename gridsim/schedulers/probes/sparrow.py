@@ -53,13 +53,17 @@ class SparrowNode(LocalPolicy):
         else:
             view.send(message.sender, "none")
 
+    def on_full(self, view: View, message: Any) -> None:
+        """Send a probe that found no room to another machine, later: by then some queue may be shorter."""
+        if view.held(message.job) > 0:
+            view.timer(self.parameters.pause, "again", message.job)
+
     # -- the worker ---------------------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
-        """Queue a reservation, or pass it on if there is no room."""
+        """Queue a reservation, or send it back if there is no room."""
         if self.count == self.parameters.room:
-            to = view.random.integers(view.machines)
-            view.send(to, "probe", job=message.job, scheduler=message.scheduler)
+            view.send(message.scheduler, "full", job=message.job)
             return
         at = (self.first + self.count) % self.parameters.room
         self.job[at], self.scheduler[at] = message.job, message.scheduler
@@ -100,7 +104,10 @@ class SparrowNode(LocalPolicy):
             return
         job = int(value)
         left = view.held(job)
-        if left > 0:
+        if name == "again":
+            if left > 0:
+                view.send(view.random.integers(view.machines), "probe", job=job, scheduler=view.node)
+        elif left > 0:
             self.probe(view, job, left)
             # after ever longer pauses, since most reservations wait, and are not lost
             view.timer(max(self.parameters.retry, view.now - view.application(job).release), "retry", job)
@@ -153,7 +160,8 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
 class Sparrow(Probing, frozen=True, kw_only=True):
     """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
 
-    room : reservations that a worker can queue; further ones are passed on to random machines.
+    room : reservations that a worker can queue; it sends further ones back.
+    pause : s until a probe that was sent back goes to another random machine.
     """
 
     name: ClassVar[str] = "sparrow"
@@ -163,6 +171,9 @@ class Sparrow(Probing, frozen=True, kw_only=True):
         "fetch": Message(72, job=int),
         "task": Message(170, moves_tasks=True, application=int, tasks=int),
         "none": Message(64),
+        "full": Message(72, job=int),
     }
+    timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "again")
 
     room: Annotated[int, Limits(low=1)] = 256
+    pause: Seconds = 1.0

@@ -1,0 +1,203 @@
+"""The probe-based schedulers: what each rule does in small, and that nothing is lost."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.schedulers.probes.eagle import (
+    ANYWHERE,
+    AVOIDING,
+    RESERVED,
+    EagleNode,
+    SrptNode,
+    bits_of,
+    flags_of,
+)
+from gridsim.schedulers.probes.hawk import HawkNode
+from gridsim.testing import check_scheduler
+from gridsim.validation.results import validate_result
+
+LONG = 60e3  # Mflop; 60 s
+PARTS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
+ALL: dict[str, gs.Scheduler] = {
+    "sparrow": gs.Sparrow(),
+    "hawk": gs.Hawk(**PARTS),
+    "eagle": gs.Eagle(**PARTS),
+    "lwl": gs.Lwl(**PARTS),
+    "dlwl": gs.Dlwl(**PARTS),
+}
+MACHINES = 40
+
+
+def jobs(**more: Any) -> gs.Scenario:
+    """60 jobs, every fifth of them long, of up to 20 tasks of sizes of their own, on 40 machines."""
+    random = np.random.default_rng(1)
+    release = np.cumsum(random.exponential(8.0, 60))
+    sizes = [
+        1e3 * np.ceil(random.exponential(200.0 if k % 5 == 0 else 15.0, random.integers(1, 21)))
+        for k in range(60)
+    ]
+    workload = gs.Workload.of_tasks(release, sizes, submitter=random.integers(MACHINES, size=60))
+    network = gs.Network(latency=0.0005, bandwidth=math.inf, interfaces="equal")
+    return gs.Scenario(gs.Platform.equal(MACHINES), workload, network, seed=1, **more)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_each_task_runs_once_for_its_own_duration(name: str, failing: bool) -> None:
+    faults = {"faults": gs.Faults.poisson(400.0, seed=2)} if failing else {}
+    result = gs.simulate(jobs(**faults), ALL[name], record="all")
+    assert validate_result(result) == []
+    assert (result.summary()["resubmitted"] > 0) == failing
+
+
+def test_only_long_tasks_are_kept_off_the_reserved_workers() -> None:
+    for name in ("hawk", "eagle", "lwl", "dlwl"):
+        result = gs.simulate(jobs(), ALL[name], record="schedule")
+        schedule, long = result.tables["schedule"], result.applications["task_size"] > LONG
+        reserved = schedule["machine"] < 8
+        of_long = long[schedule["application"]]
+        assert of_long.any() and not (of_long & reserved).any() and (~of_long & reserved).any(), name
+
+
+def test_a_reservation_of_a_job_without_tasks_gets_none() -> None:
+    """On one machine: six reservations of three tasks, then two of one task; three answers are none."""
+    workload = gs.Workload.of([0.0, 1.0], [3, 1], 10e3, [0, 0])
+    result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), gs.Sparrow())
+    assert result.applications["finish"].tolist() == pytest.approx([30.0, 40.0], abs=0.01)
+
+
+def test_probes_that_find_no_room_are_sent_again() -> None:
+    workload = gs.Workload.of([0.0], [9], 10e3, [0])
+    for machines in (1, 2):
+        scenario = gs.Scenario(gs.Platform.equal(machines), workload, seed=1)
+        result = gs.simulate(scenario, gs.Sparrow(room=2))
+        assert result.machines["tasks"].sum() == 9
+
+
+def test_sparrow_is_the_same_compiled() -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    failing = jobs(faults=gs.Faults.poisson(400.0, seed=2))
+    for scenario in (jobs(), failing):
+        digests = {
+            gs.simulate(scenario, gs.Sparrow(room=3), nodes=form).digest
+            for form in ("interpreted", "compiled")
+        }
+        assert len(digests) == 1
+
+
+# -- single nodes -----------------------------------------------------------------------------------------
+
+
+class View(SimpleNamespace):
+    """Of a node; keeps what it sends."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(node=0, machines=11, sent=[], random=np.random.default_rng(1), **members)
+
+    def send(self, to: int, kind: str, **fields: Any) -> None:
+        self.sent.append((to, kind, fields))
+
+    def act(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("running", "queue", "stolen"),
+    [
+        ("long", "ssls", "01"),
+        ("long", "lsls", "1"),
+        ("long", "", ""),
+        ("short", "sllssls", "34"),
+        ("short", "lls", "2"),
+        ("short", "ss", ""),
+        ("short", "ssl", ""),
+    ],
+)
+def test_the_first_short_ones_behind_a_long_task_are_stolen(running: str, queue: str, stolen: str) -> None:
+    node, center = HawkNode(gs.Hawk()), 10
+    node.booked = running == "long"
+    entries = [(k, center if length == "l" else 3) for k, length in enumerate(queue)]
+    node.queue = deque(entries)
+    view: Any = View()
+    node.on_steal(view, SimpleNamespace(sender=7))
+    [(to, kind, fields)] = view.sent
+    assert (to, kind) == (7, "loot" if stolen else "nothing")
+    assert [job for job, _ in fields.get("loot", ())] == [int(k) for k in stolen]
+    assert list(node.queue) == [entry for entry in entries if str(entry[0]) not in stolen]
+
+
+def test_a_thief_asks_so_many_workers_of_the_big_partition() -> None:
+    node, view = HawkNode(gs.Hawk(reserved=0.5, steal_attempts=4)), View()
+    node.on_free(view)  # type: ignore[arg-type]
+    for _ in range(9):
+        node.on_nothing(view, None)  # type: ignore[arg-type]
+    assert len(view.sent) == 4 and {5 <= to < 10 for to, _, _ in view.sent} == {True}
+
+
+@pytest.mark.parametrize("holds", ["running", "waiting"])
+def test_eagle_refuses_short_jobs_where_a_long_task_is_until_the_last_round(holds: str) -> None:
+    node, view = EagleNode(gs.Eagle(cutoff=50.0)), View()
+    node.taken = True
+    node.booked = holds == "running"
+    node.places = [[1, 10, 80.0, 0.0]] if holds == "waiting" else []
+    for number in (ANYWHERE, AVOIDING, RESERVED):
+        node.on_probe(view, SimpleNamespace(job=5, sender=3, size=2.0, round=number))  # type: ignore[arg-type]
+    assert [(to, kind, fields["round"]) for to, kind, fields in view.sent] == [
+        (3, "refusal", ANYWHERE),
+        (3, "refusal", AVOIDING),
+    ]
+    assert [place[0] for place in node.places][-1] == 5
+
+
+def test_refused_probes_avoid_known_long_tasks_then_go_to_reserved_workers() -> None:
+    view = View(held=lambda job: 1, application=lambda job: SimpleNamespace(task_size=2.0))
+    node = EagleNode(gs.Eagle(reserved=0.2))
+    for version, long in ((4, range(2, 9)), (3, range(10))):  # the older one is not taken over
+        flags = np.isin(np.arange(10), long)
+        refusal = {"job": 5, "version": version, "bits": bits_of(flags)}
+        for number in (ANYWHERE, AVOIDING):
+            for _ in range(20):
+                node.on_refusal(view, SimpleNamespace(round=number, **refusal))  # type: ignore[arg-type]
+    node.on_act(view)  # type: ignore[arg-type]
+    went = {number: {to for to, _, fields in view.sent if fields["round"] == number} for number in (2, 3)}
+    assert went == {AVOIDING: {0, 1, 9}, RESERVED: {0, 1}} and node.refused == []
+
+
+def test_bits_are_flags() -> None:
+    for count in (1, 63, 64, 65, 130):
+        flags = np.random.default_rng(count).random(count) < 0.5
+        assert (flags_of(bits_of(flags), count) == flags).all()
+
+
+def test_the_job_with_least_work_left_is_served_until_the_cap() -> None:
+    node = SrptNode(gs.Eagle(srpt_cap=2.0))
+    left = np.array([40.0, 20.0, 0.0, 10.0])
+    view: Any = View(board=left)
+    node.places = [[job, 3, 10.0, 0.0] for job in (0, 2, 1, 3)]
+
+    def serve() -> int:
+        assert node.choose(view)
+        return int(node.served[0])
+
+    # job 2 has no work left, and is thrown away; job 3 overtakes both others twice, and then neither
+    assert [serve(), serve(), serve()] == [3, 3, 0]
+    assert [(place[0], place[3]) for place in node.places] == [(0, 20.0), (1, 20.0), (3, 0.0)]
+    left[:] = 0.0
+    assert not node.choose(view) and node.places == []
+
+
+# -- at length --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_invariants(name: str) -> None:
+    check_scheduler(type(ALL[name])(), examples=20, hash_seeds=False)
