@@ -83,7 +83,7 @@ class LowestNode(PowerNode):
         self.load[at, k] = message.load + 0.5 * message.sender / view.machines
         self.answers[at] = k + 1
         if k + 1 == self.parameters.choices:
-            self.decide(view, at)
+            self.decide(view, message.request)
 
 
 class Lowest(PowerOfD, frozen=True, kw_only=True):
