@@ -6,6 +6,7 @@ Names are those of the functions below; without any it draws all of them, which 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import sys
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 
 import gridsim as gs
 from gridsim import plots
 from gridsim.cli.scenario_flags import default_scenario
+from gridsim.reproduce.others.probes import LENGTHS, Jobs, completions, log_of, schedulers
 from gridsim.studies.ladder import ladder
 
 DOCS = Path(__file__).parent
@@ -101,7 +104,23 @@ def trees() -> None:
         save(f"plots-{name}.png", made)
 
 
-PICTURES = {each.__name__: each for each in (compare, ladders, gallery, tutorial, trees)}
+def probes() -> None:
+    """Completion times under the probe-based schedulers; needs the Yahoo log in the folder $GRIDSIM_TRACES."""
+    path = str(Path(os.environ["GRIDSIM_TRACES"]) / "probe-jobs/YH1_sub.tr.gz")
+    log = log_of(path)
+    made, panels = plots.figure(2, width=4.6)
+    for number, (name, scheduler) in enumerate(schedulers(log).items()):
+        times = completions(gs.simulate(Jobs(path)(1), scheduler), log.cutoff)
+        for axes, of_length, length in zip(panels, times, LENGTHS, strict=True):
+            share = np.arange(1, len(of_length) + 1) / len(of_length)
+            axes.step(np.sort(of_length), share, where="post", color=plots.COLOURS[number], label=name)
+            axes.set(xlabel=f"completion time of {length} jobs (s)", ylabel="share of jobs", xscale="log")
+            axes.grid(alpha=0.3)
+    panels[0].legend()
+    save("probes.png", made)
+
+
+PICTURES = {each.__name__: each for each in (compare, ladders, gallery, tutorial, trees, probes)}
 
 
 if __name__ == "__main__":

@@ -6,11 +6,17 @@ one, the last lost first.  On one machine, tasks of an application start in the 
 So schedulers hand out tasks without knowing which, and no size is used twice.
 """
 
+cimport cython
+
 import numpy as np
 
 from gridcore.common.state import State
 
+__all__ = ["TaskNumbers"]
 
+
+@cython.final
+@cython.auto_pickle(False)
 cdef class TaskNumbers:
     """The numbers of the tasks of all applications, on `machines` machines."""
 

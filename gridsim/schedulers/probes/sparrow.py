@@ -30,6 +30,7 @@ class SparrowNode(LocalPolicy):
         # the reservations of the worker, a ring: of which job, and who schedules it
         self.job, self.scheduler = np.zeros(parameters.room, np.int64), np.zeros(parameters.room, np.int64)
         self.first = self.count = 0
+        self.returned = 0  # probes that found no room
         self.taken = False  # whether the slot runs a task or waits for an answer
 
     # -- the scheduler ------------------------------------------------------------------------------------
@@ -56,7 +57,8 @@ class SparrowNode(LocalPolicy):
     def on_full(self, view: View, message: Any) -> None:
         """Send a probe that found no room to another machine, later: by then some queue may be shorter."""
         if view.held(message.job) > 0:
-            view.timer(self.parameters.pause, "again", message.job)
+            self.returned += 1  # 1 ns apart, since equal timers are one
+            view.timer(self.parameters.pause + 1e-9 * self.returned, "again", message.job)
 
     # -- the worker ---------------------------------------------------------------------------------------
 
