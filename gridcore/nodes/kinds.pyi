@@ -5,6 +5,7 @@ __all__ = ["Kind", "Received"]
 class Received:
     kind: str
     sender: int
+    plain: bool
 
 @final
 class Kind:
