@@ -67,7 +67,12 @@ METHODS: dict[str, tuple[type[Scheduler], dict[str, Any]]] = {
     SHORTEST: (_Queue, {}),
     OF_TWO: (_Queue, {"choices": 2}),
 }
-REFRESHES = ("continuous", "periodic", "individual")
+#: How views are refreshed -> the methods that are compared.
+REFRESHES = {
+    "continuous": (LEAST, SHORTEST, OF_TWO),
+    "periodic": (SHORTEST, OF_TWO),
+    "individual": (SHORTEST, OF_TWO),
+}
 #: What is drawn and judged.
 RESPONSE = "response"
 
@@ -111,8 +116,9 @@ def run(how: Run) -> Report:
     """Run all methods with views of all ages."""
     jobs, ages = (FEW_JOBS, FEW_AGES) if how.quick else (JOBS, AGES)
     schedulers: dict[str, Scheduler] = {RANDOM: _Random(instant=True)}
-    for refresh in REFRESHES:
-        for method, (kind, more) in METHODS.items():
+    for refresh, methods in REFRESHES.items():
+        for method in methods:
+            kind, more = METHODS[method]
             for age in ages:
                 label = _label(method, refresh, age)
                 schedulers[label] = kind(instant=True, age=age, refresh=refresh, **more)
@@ -123,11 +129,11 @@ def run(how: Run) -> Report:
         refresh: {
             **{
                 method: [made.mean(_label(method, refresh, age), RESPONSE) for age in ages]
-                for method in METHODS
+                for method in methods
             },
             RANDOM: [made.mean(RANDOM, RESPONSE)] * len(ages),
         }
-        for refresh in REFRESHES
+        for refresh, methods in REFRESHES.items()
     }
     grids = [_table(f"mean response time, s; {refresh} refresh", series[refresh], ages) for refresh in series]
     return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, {"ages": ages, "series": series})
@@ -136,7 +142,7 @@ def run(how: Run) -> Report:
 def _claims(made: Replicates, refresh: str, ages: tuple[float, ...]) -> list[Row]:
     """Return the ratios to random of one way of refreshing, judged where the paper says what it should be."""
     rows = []
-    for method in METHODS:
+    for method in REFRESHES[refresh]:
         for age in ages:
             claim, said, low, high = "", "", -math.inf, math.inf
             if method == OF_TWO and age <= LARGE_RANGE:
@@ -154,7 +160,8 @@ def _claims(made: Replicates, refresh: str, ages: tuple[float, ...]) -> list[Row
 def _crossings(made: Replicates, refresh: str, ages: tuple[float, ...]) -> list[Row]:
     """Return the ages at which curves cross."""
     found = []
-    for one, other in ((LEAST, RANDOM), (SHORTEST, RANDOM), (OF_TWO, RANDOM), (SHORTEST, OF_TWO)):
+    pairs = [*((method, RANDOM) for method in REFRESHES[refresh]), (SHORTEST, OF_TWO)]
+    for one, other in pairs:
         quantity = f"{refresh}: age from which {one} is worse than {other}"
         found.append(Row("", quantity, "", _crossing(made, refresh, ages, one, other), "s"))
     return found
