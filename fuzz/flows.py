@@ -313,6 +313,7 @@ NODES = Part(
         },
         "work_of": {"machine": place("nodes")},
         "waiting_at": {"machine": place("nodes")},
+        "tasks_at": {"machine": place("nodes")},
     },
     ("nodes", "now", "events", "finished", "exhausted"),
     _before_nodes,

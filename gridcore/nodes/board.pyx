@@ -201,7 +201,7 @@ cdef class Board:
         real = read.array("board_values", np.float64, (len(whole), 2))
         if len(whole) < self.nodes or (whole[:, 1] >= self.nodes).any() or (whole[:, 2] > 1).any() or (
                 whole[:self.nodes, 1] != np.arange(self.nodes)).any():
-            raise ValueError(f"state['board'] must have rows for {self.nodes} nodes, in order, and further ones of them")
+            raise ValueError(f"state['board'] must have rows for {self.nodes} nodes, in order, then others of them")
         pending_clear(&self.pending)
         self.n_unused = self.room = 0
         self.published, self.errors.drawn = read.whole("published", 0, LATEST), read.whole("errors", 0, LATEST)

@@ -33,6 +33,7 @@ cdef struct Context:
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
     int (*publish)(PyObject*, long long, double, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
+    long long (*here)(PyObject*, long long) except -1
 
 
 # (context, node, the record of the message or what else there is to say, state of the node)

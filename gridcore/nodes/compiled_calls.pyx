@@ -15,7 +15,7 @@ __all__ = ["CONTEXT"]
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
     "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "held", "take", "queued",
-    "note", "decide", "publish", "board",
+    "note", "decide", "publish", "board", "here",
 )
 
 
@@ -34,7 +34,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
     c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
     c.held, c.take, c.queued, c.note, c.decide = on_held, on_take, on_queued, on_note, on_decide
-    c.publish, c.board = on_publish, on_board
+    c.publish, c.board, c.here = on_publish, on_board, on_here
     return 0
 
 
@@ -74,6 +74,10 @@ cdef long long on_waiting(PyObject* core, long long node) except -1:
     cdef NodeActions c = <NodeActions> core
     c._catch_up(node)
     return c.queues.waiting[node]
+
+
+cdef long long on_here(PyObject* core, long long node) except -1:
+    return (<NodeActions> core)._tasks_at(node)
 
 
 cdef double on_work(PyObject* core, long long node) except -1.0:

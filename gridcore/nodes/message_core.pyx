@@ -451,6 +451,11 @@ cdef class NodeCore(NodeEvents):
         finally:
             self.queues.occupied = held
 
+    def tasks_at(self, Py_ssize_t machine):
+        """How many tasks `machine` has, with the running one."""
+        self._check(machine)
+        return self._tasks_at(machine)
+
     def waiting_at(self, Py_ssize_t machine):
         """How many tasks wait at `machine`; a running task does not count."""
         self._check(machine)

@@ -108,6 +108,12 @@ cdef class NodeActions:
         self.queues._update(machine)
         return 0
 
+    cdef long long _tasks_at(self, Py_ssize_t machine) except -1:
+        cdef TaskQueues queues = self.queues
+        self._catch_up(machine)
+        # what has been enqueued at this instant waits until it is over, also where nothing runs
+        return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
+
     cdef double _work(self, Py_ssize_t machine) except -1.0:
         cdef TaskQueues queues = self.queues
         cdef Py_ssize_t k, first

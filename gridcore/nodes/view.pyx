@@ -75,6 +75,11 @@ cdef class View:
         return self.core.queues.waiting[machine]
 
     @property
+    def tasks(self):
+        """The number of tasks here: those that wait, and the one that runs."""
+        return self.core._tasks_at(self._machine())
+
+    @property
     def work(self):
         """How long this machine needs for its running task and all that wait here, s."""
         return self.core._work(self._machine())

@@ -24,7 +24,7 @@ CLASSES = [
 ]
 #: For what handlers of nodes call, who run within the core.
 WITHIN_HANDLERS = (
-    "wake", "work_of", "waiting_at", "stop", "view_of", "give", "machine_of", "available",
+    "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
 )  # fmt: skip
 IN_USE = "this object is in use: it is for one thread, and one call, at a time"
 

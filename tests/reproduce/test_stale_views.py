@@ -7,7 +7,7 @@ import pytest
 
 from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import stale_views
-from gridsim.reproduce.others.stale_views import SHORTEST, crossing
+from gridsim.reproduce.others.stale_views import OF_TWO, SHORTEST, crossing
 
 
 def test_a_crossing_is_where_the_logarithm_of_the_ratio_is_0():
@@ -24,7 +24,7 @@ def test_curves_that_do_not_cross_once_upwards_have_no_crossing(logs):
 @pytest.mark.slow
 def test_the_herd_is_seen_in_small(monkeypatch):
     monkeypatch.setattr(stale_views, "FEW_JOBS", 8000)
-    monkeypatch.setattr(stale_views, "REFRESHES", ("periodic",))
+    monkeypatch.setattr(stale_views, "REFRESHES", {"periodic": (OF_TWO, SHORTEST)})
     report = stale_views.run(Run(range(1, 6), quick=True))
     judged = [row for row in report.rows if row.verdict]
     assert judged and all(row.verdict == "reproduced" for row in judged)

@@ -103,7 +103,7 @@ class QueueNode(BoardNode):
     """Chooses by the number of tasks of a machine."""
 
     def publish(self, view: Any) -> None:
-        view.publish(view.waiting + (view.work > 0.0))
+        view.publish(view.tasks)
 
 
 class WorkNode(BoardNode):
@@ -144,7 +144,7 @@ class PowerNode(PlacingNode):
             view.timer(self.parameters.patience, "late", number)
 
     def on_probe(self, view: Any, message: Any) -> None:
-        view.send(message.sender, "answer", request=message.request, load=view.waiting + (view.work > 0.0))
+        view.send(message.sender, "answer", request=message.request, load=view.tasks)
 
     def on_answer(self, view: Any, message: Any) -> None:
         at = message.request % self.parameters.room

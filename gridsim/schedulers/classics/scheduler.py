@@ -45,7 +45,7 @@ _STEALING: Words = {
 
 def tasks_at(truth: Truth, node: int, machine: int) -> float:
     """Return how many tasks `machine` has, with the running one."""
-    return truth.waiting(machine) + float(truth.work(machine) > 0)
+    return float(truth.tasks(machine))
 
 
 def work_at(truth: Truth, node: int, machine: int) -> float:

@@ -50,6 +50,10 @@ class Truth:
         """Return how many tasks wait on `machine`; a running task does not count."""
         return self._grid.core.waiting_at(machine)
 
+    def tasks(self, machine: int) -> int:
+        """Return how many tasks `machine` has, with the running one."""
+        return self._grid.core.tasks_at(machine)
+
     def work(self, machine: int) -> float:
         """Return how long `machine` needs for its running task and all that wait there, s."""
         return self._grid.core.work_of(machine)

@@ -58,6 +58,15 @@ def test_with_fresh_views_no_job_waits_while_a_machine_is_idle(cls: Any) -> None
     np.testing.assert_allclose(response(result), 10.0)
 
 
+def test_the_board_counts_a_task_that_has_just_come_once() -> None:
+    """Three jobs on two machines, then a fourth: one machine has one task, the other two."""
+    scenario = jobs([1.0, 2.0, 3.0, 4.0], machines=2, size=100.0)
+    result = gs.simulate(scenario, gs.JoinShortestQueue(instant=True), record="decisions")
+    decisions = result.tables["decisions"]
+    assert decisions["saw"].tolist() == decisions["true"].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert result.machines["tasks"].tolist() == [2, 2]
+
+
 def test_least_work_sees_that_work_falls() -> None:
     # 30 s on one machine, then 2 s and 9 s on the other: at 29 s the first has 1 s left, the other 8 s
     workload = gs.Workload.of([0.0, 1.0, 28.0, 29.0], [1] * 4, [30.0, 2.0, 9.0, 1.0], submitter=[0] * 4)
