@@ -105,7 +105,7 @@ def trees() -> None:
 
 
 def probes() -> None:
-    """Completion times under the probe-based schedulers; needs the Yahoo log in the folder $GRIDSIM_TRACES."""
+    """Completion times under the probe-based schedulers on the Yahoo log, in $GRIDSIM_TRACES."""
     path = str(Path(os.environ["GRIDSIM_TRACES"]) / "probe-jobs/YH1_sub.tr.gz")
     log = log_of(path)
     made, panels = plots.figure(2, width=4.6)
@@ -115,6 +115,7 @@ def probes() -> None:
             share = np.arange(1, len(of_length) + 1) / len(of_length)
             axes.step(np.sort(of_length), share, where="post", color=plots.COLOURS[number], label=name)
             axes.set(xlabel=f"completion time of {length} jobs (s)", ylabel="share of jobs", xscale="log")
+            axes.set_xlim(left=1.0)
             axes.grid(alpha=0.3)
     panels[0].legend()
     save("probes.png", made)

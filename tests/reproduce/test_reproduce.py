@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli.commands.reproduce import MODULES, REAL, RIGID, reproduction
+from gridsim.cli.commands.reproduce import MODULES, PROBING, REAL, RIGID, reproduction
 from gridsim.cli.main import cli
 from gridsim.reproduce.celaya import table1 as celaya_table1
 from gridsim.reproduce.dgs import common as dgs_common
@@ -437,6 +437,8 @@ def test_quick(name, tmp_path, request):
         files += ["--availability", traces / "microsoft99-a/microsoft-a.avt.gz"]
         files += ["--speeds", traces / "boinc-hosts-open/seti_hosts.csv"]
         files += ["--log", traces / "lcg2005-a/LCG-2005-a.swf.gz"]
+    if name in PROBING:
+        files += ["--trace", request.getfixturevalue("traces") / "probe-jobs/YH1_sub.tr.gz"]
     found = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2, *files)
     assert found.exit_code == 0, found.output
 

@@ -126,7 +126,7 @@ def reproduce(
     if hosts is None and name != "all" and (availability is not None or speeds is not None):
         _check_desktops([name])
     desktops = _desktops(availability, speeds, log) if hosts is None else None
-    left_out = NEEDS if name == "all" else {}
+    left_out = {each: why for each, why in NEEDS.items() if each in MODULES} if name == "all" else {}
     names = [each for each in MODULES if each not in left_out] if name == "all" else [name]
     chosen = [reproduction(each) for each in names]
     if seeds is not None:

@@ -57,8 +57,10 @@ class SparrowNode(LocalPolicy):
     def on_full(self, view: View, message: Any) -> None:
         """Send a probe that found no room to another machine, later: by then some queue may be shorter."""
         if view.held(message.job) > 0:
-            self.returned += 1  # 1 ns apart, since equal timers are one
-            view.timer(self.parameters.pause + 1e-9 * self.returned, "again", message.job)
+            self.returned += 1
+            # after ever longer pauses, and 1 ns apart, since equal timers are one
+            pause = max(self.parameters.pause, view.now - view.application(message.job).release)
+            view.timer(pause + 1e-9 * self.returned, "again", message.job)
 
     # -- the worker ---------------------------------------------------------------------------------------
 
@@ -163,7 +165,7 @@ class Sparrow(Probing, frozen=True, kw_only=True):
     """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
 
     room : reservations that a worker can queue; it sends further ones back.
-    pause : s until a probe that was sent back goes to another random machine.
+    pause : s until a probe that was sent back goes to another random machine; then pauses twice as long each.
     """
 
     name: ClassVar[str] = "sparrow"

@@ -1,0 +1,75 @@
+"""The reproductions of Sparrow, Hawk and Eagle on a small log in place of those of the authors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gridsim.cli.commands.reproduce import PROBING
+from gridsim.cli.main import cli
+from gridsim.reproduce.others import probes
+from gridsim.reproduce.others.probes import LOGS, Log, allowed, log_of, names
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A log of 40 jobs, every fourth of them long, in place of Google's."""
+    random, lines = np.random.default_rng(1), []
+    for job in range(40):
+        took = random.integers(5, 9, size=4) * (30 if job % 4 == 0 else 1)
+        lines.append(" ".join(map(str, (job * 3, len(took), took.mean(), *took))))
+    path = tmp_path / "small.tr"
+    path.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(probes, "LOGS", (Log("Google", 40, 160, 20, 60.0, 0.2, LOGS[1].theirs),))
+    log_of.cache_clear()
+    return str(path)
+
+
+@pytest.mark.parametrize("name", PROBING)
+def test_verdicts_on_a_small_log(name: str, small: str, tmp_path: Path) -> None:
+    arguments = ("reproduce", name, "--quick", "--json", "--workers", "1", "--out", str(tmp_path))
+    found = CliRunner().invoke(cli, [*arguments, "--trace", small])
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["reproductions"]
+    same = [row for row in report["rows"] if row["claim"] == probes.SAME]
+    assert len(same) == len(names()) * len(report["grids"][0]["rows"])
+    assert {row["verdict"] for row in same} == {"not reproduced"}  # other jobs than theirs
+    assert all(
+        row["verdict"] == "undecided" for row in report["rows"] if row["claim"] not in ("", probes.SAME)
+    )
+    assert (tmp_path / name / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ranges_around_the_authors_values() -> None:
+    hawk = LOGS[0].said("hawk")
+    assert allowed("hawk", "short p50", hawk["short p50"]) == pytest.approx((191 * 0.97, 191 * 1.03))
+    assert allowed("eagle", "short p90", "100") == pytest.approx((95.0, 105.0))
+    assert allowed("lwl", "long p99", "1000") == pytest.approx((995.0, 1005.0))
+    # the range over their seeds where it is wider than 15 % on a side
+    sparrow = LOGS[0].said("sparrow")["long p99"]
+    assert allowed("sparrow", "long p99", sparrow) == pytest.approx((12946 * 0.85, 15672.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"),
+    [
+        ("hawk", (), "hawk needs --trace FILE, a .tr log"),
+        ("searches", ("--trace", "{small}"), "--trace is for sparrow, hawk, eagle, not searches"),
+        ("hawk", ("--trace", "{small}", "--trace", "{small}"), "--trace must name different logs"),
+        (
+            "hawk",
+            ("--trace", "{other}"),
+            "a log of 1 jobs with 1 tasks, expected Google's of 40 jobs with 160",
+        ),
+    ],
+)
+def test_wrong_traces(name: str, more: tuple[str, ...], said: str, small: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.tr"
+    other.write_text("0 1 5 5\n")
+    arguments = [each.format(small=small, other=other) for each in more]
+    found = CliRunner().invoke(cli, ["reproduce", name, *arguments])
+    assert found.exit_code == 2 and said in found.stderr
