@@ -38,7 +38,14 @@ class TaskQueues:
         tolerance: float = 0.0,
     ) -> TaskQueues: ...
     def add_applications(
-        self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, whose: ArrayLike | None = None
+        self,
+        release: ArrayLike,
+        size: ArrayLike,
+        task_size: ArrayLike,
+        whose: ArrayLike | None = None,
+        *,
+        sizes: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
     ) -> None: ...
     def totals(self) -> dict[str, NDArray[np.int64]]: ...
     def queue(self, machine: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]: ...
