@@ -475,6 +475,8 @@ def test_names():
         "fair-tree, ideal-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, "
         "fcfs-pull, fcfs-random, rjss, rjss-best, resource-exclusion, resource-exclusion-fastest, "
         "no-migration, mct, met, olb, switching, k-percent-best, min-min, max-min, sufferage, "
+        "random, round-robin, power-of-d, join-shortest-queue, least-work, join-idle-queue, work-stealing, "
+        "sparrow, hawk, eagle, lwl, dlwl, "
         "expanding-ring, random-walk-search, advertisement, rendezvous, WQR-FT, "
         "SmallET-NoInfo, GreatET-NoInfo, SmallET-CpuInfo, GreatET-CpuInfo, "
         "SmallET-AvailInfo, GreatET-AvailInfo, SmallET-AllInfo, GreatET-AllInfo, "

@@ -68,7 +68,13 @@ def test_two_machines_by_hand() -> None:
         ("share", 0, 1, 1.25, 1.85, 0, 1000, 1),
         ("thanks", 1, 0, 1.6, 2.101, 0, 10, -1),
     ]
-    assert result.provenance["message_log"] == {"kept": 4, "left_out": 0, "limit": 1_000_000}
+    assert result.provenance["message_log"] == {
+        "kept": 4,
+        "left_out": 0,
+        "limit": 1_000_000,
+        "machines": 2,
+        "delays": {},
+    }
 
 
 def test_who_is_down_sends_nothing() -> None:
@@ -98,7 +104,13 @@ def test_what_is_lost_was_not_delivered() -> None:
 def test_of_a_full_log_the_first_ones_are_kept() -> None:
     result = gs.simulate(pair(), Sharer(), record=("messages",), messages_limit=3)
     assert [row[0] for row in rows(result)] == ["share", "share", "thanks"]
-    assert result.provenance["message_log"] == {"kept": 3, "left_out": 1, "limit": 3}
+    assert result.provenance["message_log"] == {
+        "kept": 3,
+        "left_out": 1,
+        "limit": 3,
+        "machines": 2,
+        "delays": {},
+    }
     assert validate_result(result) == []
 
 
