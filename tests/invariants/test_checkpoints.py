@@ -402,6 +402,7 @@ def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) 
     done = subprocess.run(
         [sys.executable, "-c", RESUME_ALL, *files],
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        cwd=tmp_path,  # not where tests are run from: the source tree is not compiled
         capture_output=True,
         text=True,
         timeout=60,
