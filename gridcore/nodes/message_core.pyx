@@ -27,6 +27,7 @@ from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, inte
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
 from gridcore.nodes.calls cimport call
+from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.local_messages cimport LocalMessages
@@ -87,7 +88,8 @@ cdef class NodeCore(NodeEvents):
     error : the type of the errors that nodes cause.
     compiled : None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
         record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the record that
-        handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and names.
+        handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and names.  Or `Handlers`,
+        which have the states; `programs` are then None.
     observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
     at_once : messages leave at once, in the order in which handlers send them.
     slots : callable, node -> its `View.slots`; or None.
@@ -160,7 +162,9 @@ cdef class NodeCore(NodeEvents):
         touched_make(&self.end, queues.machines)
         touched_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at = 0, NOTHING, STRIDE
-        if compiled is not None:
+        if isinstance(compiled, Handlers):
+            self._write(compiled)
+        elif compiled is not None:
             self._compile(compiled)
         for k in range(self.nodes if self.starts else 0):
             touched_add(&self.start, <int> k)
@@ -309,6 +313,8 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"programs must be one for each node, got {len(programs)} for {u.shape[0]}")
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
+            if self.written is not None:
+                self.written._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
             if self.board is not None and not self.board.of_applications:

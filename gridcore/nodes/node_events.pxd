@@ -1,6 +1,7 @@
 """C-level contract of what is due for nodes."""
 
 from gridcore.nodes.compiled_calls cimport Context, Handler
+from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.touched cimport Touched
@@ -44,12 +45,15 @@ cdef class NodeEvents(NodeActions):
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
     cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
+    cdef Handlers written               # handlers written in Cython, then `handle` has none; or None
     cdef long long[::1] given           # scratch: the message that a compiled handler gets
     cdef unsigned char[:, ::1] states
     cdef char* state
     cdef Py_ssize_t stride              # bytes of a state
 
     cdef int _compile(self, compiled) except -1
+    cdef int _make_handle(self) except -1
+    cdef int _write(self, Handlers handlers) except -1
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1
     cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1
     cdef object _view(self, Py_ssize_t node)

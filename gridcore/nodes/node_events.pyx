@@ -27,6 +27,8 @@ from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, new_object
 from gridcore.nodes.compiled_calls cimport fill_context
+from gridcore.nodes.handlers cimport (EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER,
+                                      Handlers)
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.nodes.instants cimport NEVER
 from gridcore.nodes.local_messages cimport local_first
@@ -40,9 +42,6 @@ import numpy as np
 
 __all__ = ["NodeEvents"]
 
-# The events that have handlers, after the kinds of messages.
-cdef enum:
-    ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, ON_END, ON_ACT, EVENTS
 # So many events at one instant, and so many more for each node, look as if nodes acted there for ever.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
@@ -86,8 +85,7 @@ cdef class NodeEvents(NodeActions):
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
-        self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
-        self.given = np.zeros(2 + max([(<Kind> kind).n for kind in self.kinds], default=0), np.int64)
+        self._make_handle()
         names = [(<Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
                                                               "act"]
         for k in range(self.n_kinds + EVENTS):
@@ -95,9 +93,32 @@ cdef class NodeEvents(NodeActions):
             self.handle[k] = <Handler> address
         return 0
 
+    cdef int _make_handle(self) except -1:
+        cdef Py_ssize_t k
+        self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        for k in range(self.n_kinds + EVENTS):
+            self.handle[k] = NULL
+        self.given = np.zeros(2 + max([(<Kind> kind).n for kind in self.kinds], default=0), np.int64)
+        return 0
+
+    cdef int _write(self, Handlers handlers) except -1:
+        """Call handlers that are written in Cython from now on."""
+        if (handlers.nodes, handlers.applications) != (self.nodes, self.submitter.shape[0]):
+            raise ValueError(f"compiled must be for {self.nodes} nodes and {self.submitter.shape[0]} applications, got "
+                             f"{handlers.nodes} and {handlers.applications}")
+        self._make_handle()
+        self.written = handlers
+        return handlers._bind(self)
+
     @cython.final
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
         """Call a compiled handler, if there is one; without those of messages and releases nothing goes on."""
+        if self.written is not None:
+            if which < self.n_kinds:
+                self.written._message(self, which, node, given)
+            else:
+                self.written._event(self, which - self.n_kinds, node, given)
+            return self._handle_now() if self.unheard else 0
         if self.handle[which] != NULL:
             self.handle[which](&self.context, node, given, self.state + node * self.stride)
             return self._handle_now() if self.unheard else 0

@@ -1,10 +1,10 @@
-"""Reference implementation of `gridsim.schedulers.probes.waiting_times`: looks at every worker each time."""
+"""Reference implementation of `gridcore.probes.waiting_times`: looks at every worker each time."""
 
 from __future__ import annotations
 
 
 class WaitingTimes:
-    """See `gridsim.schedulers.probes.waiting_times.WaitingTimes`; all workers have a speed of 1 Mflop/s."""
+    """See `gridcore.probes.waiting_times.WaitingTimes`; all workers have a speed of 1 Mflop/s."""
 
     def __init__(self, workers: int, firsts: tuple[int, ...]) -> None:
         self.firsts = firsts

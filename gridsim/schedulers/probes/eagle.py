@@ -13,11 +13,21 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.nodes.handlers import Handlers
+from gridcore.probes import srpt
+from gridcore.probes.waiting_times import StaleTimes
 from gridsim.results.decisions import Words
 from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, Seconds, without_losses
-from gridsim.schedulers.probes.waiting_times import StaleTimes
-from gridsim.schedulers.probes.worker import COMMON, Cutoff, Share, WorkerNode, reserved_of, with_center
-from gridsim.scheduling.contract import Policy, Run
+from gridsim.schedulers.probes.worker import (
+    COMMON,
+    Cutoff,
+    Share,
+    WorkerNode,
+    numbers,
+    reserved_of,
+    with_center,
+)
+from gridsim.scheduling.contract import NodeForm, Policy, Run
 from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, Message
 from gridsim.scheduling.local.informed import Informed
 from gridsim.scheduling.local.layout import Layout
@@ -53,6 +63,7 @@ class SrptNode(WorkerNode):
         super().__init__(parameters)
         # in place of `queue`: job, scheduler, size of a task, and of those that have overtaken it, Mflop
         self.places: list[list[Any]] = []
+        self.smallest = math.inf  # Mflop, no task that is queued here is smaller
         self.served: list[Any] = []  # the place that is served
 
     # -- a scheduler --------------------------------------------------------------------------------------
@@ -86,6 +97,7 @@ class SrptNode(WorkerNode):
     def add(self, view: View, message: Any) -> None:
         """Queue a reservation."""
         self.places.append([message.job, message.sender, message.size, 0.0])
+        self.smallest = min(self.smallest, message.size)
         if not self.taken:
             self.serve(view)
 
@@ -105,17 +117,24 @@ class SrptNode(WorkerNode):
         Those of jobs without work left are thrown away.  A place may be overtaken as long as the tasks that
         have overtaken it sum to at most `srpt_cap` times its own.
         """
-        left, cap = view.board, self.parameters.srpt_cap
-        self.places = [place for place in self.places if left[place[0]] > 0]
-        if not self.places:
-            return False
-        best, least, room = 0, math.inf, math.inf
-        for k, (job, _, size, overtaken) in enumerate(self.places):
+        left, cap, places = view.board, self.parameters.srpt_cap, self.places
+        visited, best, least, room = 0, 0, math.inf, math.inf
+        alive: list[list[Any]] = []
+        while visited < len(places) and room >= self.smallest:
+            place = places[visited]
+            visited += 1
+            job, _, size, overtaken = place
+            if left[job] <= 0:
+                continue
             if left[job] < least and size <= room:
-                best, least = k, left[job]
-            if k == 0 and self.goes_first(size):
-                break
+                best, least = len(alive), left[job]
             room = min(room, cap * size - overtaken)
+            if not alive and self.goes_first(size):
+                room = -math.inf
+            alive.append(place)
+        places[:visited] = alive
+        if not alive:
+            return False
         self.served = self.places[best]
         for place in self.places[:best]:
             place[3] += self.served[2]
@@ -149,12 +168,12 @@ class EagleNode(SrptNode):
         job, size = application.number, application.task_size
         if self.books is None:
             count = max(math.ceil(self.parameters.probe_ratio * tasks), self.parameters.least_probes)
-            for to in view.random.integers(view.machines - 1, size=count).tolist():
+            for to in view.random.integers(self.workers(view), size=count).tolist():
                 view.send(to, "probe", job=job, size=size, round=ANYWHERE)
             return
         chosen = self.choose_workers(view, application, tasks)
         self.version += 1
-        bits = bits_of(np.array([worker.tasks > 0 for worker in self.books.workers]))
+        bits = bits_of(self.books.busy())
         for to in chosen:
             view.send(to, "long", job=job, size=size, version=self.version, bits=bits)
 
@@ -195,7 +214,7 @@ class EagleNode(SrptNode):
 
     def on_act(self, view: View) -> None:
         """Send refused probes to workers without long tasks, as far as known; in the end to reserved ones."""
-        workers = view.machines - 1
+        workers = self.workers(view)
         reserved = reserved_of(self.parameters.reserved, workers)
         free = np.flatnonzero(~flags_of(self.bits, workers))
         for job, number in self.refused:
@@ -217,21 +236,23 @@ class DlwlNode(SrptNode):
         """See `WorkerNode`."""
         view.send(self.center(view), "job", application=application.number, tasks=tasks)
 
-    def open_books(self, view: View) -> Any:
+    def open_books(self, view: View) -> StaleTimes:
         """See `WorkerNode`."""
         view.timer(self.parameters.heartbeat, "heartbeat")
-        workers = view.machines - 1
-        return StaleTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
+        return StaleTimes(self.workers(view), (0, reserved_of(self.parameters.reserved, self.workers(view))))
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
         """See `WorkerNode`: random seconds keep jobs from all choosing the same workers."""
-        added = view.random.integers(0, self.parameters.spread + 1, size=view.machines - 1)
-        books: StaleTimes = self.books
-        return books.place(int(self.is_long(application)), tasks, application.task_size, view.now, added)
+        if self.books is None:  # no worker has come up yet
+            return []
+        added = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))
+        assert isinstance(self.books, StaleTimes)
+        return self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now, added)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """See `WorkerNode`."""
         if name == "heartbeat":
+            assert isinstance(self.books, StaleTimes)
             self.books.refresh()
             view.timer(self.parameters.heartbeat, "heartbeat")
         else:
@@ -279,6 +300,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "eagle"
     decentralized: ClassVar[bool] = True
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[LocalPolicy]] = EagleNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
@@ -290,6 +312,13 @@ class Eagle(Srpt, frozen=True, kw_only=True):
     probe_ratio: Annotated[float, Limits(above=0)] = 2.0
     least_probes: Annotated[int, Limits(low=1)] = 20
 
+    def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
+        """See `LocalScheduler`."""
+        if type(self) is not Eagle:
+            return None
+        more = {"srpt_cap": self.srpt_cap, "least_probes": self.least_probes}
+        return srpt.Eagle(machines + 1, applications, **more, **numbers(self, machines))
+
 
 class Dlwl(Srpt, frozen=True, kw_only=True):
     """Least work left by books that are refreshed at intervals.
@@ -299,9 +328,17 @@ class Dlwl(Srpt, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "dlwl"
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[LocalPolicy]] = DlwlNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "probe": Message(80, job=int, size=float)}
     timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "heartbeat")
 
     heartbeat: Annotated[float, Limits(above=0, unit="s")] = 8.0
     spread: Annotated[int, Limits(low=0, unit="s")] = 8
+
+    def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
+        """See `LocalScheduler`."""
+        if type(self) is not Dlwl:
+            return None
+        more = {"srpt_cap": self.srpt_cap, "heartbeat": self.heartbeat, "spread": self.spread}
+        return srpt.Dlwl(machines + 1, applications, **more, **numbers(self, machines))

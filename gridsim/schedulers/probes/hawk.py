@@ -11,8 +11,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from gridcore.nodes.handlers import Handlers
+from gridcore.probes import workers
 from gridsim.schedulers.probes.sparrow import Probing
-from gridsim.schedulers.probes.worker import COMMON, Cutoff, Share, WorkerNode, reserved_of, with_center
+from gridsim.schedulers.probes.worker import (
+    COMMON,
+    Cutoff,
+    Share,
+    WorkerNode,
+    numbers,
+    reserved_of,
+    with_center,
+)
+from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.local.adapter import LocalPolicy, Message
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.policy import View, array
@@ -35,7 +46,7 @@ class HawkNode(WorkerNode):
         """Ask a random worker of the big partition for reservations that wait behind a long task there."""
         if self.attempts < self.parameters.steal_attempts:
             self.attempts += 1
-            workers = view.machines - 1
+            workers = self.workers(view)
             view.send(view.random.integers(reserved_of(self.parameters.reserved, workers), workers), "steal")
 
     def on_steal(self, view: View, message: Any) -> None:
@@ -77,6 +88,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "hawk"
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[LocalPolicy]] = HawkNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
@@ -92,6 +104,12 @@ class Hawk(Probing, frozen=True, kw_only=True):
     def layout(self, machines: int) -> Layout:
         """See `LocalScheduler`."""
         return with_center(machines)
+
+    def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
+        """See `LocalScheduler`."""
+        if type(self) is not Hawk:
+            return None
+        return workers.Hawk(machines + 1, applications, steal_attempts=self.steal_attempts, **numbers(self, machines))
 
 
 class LwlNode(WorkerNode):
@@ -110,6 +128,7 @@ class Lwl(Probing, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "lwl"
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[LocalPolicy]] = LwlNode
     messages: ClassVar[Mapping[str, Message]] = COMMON
 
@@ -119,3 +138,7 @@ class Lwl(Probing, frozen=True, kw_only=True):
     def layout(self, machines: int) -> Layout:
         """See `LocalScheduler`."""
         return with_center(machines)
+
+    def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
+        """See `LocalScheduler`."""
+        return workers.Lwl(machines + 1, applications, **numbers(self, machines)) if type(self) is Lwl else None

@@ -5,15 +5,19 @@ K. Ousterhout, P. Wendell, M. Zaharia, I. Stoica, "Sparrow: distributed, low lat
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections import deque
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-import numpy as np
 
+from gridcore.nodes.handlers import Handlers
+from gridcore.probes import workers
+from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
-from gridsim.scheduling.contract import Policy, Run
+from gridsim.scheduling.contract import NodeForm, Policy, Run
 from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.oracle import Truth, TruthOf
 from gridsim.scheduling.local.policy import View
@@ -27,24 +31,35 @@ class SparrowNode(LocalPolicy):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # the reservations of the worker, a ring: of which job, and who schedules it
-        self.job, self.scheduler = np.zeros(parameters.room, np.int64), np.zeros(parameters.room, np.int64)
-        self.first = self.count = 0
-        self.returned = 0  # probes that found no room
+        self.queue: deque[tuple[int, int]] = deque()  # reservations: job, its scheduler
         self.taken = False  # whether the slot runs a task or waits for an answer
+
+    def workers(self, view: View) -> int:
+        """Return how many nodes are workers: those with the lowest numbers."""
+        return view.machines
 
     # -- the scheduler ------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Reserve places for a job."""
-        self.probe(view, application.number, tasks)
+        """Schedule a job."""
+        self.schedule(view, application, tasks)
+
+    def schedule(self, view: View, application: Any, tasks: int) -> None:
+        """Reserve places for a job, and again later if some get lost."""
+        self.reserve(view, application, tasks)
         if self.parameters.retry < math.inf:
             view.timer(self.parameters.retry, "retry", application.number)
 
-    def probe(self, view: View, job: int, tasks: int) -> None:
-        """Send probes for tasks of a job to random machines."""
-        for _ in range(math.ceil(self.parameters.probe_ratio * tasks)):
-            view.send(view.random.integers(view.machines), "probe", job=job, scheduler=view.node)
+    def reserve(self, view: View, application: Any, tasks: int) -> None:
+        """Send probes to workers."""
+        for to in self.choose_workers(view, application, tasks):
+            view.send(to, "probe", job=application.number)
+
+    def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
+        """Return to which workers the probes of a job go: random ones."""
+        count = math.ceil(self.parameters.probe_ratio * tasks)
+        found: list[int] = view.random.integers(self.workers(view), size=count).tolist()
+        return found
 
     def on_fetch(self, view: View, message: Any) -> None:
         """Bind the next task of a job to the worker that asks, if any is left."""
@@ -54,36 +69,30 @@ class SparrowNode(LocalPolicy):
         else:
             view.send(message.sender, "none")
 
-    def on_full(self, view: View, message: Any) -> None:
-        """Send a probe that found no room to another machine, later: by then some queue may be shorter."""
-        if view.held(message.job) > 0:
-            self.returned += 1
-            # after ever longer pauses, and 1 ns apart, since equal timers are one
-            pause = max(self.parameters.pause, view.now - view.application(message.job).release)
-            view.timer(pause + 1e-9 * self.returned, "again", message.job)
-
     # -- the worker ---------------------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
-        """Queue a reservation, or send it back if there is no room."""
-        if self.count == self.parameters.room:
-            view.send(message.scheduler, "full", job=message.job)
-            return
-        at = (self.first + self.count) % self.parameters.room
-        self.job[at], self.scheduler[at] = message.job, message.scheduler
-        self.count += 1
+        """Queue a reservation."""
+        self.queue.append((message.job, message.sender))
         if not self.taken:
-            self.fetch(view)
+            self.serve(view)
 
-    def fetch(self, view: View) -> None:
-        """Ask for a task of the first reservation."""
-        self.taken = self.count > 0
-        if self.taken:
-            at = self.first
-            self.first, self.count = (at + 1) % self.parameters.room, self.count - 1
-            view.send(self.scheduler[at], "fetch", job=self.job[at])
-            if self.parameters.patience < math.inf:
-                view.timer(self.parameters.patience, "unanswered")
+    def serve(self, view: View) -> None:
+        """Turn to the first reservation."""
+        if self.queue:
+            self.fetch(view, *self.queue.popleft())
+        else:
+            self.on_free(view)
+
+    def fetch(self, view: View, job: int, scheduler: int) -> None:
+        """Ask for a task of a job."""
+        self.taken = True
+        view.send(scheduler, "fetch", job=job)
+        if self.parameters.patience < math.inf:
+            view.timer(self.parameters.patience, "unanswered")
+
+    def on_free(self, view: View) -> None:
+        """Handle that the slot is free, and the queue empty."""
 
     def on_task(self, view: View, message: Any) -> None:
         """Run a task."""
@@ -93,28 +102,121 @@ class SparrowNode(LocalPolicy):
     def on_none(self, view: View, message: Any) -> None:
         """All tasks of the job have gone to others."""
         view.cancel("unanswered")
-        self.fetch(view)
+        self.finish(view)
 
     def on_idle(self, view: View) -> None:
         """See `LocalPolicy`."""
-        self.fetch(view)
+        self.finish(view)
+
+    def finish(self, view: View) -> None:
+        """Turn to the next reservation."""
+        self.taken = False
+        self.serve(view)
 
     # -- failures -----------------------------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
         if name == "unanswered":
-            self.fetch(view)
+            self.finish(view)
             return
         job = int(value)
         left = view.held(job)
-        if name == "again":
-            if left > 0:
-                view.send(view.random.integers(view.machines), "probe", job=job, scheduler=view.node)
-        elif left > 0:
-            self.probe(view, job, left)
+        if left > 0:
+            application = view.application(job)
+            self.reserve(view, application, left)
             # after ever longer pauses, since most reservations wait, and are not lost
-            view.timer(max(self.parameters.retry, view.now - view.application(job).release), "retry", job)
+            view.timer(max(self.parameters.retry, view.now - application.release), "retry", job)
+
+
+class CancellingNode(SparrowNode):
+    """A scheduler that cancels the reservations of a job which has no task left."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.probed: dict[int, list[int]] = {}  # job -> workers that have not asked for a task of it
+
+    def reserve(self, view: View, application: Any, tasks: int) -> None:
+        """See `SparrowNode`."""
+        chosen = self.choose_workers(view, application, tasks)
+        self.probed.setdefault(application.number, []).extend(chosen)
+        for to in chosen:
+            view.send(to, "probe", job=application.number)
+
+    def on_fetch(self, view: View, message: Any) -> None:
+        """See `SparrowNode`."""
+        super().on_fetch(view, message)
+        waiting = self.probed.get(message.job, [])
+        if message.sender in waiting:
+            waiting.remove(message.sender)
+        if view.held(message.job) == 0:
+            for to in dict.fromkeys(self.probed.pop(message.job, [])):
+                view.send(to, "cancel", job=message.job)
+
+    def on_cancel(self, view: View, message: Any) -> None:
+        """Remove the reservations of a job."""
+        self.queue = deque(entry for entry in self.queue if entry != (message.job, message.sender))
+
+
+class EarlyNode(LocalPolicy):
+    """A machine without late binding: its scheduler asks workers for their loads, and sends tasks at once."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.asked = 0  # groups of questions so far
+        # group -> job, tasks to place, answers awaited, answers: load, number, worker
+        self.groups: dict[int, tuple[int, int, int, list[tuple[int, int, int]]]] = {}
+
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        """Ask workers for a whole job, or for each of its tasks."""
+        parts = [tasks] if self.parameters.sampling == "batch" else [1] * tasks
+        for part in parts:
+            self.ask(view, application.number, part)
+
+    def ask(self, view: View, job: int, tasks: int) -> None:
+        """Ask random workers for their loads."""
+        count, self.asked = math.ceil(self.parameters.probe_ratio * tasks), self.asked + 1
+        self.groups[self.asked] = (job, tasks, count, [])
+        for to in view.random.integers(view.machines, size=count).tolist():
+            view.send(to, "ask", group=self.asked)
+        if self.parameters.patience < math.inf:
+            view.timer(self.parameters.patience, "unanswered", self.asked)
+
+    def on_ask(self, view: View, message: Any) -> None:
+        """Answer how many tasks are here."""
+        view.send(message.sender, "load", group=message.group, tasks=view.tasks)
+
+    def on_load(self, view: View, message: Any) -> None:
+        """Place the tasks once all answers are here."""
+        if message.group in self.groups:
+            _, _, count, answers = self.groups[message.group]
+            answers.append((message.tasks, len(answers), message.sender))
+            if len(answers) == count:
+                self.place(view, message.group)
+
+    def place(self, view: View, group: int) -> None:
+        """Send one task after another to the worker with the fewest tasks, those just sent included."""
+        job, tasks, _, answers = self.groups.pop(group)
+        heapq.heapify(answers)
+        for _ in range(tasks):
+            load, number, to = answers[0]
+            heapq.heapreplace(answers, (load + 1, number, to))
+            view.decide("placed", job, machine=to, tasks=1, saw=float(load))
+            view.send(to, "task", application=job, tasks=1)
+
+    def on_task(self, view: View, message: Any) -> None:
+        """Queue a task."""
+        view.enqueue(message.application, message.tasks)
+
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        """Do without the answers that are lost; with none, ask others."""
+        if int(value) in self.groups:
+            job, tasks, _, answers = self.groups[int(value)]
+            if answers:
+                self.place(view, int(value))
+            else:
+                del self.groups[int(value)]
+                self.ask(view, job, tasks)
 
 
 def without_losses(parameters: Any, run: Run) -> Any:
@@ -129,9 +231,17 @@ def work_of(truth: Truth, node: int, machine: int) -> float:
     return truth.work(machine)
 
 
+def tasks_at(truth: Truth, node: int, machine: int) -> float:
+    """Return how many tasks a machine has, with the running one."""
+    return float(truth.tasks(machine))
+
+
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {"bound": ("gave a task to machine {machine}, whose slot was free", "work there:", "s")}
-TRUTHS: dict[str, TruthOf] = {"bound": work_of}
+WORDS: Words = {
+    "bound": ("gave a task to machine {machine}, whose slot was free", "work there:", "s"),
+    "placed": ("put a task on machine {machine}", "tasks there:", ""),
+}
+TRUTHS: dict[str, TruthOf] = {"bound": work_of, "placed": tasks_at}
 
 
 class Probing(LocalScheduler, frozen=True, kw_only=True):
@@ -164,20 +274,55 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
 class Sparrow(Probing, frozen=True, kw_only=True):
     """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
 
-    room : reservations that a worker can queue; it sends further ones back.
-    pause : s until a probe that was sent back goes to another random machine; then pauses twice as long each.
+    late_binding : whether probes reserve places; if not, workers answer how many tasks they have, and tasks go
+        to those with the fewest at once.
+    sampling : ``"batch"``: the probes of a job are for all its tasks; ``"task"``: each task has its own, without
+        late binding.
+    cancellation : whether reservations of a job are cancelled when its last task has been given out; with late
+        binding.
+
+    Raises ScenarioError for options that exclude each other.
     """
 
     name: ClassVar[str] = "sparrow"
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[LocalPolicy]] = SparrowNode
     messages: ClassVar[Mapping[str, Message]] = {
-        "probe": Message(80, job=int, scheduler=int),
+        "probe": Message(72, job=int),
         "fetch": Message(72, job=int),
         "task": Message(170, moves_tasks=True, application=int, tasks=int),
         "none": Message(64),
-        "full": Message(72, job=int),
+        "cancel": Message(72, job=int),
+        "ask": Message(72, group=int),
+        "load": Message(80, group=int, tasks=int),
     }
-    timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "again")
 
-    room: Annotated[int, Limits(low=1)] = 256
-    pause: Seconds = 1.0
+    late_binding: bool = True
+    sampling: Literal["batch", "task"] = "batch"
+    cancellation: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.late_binding and self.sampling == "task":
+            raise ScenarioError("sparrow.sampling must be 'batch' with late binding, got 'task'")
+        if self.cancellation and not self.late_binding:
+            raise ScenarioError("sparrow.cancellation must be False without late binding, got True")
+
+    def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
+        """See `LocalScheduler`."""
+        if type(self) is not Sparrow or not self.late_binding or self.cancellation:
+            return None
+        return workers.Sparrow(
+            machines,
+            applications,
+            workers=machines,
+            probe_ratio=self.probe_ratio,
+            patience=self.patience,
+            retry=self.retry,
+        )
+
+    def program(self, node: int) -> LocalPolicy:
+        """See `LocalScheduler`."""
+        if not self.late_binding:
+            return EarlyNode(self)
+        return CancellingNode(self) if self.cancellation else self.policy(self)

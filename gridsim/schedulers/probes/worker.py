@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import deque
 from typing import Annotated, Any
 
 import numpy as np
 
-from gridsim.schedulers.probes.waiting_times import WaitingTimes
-from gridsim.scheduling.local.adapter import LocalPolicy, Message
+from gridcore.probes.waiting_times import StaleTimes, WaitingTimes
+from gridsim.schedulers.probes.sparrow import SparrowNode
+from gridsim.scheduling.local.adapter import Message
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.policy import View
 from gridsim.support.parameters import Limits
+from gridsim.support.state import kept_in_checkpoints
+
+for _books in (WaitingTimes, StaleTimes):
+    kept_in_checkpoints(_books)
 
 Cutoff = Annotated[float, Limits(above=0, unit="Mflop", finite=False)]
 Share = Annotated[float, Limits(low=0, high=1)]
@@ -37,7 +41,7 @@ COMMON = {
 }
 
 
-class WorkerNode(LocalPolicy):
+class WorkerNode(SparrowNode):
     """A machine: the scheduler of the short jobs that are submitted here, and a worker with one slot.
 
     The last node is on a further machine, runs nothing and is the central scheduler of long jobs, with books.
@@ -45,19 +49,21 @@ class WorkerNode(LocalPolicy):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.queue: deque[tuple[int, int]] = deque()  # reservations: job, its scheduler
-        self.taken = False  # whether the slot runs a task or waits for one
-        self.booked = False  # whether that is in the books of the center
-        self.books: Any = None  # of the center
+        self.booked = False  # whether what the slot is taken for is in the books of the center
+        self.books: WaitingTimes | StaleTimes | None = None  # of the center
+
+    def workers(self, view: View) -> int:
+        """See `SparrowNode`."""
+        return view.machines - 1
+
+    def center(self, view: View) -> int:
+        """Return the node that keeps the books."""
+        return view.machines - 1
 
     def on_start(self, view: View) -> None:
         """Get into the books."""
         if view.node != self.center(view):
             view.send(self.center(view), "up", speed=view.speed)
-
-    def center(self, view: View) -> int:
-        """Return the node that keeps the books."""
-        return view.machines - 1
 
     # -- a scheduler --------------------------------------------------------------------------------------
 
@@ -76,34 +82,12 @@ class WorkerNode(LocalPolicy):
         """Schedule a job that another node has passed on to the center."""
         self.schedule(view, view.application(message.application), message.tasks)
 
-    def schedule(self, view: View, application: Any, tasks: int) -> None:
-        """Reserve places for a job, and again later if some get lost."""
-        self.reserve(view, application, tasks)
-        if self.parameters.retry < math.inf:
-            view.timer(self.parameters.retry, "retry", application.number)
-
-    def reserve(self, view: View, application: Any, tasks: int) -> None:
-        """Send probes to workers: at the center to those that the books say, else to random ones."""
-        for to in self.choose_workers(view, application, tasks):
-            view.send(to, "probe", job=application.number)
-
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return to which workers the probes of a job go."""
-        found: list[int]
-        if self.books is not None:
-            found = self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now)
-        else:
-            count = math.ceil(self.parameters.probe_ratio * tasks)
-            found = view.random.integers(view.machines - 1, size=count).tolist()
-        return found
-
-    def on_fetch(self, view: View, message: Any) -> None:
-        """Bind the next task of a job to the worker that asks, if any is left."""
-        if view.held(message.job) > 0:
-            view.decide("bound", message.job, machine=message.sender, tasks=1, saw=0.0)
-            view.send(message.sender, "task", application=message.job, tasks=1)
-        else:
-            view.send(message.sender, "none")
+        """See `SparrowNode`: the center chooses those that the books say."""
+        if self.books is None:
+            return super().choose_workers(view, application, tasks)
+        assert isinstance(self.books, WaitingTimes)
+        return self.books.place(int(self.is_long(application)), tasks, application.task_size, view.now)
 
     # -- the books ----------------------------------------------------------------------------------------
 
@@ -113,86 +97,53 @@ class WorkerNode(LocalPolicy):
             self.books = self.open_books(view)
         self.books.forget(message.sender, message.speed)
 
-    def open_books(self, view: View) -> Any:
+    def open_books(self, view: View) -> WaitingTimes | StaleTimes:
         """Return the books of the center."""
-        workers = view.machines - 1
-        return WaitingTimes.of(workers, (0, reserved_of(self.parameters.reserved, workers)))
+        return WaitingTimes(self.workers(view), (0, reserved_of(self.parameters.reserved, self.workers(view))))
 
     def on_began(self, view: View, message: Any) -> None:
         """A worker has turned to a reservation that was sent from here."""
+        assert self.books is not None
         self.books.begin(message.sender, view.application(message.job).task_size, view.now)
 
     def on_ended(self, view: View, message: Any) -> None:
         """A worker has finished with it."""
+        assert self.books is not None
         self.books.end(message.sender, view.now)
 
     # -- the worker ---------------------------------------------------------------------------------------
 
-    def on_probe(self, view: View, message: Any) -> None:
-        """Queue a reservation."""
-        self.queue.append((message.job, message.sender))
-        if not self.taken:
-            self.serve(view)
-
-    def serve(self, view: View) -> None:
-        """Turn to the first reservation."""
-        if not self.queue:
-            self.on_free(view)
-            return
-        self.fetch(view, *self.queue.popleft())
-
     def fetch(self, view: View, job: int, scheduler: int) -> None:
-        """Ask for a task of a job."""
-        self.taken, self.booked = True, scheduler == self.center(view)
+        """See `SparrowNode`."""
+        self.booked = scheduler == self.center(view)
         if self.booked:
             view.send(scheduler, "began", job=job)
-        view.send(scheduler, "fetch", job=job)
-        if self.parameters.patience < math.inf:
-            view.timer(self.parameters.patience, "unanswered")
-
-    def on_free(self, view: View) -> None:
-        """Handle that the slot is free, and the queue empty."""
-
-    def on_task(self, view: View, message: Any) -> None:
-        """Run a task."""
-        view.cancel("unanswered")
-        view.enqueue(message.application, message.tasks)
-
-    def on_none(self, view: View, message: Any) -> None:
-        """All tasks of the job have gone to others."""
-        view.cancel("unanswered")
-        self.finish(view)
-
-    def on_idle(self, view: View) -> None:
-        """See `LocalPolicy`."""
-        self.finish(view)
+        super().fetch(view, job, scheduler)
 
     def finish(self, view: View) -> None:
-        """Turn to the next reservation."""
+        """See `SparrowNode`."""
         if self.booked:
             view.send(self.center(view), "ended")
-        self.taken = self.booked = False
-        self.serve(view)
-
-    # -- failures -----------------------------------------------------------------------------------------
-
-    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
-        if name == "unanswered":
-            self.finish(view)
-            return
-        job = int(value)
-        left = view.held(job)
-        if left > 0:
-            application = view.application(job)
-            self.reserve(view, application, left)
-            view.timer(max(self.parameters.retry, view.now - application.release), "retry", job)
+        self.booked = False
+        super().finish(view)
 
 
 @functools.cache
 def reserved_of(share: float, workers: int) -> int:
     """Return how many of so many workers run no long tasks; at least one runs them."""
     return min(math.floor(share * workers + 1e-9), workers - 1)
+
+
+def numbers(parameters: Any, workers: int) -> dict[str, Any]:
+    """Return the parameters of the compiled form of a worker; see `gridcore.probes.workers.Worker`."""
+    return {
+        "workers": workers,
+        "reserved": reserved_of(parameters.reserved, workers),
+        "cutoff": parameters.cutoff,
+        "probe_ratio": getattr(parameters, "probe_ratio", 0.0),
+        "patience": parameters.patience,
+        "retry": parameters.retry,
+    }
 
 
 def with_center(machines: int) -> Layout:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER
@@ -114,14 +115,13 @@ class Adapter(CorePolicy):
         """`parameters` : a `LocalScheduler`, or other `Declarations`."""
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
-        self.compiled: Compiled | None = None
-        if (run.nodes or parameters.node_forms[0]) == "compiled":
-            _check_one_program(parameters)
-            self.compiled = compiled(parameters)
+        self.compiled = self._compile()
         self.layout = layout = parameters.layout(len(run.speeds))
         self.up = layout.of_nodes(run.up)
         programs = self._afresh(range(layout.nodes))
-        policies = [parameters.policy] if self.compiled else list(dict.fromkeys(map(type, programs)))
+        policies = list(dict.fromkeys(map(type, programs)))
+        if self.compiled is not None:
+            policies = [parameters.policy]
         if isinstance(parameters, LocalScheduler):  # others may call methods of nodes themselves
             for policy in policies:
                 check_handlers(policy, tuple(parameters.messages))
@@ -188,15 +188,34 @@ class Adapter(CorePolicy):
 
     @property
     def nodes(self) -> list[LocalPolicy]:
-        """The programs of the nodes; compiled ones are records with the attributes of their states."""
+        """The programs of the nodes; compiled ones are records with the attributes of their states.
+
+        Where the compiled form is written by hand there are none.
+        """
         programs = self.core.programs
-        found: list[LocalPolicy] = programs if self.compiled is None else programs.view(np.recarray)
+        records = isinstance(self.compiled, Compiled)
+        found: list[LocalPolicy] = programs.view(np.recarray) if records else programs
         return found
+
+    def _compile(self) -> Compiled | Handlers | None:
+        """Return the compiled form of the program, if the run asks for it."""
+        parameters, run, nodes = self.parameters, self.run, self.run.nodes
+        if (nodes or parameters.node_forms[0]) != "compiled":
+            return None
+        written: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
+        if written is not None:
+            return written
+        if nodes is None and type(parameters).hand_compiled is not Declarations.hand_compiled:
+            return None  # there is one for other parameters
+        _check_one_program(parameters)
+        return compiled(parameters)
 
     def _afresh(self, nodes: Sequence[int]) -> Any:
         """Return the programs of `nodes` that have not started."""
-        if self.compiled is not None:
+        if isinstance(self.compiled, Compiled):
             return np.repeat(self.compiled.fresh, len(nodes))
+        if self.compiled is not None:
+            return [None] * len(nodes)
         return [self.program(node) for node in nodes]
 
     @property
@@ -325,6 +344,8 @@ class Adapter(CorePolicy):
 
     def getstate(self) -> dict[str, Any]:
         """Return the state of the adapter and its nodes; attributes of nodes must be plain values."""
+        if isinstance(self.compiled, Handlers):
+            return {**super().getstate(), "nodes": dict(self.compiled.getstate())}
         if self.compiled is not None:
             states = self.core.programs
             return {**super().getstate(), "nodes": {name: states[name].copy() for name in states.dtype.names}}
@@ -337,7 +358,9 @@ class Adapter(CorePolicy):
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
         check_names(self, state, (*(self.STATE or ()), "nodes"))
-        if self.compiled is not None:
+        if isinstance(self.compiled, Handlers):
+            self.compiled.setstate(state.pop("nodes"))
+        elif self.compiled is not None:
             self._set_states(state.pop("nodes"))
         else:
             self._set_nodes(state.pop("nodes"))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
+from gridcore.nodes.handlers import Handlers
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.local.layout import Layout
@@ -43,6 +44,10 @@ class Declarations:
     def layout(self, machines: int) -> Layout:
         """Return on which machine each node sits; by default there is one node a machine."""
         return Layout.one_each(machines)
+
+    def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
+        """Return the compiled form that is written by hand; None if these parameters have none."""
+        return None
 
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board | None:
         """Return what nodes publish and see (`Informed`); None if they do not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +22,10 @@ from gridsim.schedulers.probes.eagle import (
     flags_of,
 )
 from gridsim.schedulers.probes.hawk import HawkNode
+from gridsim.schedulers.probes.sparrow import EarlyNode
 from gridsim.testing import check_scheduler
 from gridsim.validation.results import validate_result
+from tests.invariants.test_checkpoints import cut_at
 
 LONG = 60e3  # Mflop; 60 s
 PARTS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
@@ -74,23 +77,59 @@ def test_a_reservation_of_a_job_without_tasks_gets_none() -> None:
     assert result.applications["finish"].tolist() == pytest.approx([30.0, 40.0], abs=0.01)
 
 
-def test_probes_that_find_no_room_are_sent_again() -> None:
-    workload = gs.Workload.of([0.0], [9], 10e3, [0])
-    for machines in (1, 2):
-        scenario = gs.Scenario(gs.Platform.equal(machines), workload, seed=1)
-        result = gs.simulate(scenario, gs.Sparrow(room=2))
-        assert result.machines["tasks"].sum() == 9
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_compiled_and_interpreted_are_the_same(name: str, failing: bool) -> None:
+    faults = {"faults": gs.Faults.poisson(4000.0, seed=2)} if failing else {}
+    digests = [
+        gs.simulate(jobs(**faults), ALL[name], nodes=form, record="decisions").digest
+        for form in ("interpreted", "compiled", "compiled")
+    ]
+    assert len(set(digests)) == 1
 
 
-def test_sparrow_is_the_same_compiled() -> None:
-    pytest.importorskip("numba", reason="needs the extra jit")
-    failing = jobs(faults=gs.Faults.poisson(400.0, seed=2))
-    for scenario in (jobs(), failing):
-        digests = {
-            gs.simulate(scenario, gs.Sparrow(room=3), nodes=form).digest
-            for form in ("interpreted", "compiled")
-        }
-        assert len(digests) == 1
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("name", ALL)
+def test_a_run_goes_on_from_a_checkpoint(name: str, form: Any, tmp_path: Path) -> None:
+    """With reservations, books, stolen ones and refusals under way."""
+    file = tmp_path / "run.checkpoint"
+    scenario = jobs(faults=gs.Faults.poisson(4000.0, seed=2))
+    whole = gs.simulate(scenario, ALL[name], nodes=form)
+    for wave in (5, 15):  # each of a machine that fails or comes back
+        cut_at(file, wave, scenario, ALL[name], nodes=form)
+        assert gs.resume(file).digest == whole.digest
+
+
+def test_reservations_of_a_job_without_tasks_are_cancelled() -> None:
+    plain, cancelling = (gs.simulate(jobs(), gs.Sparrow(cancellation=on)) for on in (False, True))
+    sent = [dict(zip(each.messages["kind"], each.messages["sent"], strict=True)) for each in (plain, cancelling)]
+    assert sent[0]["cancel"] == 0 < sent[1]["cancel"]
+    assert sent[1]["none"] < sent[0]["none"] / 2
+
+
+@pytest.mark.parametrize("sampling", ["batch", "task"])
+def test_without_late_binding_tasks_go_to_the_shortest_queues(sampling: Any) -> None:
+    node = EarlyNode(gs.Sparrow(late_binding=False, sampling=sampling, patience=math.inf))
+    view: Any = View()
+    view.decide = lambda *_, **__: None
+    node.on_release(view, SimpleNamespace(number=5), 4)
+    groups = [fields["group"] for _, kind, fields in view.sent if kind == "ask"]
+    assert [groups.count(each) for each in dict.fromkeys(groups)] == (
+        [8] if sampling == "batch" else [2, 2, 2, 2]
+    )
+    view.sent.clear()
+    loads = [3, 0, 3, 3, 3, 3, 3, 3] if sampling == "batch" else [3, 0]
+    for k, load in enumerate(loads):
+        node.on_load(view, SimpleNamespace(group=groups[0], tasks=load, sender=k))
+    placed = [to for to, kind, _ in view.sent if kind == "task"]
+    assert placed == ([1, 1, 1, 0] if sampling == "batch" else [1])
+
+
+def test_options_of_sparrow_that_exclude_each_other() -> None:
+    with pytest.raises(gs.ScenarioError, match="sampling"):
+        gs.Sparrow(sampling="task")
+    with pytest.raises(gs.ScenarioError, match="cancellation"):
+        gs.Sparrow(late_binding=False, cancellation=True)
 
 
 # -- single nodes -----------------------------------------------------------------------------------------
@@ -179,6 +218,7 @@ def test_bits_are_flags() -> None:
 
 def test_the_job_with_least_work_left_is_served_until_the_cap() -> None:
     node = SrptNode(gs.Eagle(srpt_cap=2.0))
+    node.smallest = 10.0
     left = np.array([40.0, 20.0, 0.0, 10.0])
     view: Any = View(board=left)
     node.places = [[job, 3, 10.0, 0.0] for job in (0, 2, 1, 3)]
@@ -201,3 +241,9 @@ def test_the_job_with_least_work_left_is_served_until_the_cap() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_invariants(name: str) -> None:
     check_scheduler(type(ALL[name])(), examples=20, hash_seeds=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"cancellation": True}, {"late_binding": False}])
+def test_invariants_with_options(options: dict[str, Any]) -> None:
+    check_scheduler(gs.Sparrow(**options), examples=20, hash_seeds=False)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridsim.schedulers.probes.waiting_times import StaleTimes, WaitingTimes
+from gridcore.probes.waiting_times import StaleTimes, WaitingTimes
 from tests.reference import waiting_times as reference
 
 WORKERS, BEGIN = 5, 2
@@ -22,10 +22,11 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, int]]) -> None:
-    books, plain = WaitingTimes.of(WORKERS, (0, BEGIN)), reference.WaitingTimes(WORKERS, (0, BEGIN))
+    books, plain = WaitingTimes(WORKERS, (0, BEGIN)), reference.WaitingTimes(WORKERS, (0, BEGIN))
     now, queues = 0.0, [[] for _ in range(WORKERS)]  # type: ignore[var-annotated]
     for what, u, size, count in taken:
         now += 0.25 * count
+        books = WaitingTimes(WORKERS, (0, BEGIN), books.kept)  # as from a checkpoint
         if what == "place":
             found = books.place(u % 2, count, size, now)
             assert found == plain.place(u % 2, count, size, now)
@@ -45,7 +46,7 @@ def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, i
 
 
 def test_stale_times_are_of_the_last_refresh() -> None:
-    books, nothing = StaleTimes.of(3, (0,)), np.zeros(3, np.int64)
+    books, nothing = StaleTimes(3, (0,)), np.zeros(3, np.int64)
     assert books.place(0, 2, 4.0, 0.0, nothing) == [0, 1]
     assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # it seems to be idle still
     books.refresh()

@@ -1,0 +1,60 @@
+"""C-level contract of the books of a central scheduler."""
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    #define gridcore_ones(x) ((int) __popcnt64(x))
+    static inline int gridcore_lowest(unsigned long long x) { unsigned long k; _BitScanForward64(&k, x); return (int) k; }
+    #else
+    #define gridcore_ones(x) __builtin_popcountll(x)
+    #define gridcore_lowest(x) __builtin_ctzll(x)
+    #endif
+    """
+    int ones "gridcore_ones"(unsigned long long x) noexcept nogil
+    int lowest "gridcore_lowest"(unsigned long long x) noexcept nogil
+
+
+cdef class Books:
+    cdef readonly Py_ssize_t workers
+    cdef readonly tuple firsts
+    cdef double[::1] speed              # Mflop/s
+    cdef double[::1] total              # s, the sum of the estimates of what was sent there and has not ended
+    cdef double[::1] began              # s, when the running one of them began; NaN if none runs
+    cdef double[::1] running            # s, its estimate
+    cdef long long[::1] tasks           # how many these are
+    cdef unsigned long long[::1] bits   # of each worker, whether it has any
+
+    cdef int _forget(self, Py_ssize_t u, double speed) except -1
+    cdef int _begin(self, Py_ssize_t u, double size, double now) except -1
+    cdef int _end(self, Py_ssize_t u, double now) except -1
+    cdef int _send(self, Py_ssize_t u, double size, double now) except -1
+    cdef int _changed(self, Py_ssize_t u, double now) except -1
+    cdef int _check_place(self, Py_ssize_t which, long long tasks, double size, double now) except -1
+
+
+cdef class WaitingTimes(Books):
+    cdef Py_ssize_t leaves              # a power of 2
+    cdef double[:, ::1] key             # [2, leaves], inf where a worker is not in a tree
+    cdef int[:, ::1] winner             # [2, 2 * leaves], the worker of least key below each branch
+
+    cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept
+    cdef void _play(self, Py_ssize_t tree, Py_ssize_t branch) noexcept
+    cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept
+    cdef int _first(self, Py_ssize_t tree, Py_ssize_t begin) noexcept
+    cdef int _least(self, Py_ssize_t begin, double now) except -1
+    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, int* out) except -1
+
+
+cdef struct Waits:
+    double time
+    int worker
+
+
+cdef class StaleTimes(Books):
+    cdef double[::1] seen               # s, `total` at the last refresh
+    cdef Waits[::1] heap
+
+    cdef int _refresh(self) except -1
+    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, const long long* added,
+                    int* out) except -1

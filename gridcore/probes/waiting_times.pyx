@@ -1,0 +1,346 @@
+"""The books of a central scheduler: how long a task would wait at each worker, by the estimates of tasks.
+
+The reference implementation is `tests.reference.waiting_times`.
+"""
+
+from libc.math cimport INFINITY, NAN, isfinite
+
+cimport cython
+
+from gridcore.common.arguments cimport indices, integers
+
+import numpy as np
+
+from gridcore.common.state import State
+
+__all__ = ["StaleTimes", "WaitingTimes"]
+
+# Trees of `WaitingTimes`.
+cdef enum:
+    CONSTANT, FALLING
+
+
+cdef class Books:
+    """What was sent to each worker and has not ended; base class.
+
+    Parameters
+    ----------
+    workers : how many there are.
+    firsts : from which numbers on workers can be asked for; `which` of `place` is an index of it.
+    kept : what `kept` of other books with the same arguments was.
+
+    Raises ValueError for arguments that are out of range.
+    """
+
+    _fields = ("workers", "firsts", "kept")  # what a checkpoint keeps
+
+    def __cinit__(self, Py_ssize_t workers, firsts, kept=None):
+        cdef Py_ssize_t u
+        if not 1 <= workers < 2**31:
+            raise ValueError(f"workers must be in 1..{2**31 - 1}, got {workers}")
+        self.workers = workers
+        self.firsts = tuple(indices(np.asarray(firsts, np.int64), "firsts", 0, workers).tolist())
+        self.speed, self.total = np.ones(workers), np.zeros(workers)
+        self.began, self.running = np.full(workers, np.nan), np.zeros(workers)
+        self.tasks, self.bits = np.zeros(workers, np.int64), np.zeros((workers + 63) // 64, np.uint64)
+        if kept is not None:
+            read = State(kept)
+            numbers = read.array("numbers", np.float64, (4, workers))
+            self.speed, self.total, self.began, self.running = numbers
+            self.tasks = read.array("tasks", np.int64, (workers,), 0)
+            if not (numbers[0] > 0).all():
+                raise ValueError("kept['numbers'] must have speeds above 0")
+            for u in range(workers):
+                if self.tasks[u]:
+                    self.bits[u >> 6] |= <unsigned long long> 1 << (u & 63)
+
+    @property
+    def kept(self):
+        """The present state, to make equal books of; see the parameter."""
+        return {"numbers": np.array([self.speed, self.total, self.began, self.running]),
+                "tasks": np.array(self.tasks)}
+
+    def busy(self):
+        """Return which workers have tasks: bool[workers]."""
+        return np.asarray(self.tasks) > 0
+
+    def forget(self, Py_ssize_t u, double speed):
+        """Note that worker `u` has nothing, and its speed (Mflop/s)."""
+        self._check(u, speed, 0.0)
+        self._forget(u, speed)
+
+    def begin(self, Py_ssize_t u, double size, double now):
+        """Note that worker `u` begins a task of `size` Mflop at `now` s."""
+        self._check(u, size, now)
+        self._begin(u, size, now)
+
+    def end(self, Py_ssize_t u, double now):
+        """Note that worker `u` has ended, at `now` s, the task that it had begun."""
+        self._check(u, 1.0, now)
+        self._end(u, now)
+
+    cdef int _forget(self, Py_ssize_t u, double speed) except -1:
+        self.speed[u], self.total[u], self.began[u], self.running[u], self.tasks[u] = speed, 0.0, NAN, 0.0, 0
+        self.bits[u >> 6] &= ~(<unsigned long long> 1 << (u & 63))
+        return self._changed(u, NAN)
+
+    cdef int _begin(self, Py_ssize_t u, double size, double now) except -1:
+        self.began[u], self.running[u] = now, size / self.speed[u]
+        return self._changed(u, now)
+
+    cdef int _end(self, Py_ssize_t u, double now) except -1:
+        if self.tasks[u]:  # or it was forgotten meanwhile
+            self.tasks[u] -= 1
+        if self.tasks[u]:
+            self.total[u] -= self.running[u]
+        else:
+            self.total[u] = 0.0
+            self.bits[u >> 6] &= ~(<unsigned long long> 1 << (u & 63))
+        self.began[u], self.running[u] = NAN, 0.0
+        return self._changed(u, now)
+
+    cdef int _send(self, Py_ssize_t u, double size, double now) except -1:
+        self.tasks[u] += 1
+        self.total[u] += size / self.speed[u]
+        self.bits[u >> 6] |= <unsigned long long> 1 << (u & 63)
+        return self._changed(u, now)
+
+    cdef int _changed(self, Py_ssize_t u, double now) except -1:
+        """Handle that what is known of worker `u` has changed."""
+        return 0
+
+    def _check(self, Py_ssize_t u, double positive, double now):
+        if not 0 <= u < self.workers:
+            raise ValueError(f"u must be in 0..{self.workers - 1}, got {u}")
+        if not (isfinite(positive) and positive > 0 and isfinite(now)):
+            raise ValueError(f"sizes and speeds must be above 0 and instants finite, got {positive} and {now}")
+
+    cdef int _check_place(self, Py_ssize_t which, long long tasks, double size, double now) except -1:
+        if not 0 <= which < len(self.firsts):
+            raise ValueError(f"which must be in 0..{len(self.firsts) - 1}, got {which}")
+        if not 0 <= tasks < 2**31:
+            raise ValueError(f"tasks must be in 0..{2**31 - 1}, got {tasks}")
+        self._check(0, size, now)
+        return 0
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class WaitingTimes(Books):
+    """Books that are always true.
+
+    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, less the time
+    for which the running task has run, at most its estimate.  That of a worker that runs falls with the clock until
+    the estimate is used up; all others stay as they are.  So each kind has a tree, which knows its least.
+
+    See `Books` for the parameters.
+    """
+
+    def __cinit__(self, Py_ssize_t workers, firsts, kept=None):
+        cdef Py_ssize_t u
+        self.leaves = 1
+        while self.leaves < workers:
+            self.leaves *= 2
+        self.key = np.full((2, self.leaves), np.inf)
+        self.winner = np.zeros((2, 2 * self.leaves), np.int32)
+        falling = np.zeros(workers, bool)
+        if kept is not None:
+            falling = State(kept).array("falling", bool, (workers,))
+        for u in range(self.leaves):
+            self.winner[CONSTANT, self.leaves + u] = self.winner[FALLING, self.leaves + u] = u
+        for u in range(workers):
+            if falling[u]:
+                self.key[FALLING, u] = self.began[u] + self.total[u]
+            else:
+                self.key[CONSTANT, u] = self.total[u] - self.running[u]
+        for u in range(self.leaves - 1, 0, -1):
+            self._play(CONSTANT, u)
+            self._play(FALLING, u)
+
+    @property
+    def kept(self):
+        """See `Books`."""
+        return {**Books.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
+
+    def place(self, Py_ssize_t which, long long tasks, double size, double now):
+        """Choose workers from number ``firsts[which]`` on for tasks of `size` Mflop each, and note them.
+
+        Idle workers are first, in order of number, if there are enough; else one task after another goes to the
+        worker with the least waiting time, the lower number first.
+        """
+        self._check_place(which, tasks, size, now)
+        found = np.empty(tasks, np.int32)
+        cdef int[::1] out = found
+        if tasks:
+            self._place(which, tasks, size, now, &out[0])
+        return found.tolist()
+
+    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, int* out) except -1:
+        cdef Py_ssize_t begin = self.firsts[which], word = begin >> 6, k, u
+        cdef unsigned long long idle
+        cdef long long count = 0, n = 0
+        for k in range(word, self.bits.shape[0]):
+            count += ones(self._idle(k, begin))
+        if count >= tasks:
+            while n < tasks:
+                idle = self._idle(word, begin)
+                while idle and n < tasks:
+                    u = 64 * word + lowest(idle)
+                    idle &= idle - 1
+                    out[n] = <int> u
+                    n += 1
+                    self._send(u, size, now)
+                word += 1
+            return 0
+        for k in range(tasks):
+            out[k] = self._least(begin, now)
+            self._send(out[k], size, now)
+        return 0
+
+    cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept:
+        """The workers of a word of bits, from number `begin` on, that have no task."""
+        cdef unsigned long long found = ~self.bits[word]
+        if word == begin >> 6:
+            found &= ~<unsigned long long> 0 << (begin & 63)
+        if word == self.workers >> 6:
+            found &= (<unsigned long long> 1 << (self.workers & 63)) - 1
+        return found
+
+    cdef int _changed(self, Py_ssize_t u, double now) except -1:
+        if self.began[u] + self.running[u] > now:  # False for NaN
+            self._put(CONSTANT, u, INFINITY)
+            return self._put(FALLING, u, self.began[u] + self.total[u])
+        self._put(FALLING, u, INFINITY)
+        return self._put(CONSTANT, u, self.total[u] - self.running[u])
+
+    cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept:
+        """Give worker `u` this key in a tree."""
+        if self.key[tree, u] == key:
+            return 0
+        self.key[tree, u] = key
+        u = (self.leaves + u) >> 1
+        while u > 0:
+            self._play(tree, u)
+            u >>= 1
+        return 0
+
+    cdef void _play(self, Py_ssize_t tree, Py_ssize_t branch) noexcept:
+        cdef int left = self.winner[tree, 2 * branch], right = self.winner[tree, 2 * branch + 1]
+        self.winner[tree, branch] = left if self.key[tree, left] <= self.key[tree, right] else right
+
+    cdef int _first(self, Py_ssize_t tree, Py_ssize_t begin) noexcept:
+        """The worker with the least key from number `begin` on, the lower number first."""
+        cdef Py_ssize_t branch = self.leaves + begin
+        cdef int best = self.winner[tree, branch], other
+        while branch > 1:
+            if branch & 1 == 0:
+                other = self.winner[tree, branch + 1]
+                if self.key[tree, other] < self.key[tree, best]:
+                    best = other
+            branch >>= 1
+        return best
+
+    cdef int _least(self, Py_ssize_t begin, double now) except -1:
+        """The worker of least waiting time from number `begin` on."""
+        cdef int u, v
+        cdef double falling, constant
+        while True:
+            u = self._first(FALLING, begin)
+            if self.key[FALLING, u] == INFINITY or self.began[u] + self.running[u] > now:
+                break
+            self._changed(u, now)       # its task has used up its estimate
+        v = self._first(CONSTANT, begin)
+        falling, constant = self.key[FALLING, u] - now, self.key[CONSTANT, v]
+        return v if constant < falling or constant == falling and v < u else u
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class StaleTimes(Books):
+    """Books of which the sums are as old as the last `refresh`; what runs is seen as it is.
+
+    See `Books` for the parameters.
+    """
+
+    def __cinit__(self, Py_ssize_t workers, firsts, kept=None):
+        self.seen = np.zeros(workers) if kept is None else State(kept).array("seen", np.float64, (workers,))
+        self.heap = np.empty(workers, np.dtype([("time", np.float64), ("worker", np.int32)], align=True))
+
+    @property
+    def kept(self):
+        """See `Books`."""
+        return {**Books.kept.__get__(self), "seen": np.array(self.seen)}
+
+    def refresh(self):
+        """Take over the sums."""
+        self._refresh()
+
+    cdef int _refresh(self) except -1:
+        self.seen[:] = self.total
+        return 0
+
+    def place(self, Py_ssize_t which, long long tasks, double size, double now, added):
+        """Choose a worker for each of the tasks of `size` Mflop; see `WaitingTimes.place`.
+
+        added : int64[workers], s, to be added to each waiting time.
+        """
+        self._check_place(which, tasks, size, now)
+        cdef const long long[::1] more = integers(added, "added")
+        if more.shape[0] != self.workers:
+            raise ValueError(f"added must have {self.workers} entries, got {more.shape[0]}")
+        found = np.empty(tasks, np.int32)
+        cdef int[::1] out = found
+        if tasks:
+            self._place(which, tasks, size, now, &more[0], &out[0])
+        return found.tolist()
+
+    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, const long long* added,
+                    int* out) except -1:
+        cdef Py_ssize_t begin = self.firsts[which], n = self.workers - begin, k, u
+        cdef long long idle = 0
+        cdef double ran
+        for u in range(begin, self.workers):
+            if self.seen[u] <= 0:
+                if idle < tasks:
+                    out[idle] = <int> u
+                idle += 1
+        if idle >= tasks:
+            for k in range(tasks):
+                self._send(out[k], size, now)
+            return 0
+        for k in range(n):
+            u = begin + k
+            ran = 0.0
+            if self.began[u] == self.began[u]:
+                ran = min(now - self.began[u], self.running[u])
+            self.heap[k].time, self.heap[k].worker = self.seen[u] - ran + added[u], <int> u
+        for k in range(n // 2 - 1, -1, -1):
+            sift(&self.heap[0], n, k)
+        for k in range(tasks):
+            u = self.heap[0].worker
+            out[k] = <int> u
+            self.heap[0].time += size / self.speed[u]
+            sift(&self.heap[0], n, 0)
+            self._send(u, size, now)
+        return 0
+
+
+cdef void sift(Waits* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """Move the entry at place `k` down to where it belongs in a heap of `n`."""
+    cdef Py_ssize_t child
+    cdef Waits moved = heap[k]
+    while True:
+        child = 2 * k + 1
+        if child >= n:
+            break
+        if child + 1 < n and before(&heap[child + 1], &heap[child]):
+            child += 1
+        if not before(&heap[child], &moved):
+            break
+        heap[k] = heap[child]
+        k = child
+    heap[k] = moved
+
+
+cdef inline bint before(const Waits* a, const Waits* b) noexcept nogil:
+    return a.time < b.time or a.time == b.time and a.worker < b.worker

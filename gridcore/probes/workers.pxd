@@ -1,0 +1,46 @@
+"""C-level contract of the workers of the probe-based schedulers."""
+
+from gridcore.nodes.handlers cimport Handlers
+from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.probes.reservations cimport Places
+from gridcore.probes.waiting_times cimport Books
+
+cdef class Sparrow(Handlers):
+    cdef Py_ssize_t workers             # those with the lowest numbers are
+    cdef double probe_ratio, patience, retry
+    cdef int probe, fetch, task, none   # numbers of kinds
+    cdef Kind task_kind
+    cdef Places* places                 # per node, its reservations
+    cdef unsigned char[::1] taken       # whether its slot runs a task or waits for an answer
+
+    cdef int _number(self, NodeActions core, str name) except -1
+    cdef int _release(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
+    cdef int _schedule(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
+    cdef int _reserve(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
+    cdef int _fetched(self, NodeActions core, Py_ssize_t node, Py_ssize_t worker, long long job) except -1
+    cdef int _serve(self, NodeActions core, Py_ssize_t node) except -1
+    cdef int _ask(self, NodeActions core, Py_ssize_t node, int job, int scheduler) except -1
+    cdef int _free(self, NodeActions core, Py_ssize_t node) except -1
+    cdef int _none(self, NodeActions core, Py_ssize_t node) except -1
+    cdef int _finish(self, NodeActions core, Py_ssize_t node) except -1
+    cdef int _timer(self, NodeActions core, Py_ssize_t node, long long name, double value) except -1
+    cdef dict _entries(self)
+    cdef int _set(self, state) except -1
+
+
+cdef class Worker(Sparrow):
+    cdef double cutoff
+    cdef Py_ssize_t reserved, center
+    cdef int job, up, began, ended
+    cdef Books books                    # of the center
+    cdef bint opened                    # whether a worker has come up
+    cdef unsigned char[::1] booked      # whether what a slot is taken for is in the books
+    cdef int[::1] chosen                # scratch
+
+    cdef bint _is_long(self, NodeActions core, long long job) noexcept
+    cdef int _pass_on(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
+    cdef int _open(self, NodeActions core) except -1
+    cdef int _place(self, NodeActions core, long long job, long long tasks) except -1
+    cdef int _tell(self, NodeActions core, int kind, Py_ssize_t node, long long word) except -1
+    cdef int _choose(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
