@@ -14,15 +14,15 @@ from libc.string cimport memcpy
 from gridcore.common.arguments cimport (
     POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, plain, refuse,
 )
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import State, shown
 
 __all__ = ["PullQueue", "bind_earliest"]
 
-cdef long long _NEVER = 9223372036854775807
 cdef double _LONGEST = 9.2e18
 # The last double before 2**63.
 cdef long long _LAST = 9223372036854774784
@@ -50,7 +50,7 @@ cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] mach
 cdef inline long long duration(double task_size, double speed) noexcept nogil:
     """Return the run time of a task in ns; the last instant if it would be longer than that."""
     cdef double ns = task_size / speed * 1e9
-    return llrint(ns) if ns < _LONGEST else _NEVER
+    return llrint(ns) if ns < _LONGEST else NEVER
 
 
 cdef long long[::1] writable(object values, str name):
@@ -403,7 +403,7 @@ cdef class PullQueue:
                 break
             u = self.machine[entry.number]
             length = duration(task_size[i], self.speed[u])
-            if length > _NEVER - at:
+            if length > NEVER - at:
                 return -2
             end = at + length
             before_it = self.last[u]
@@ -498,7 +498,7 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
     check_scalar(task_size, "task_size", POSITIVE)
     if not isinstance(n_tasks, int | np.integer):
         raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
-    if not 0 <= n_tasks <= _NEVER:
+    if not 0 <= n_tasks <= NEVER:
         raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {n_tasks}")
     for u in range(n):
         if at[u] < 0:
@@ -595,17 +595,17 @@ cdef bint take_first(const long long[::1] at, const long long* length, Entry* he
     for u in range(n):
         base = (at[u] if at[u] > now else now) + out[u] * length[u]
         heap[u].number = u
-        heap[u].at = base + length[u] if length[u] <= _NEVER - base else _NEVER
+        heap[u].at = base + length[u] if length[u] <= NEVER - base else NEVER
     heap_make(heap, n)
     while tasks > 0:
         u = heap[0].number
-        if heap[0].at == _NEVER:
+        if heap[0].at == NEVER:
             return False
         if length[u] == 0:
             out[u] += tasks
             return True
         out[u] += 1
         tasks -= 1
-        heap[0].at = heap[0].at + length[u] if length[u] <= _NEVER - heap[0].at else _NEVER
+        heap[0].at = heap[0].at + length[u] if length[u] <= NEVER - heap[0].at else NEVER
         heap_settle(heap, n, 0, heap[0])
     return True

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 #: No state has a later instant (ns): what is added to one cannot overflow.
 LATEST = 2**61
+#: An instant (ns) that never comes.
+NEVER = 2**63 - 1
 
 
 def shown(state: dict[str, Any]) -> dict[str, Any]:

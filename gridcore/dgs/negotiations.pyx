@@ -7,6 +7,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Held, hold, indices, plain
+from gridcore.common.instants cimport LATEST
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport pending_clear, pending_free, pending_push, pending_read
 from gridcore.dgs.decision_log cimport Decision, decisions_free
@@ -18,13 +19,12 @@ from gridcore.network.links cimport Links
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import State, shown
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_overdue, check_talks, check_thoughts
 
 __all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY",
            "REQUEST", "SEARCHING", "WAITING"]
 
-cdef long long _LATEST = LATEST
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
 #: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
@@ -117,8 +117,8 @@ cdef class _Negotiations:
               for name, values in nodes.items()}
         counts = column(counts, "counts", KINDS)
         indices(of["tasks"], "tasks", 1, 2**31)
-        indices(of["length"], "length", 1, _LATEST // self.slot + 1)
-        indices(of["lasts"], "lasts", 0, _LATEST + 1)
+        indices(of["length"], "length", 1, LATEST // self.slot + 1)
+        indices(of["lasts"], "lasts", 0, LATEST + 1)
         if self.talk != NULL:
             # the negotiations and runs under way depend on these
             for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
@@ -294,7 +294,7 @@ cdef class _Negotiations:
         cdef Py_ssize_t job, k
         cdef Tables rows
         cdef Row thought
-        cdef long long latest = _LATEST // self.slot
+        cdef long long latest = LATEST // self.slot
         read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
         tables = {
             "talks": read.array("talks", np.int64, (None, 12)),

@@ -11,6 +11,7 @@ from libc.math cimport NAN
 from libc.stdlib cimport free, qsort
 
 from gridcore.common.arguments cimport _Held, check_instant, indices
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
 from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, COMMIT_KIND, COMMITTING, DONE, FAILED, KINDS,
@@ -25,12 +26,9 @@ from gridcore.dgs.talks cimport Answer, Looked, Talk, claim, talk_drop, talk_ope
 
 import numpy as np
 
-from gridcore.common.state import LATEST
 
 __all__ = ["JobFlow"]
 
-cdef long long _NEVER = 9223372036854775807
-cdef long long _LATEST = LATEST
 # The largest instant that a caller may give, ns.
 cdef long long _LAST = 8 * 10**17
 cdef double _NS = 1e9
@@ -332,7 +330,7 @@ cdef class JobFlow(_Negotiations):
             self.links._give_back(self.links.due[k].slot)
             # a state that was read from a file may have any values here
             start = -1 if kind == REQUEST_KIND else self.row[k].b
-            if not (0 <= self.row[k].job < self.jobs and -1 <= start <= _LATEST // self.slot):
+            if not (0 <= self.row[k].job < self.jobs and -1 <= start <= LATEST // self.slot):
                 raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
         return n
 
@@ -381,7 +379,7 @@ cdef class JobFlow(_Negotiations):
         quest.n_nodes, quest.slots, quest.itself = n, self.length[job], not self.others
         quest.exclude = self.submitter[job] if self.others else -1
         quest.hops, quest.wide, quest.every, quest.until = self.hops, self.wide, 0, 0
-        quest.seen = _NEVER - 1
+        quest.seen = NEVER - 1
         if self.poll:
             quest.every, quest.until = self.period, now - self.latency
         elif self.stale and self.push:
@@ -564,18 +562,18 @@ cdef class JobFlow(_Negotiations):
         cdef bint any_
         while True:
             first = pending_first(&self.ending)
-            ends = _NEVER if first == NULL else first.time
+            ends = NEVER if first == NULL else first.time
             first = self._first_overdue()
             ends = ends if first == NULL else min(ends, first.time)
             first = delayed_first(&self.thinking)
-            at = _NEVER if first == NULL else first.time
+            at = NEVER if first == NULL else first.time
             at = min(self.links._advance(min(limit, min(at, ends))), at)
-            if min(at, ends) > limit or min(at, ends) == _NEVER:
-                return _NEVER
+            if min(at, ends) > limit or min(at, ends) == NEVER:
+                return NEVER
             if ends < at:
                 if ends == limit:
                     if self.reported_end == limit:
-                        return _NEVER
+                        return NEVER
                     self.reported_end = limit
                     return limit
                 self._finish_all(ends)

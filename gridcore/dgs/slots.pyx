@@ -16,6 +16,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
 from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
@@ -24,12 +25,10 @@ from gridcore.common.state import State, shown
 
 __all__ = ["SlotSchedules"]
 
-cdef long long _NEVER = 9223372036854775807
 # The largest slot and the largest number of slots, so that sums of two cannot overflow.
-cdef long long _LATEST = 2305843009213693952
 
 cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept nogil:
-    return _NEVER - 1 if as_of is None else as_of[k]
+    return NEVER - 1 if as_of is None else as_of[k]
 
 
 cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
@@ -384,7 +383,7 @@ cdef class SlotSchedules:
                 self._as_of(as_of, 0, "")
             quest.seen, as_of = as_of, None
         else:
-            quest.seen = _NEVER - 1
+            quest.seen = NEVER - 1
         cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
         cdef const unsigned char[::1] gone = None
         if away is not None:
@@ -467,7 +466,7 @@ cdef class SlotSchedules:
                 with gil:
                     raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
             if gone is None or not gone[other]:
-                if self._meet(other, _NEVER - 1 if other == searcher else at):
+                if self._meet(other, NEVER - 1 if other == searcher else at):
                     prefetch(&self.node[other])
         for j in range(n, self.n_fit):
             self._fetch(j)
@@ -539,7 +538,7 @@ cdef class SlotSchedules:
                 while k < n and row[k].start - row[k - 1].end < slots:
                     k += 1
                 at = max(at, row[k - 1].end)
-            fit.high = row[k].start - slots if k < n else _NEVER
+            fit.high = row[k].start - slots if k < n else NEVER
             # reservations released since the node was seen count, too
             again = False
             for j in range(node.n_gone):
@@ -614,7 +613,7 @@ cdef class SlotSchedules:
         if not dropped:
             # what has been reserved since makes no earlier start possible
             k = 0
-            while changed and k < n_nodes and self._free(&self.node[chosen[k]], _NEVER - 1, start, slots):
+            while changed and k < n_nodes and self._free(&self.node[chosen[k]], NEVER - 1, start, slots):
                 k += 1
             if not changed or k == n_nodes:
                 return start
@@ -625,7 +624,7 @@ cdef class SlotSchedules:
         self._fit_room(n)
         self.n_fit = n
         for k in range(n):
-            self.fit[k].node, self.fit[k].as_of, self.fit[k].row = seen[k].node, _NEVER - 1, 0
+            self.fit[k].node, self.fit[k].as_of, self.fit[k].row = seen[k].node, NEVER - 1, 0
         for k in range(n):
             self._fetch(k + AHEAD)
             self._next(&self.fit[k], since, slots)
@@ -645,14 +644,14 @@ cdef class SlotSchedules:
         cdef long long low = max(fit.low - at, 0), high = WINDOW
         cdef bint fits, seen = True
         while low < WINDOW:
-            high = _NEVER
+            high = NEVER
             if k < node.n:
                 high = node.row[k].start - slots - at
                 seen = note == NULL or note[k].made <= fit.as_of
             if high >= WINDOW - 1:
                 # the gap reaches beyond the window; its end is unknown (-1) if the next reservation is not seen
                 self.change[low] += 1
-                fit.high = high + at if seen and high != _NEVER else _NEVER if seen else -1
+                fit.high = high + at if seen and high != NEVER else NEVER if seen else -1
                 break
             fits = seen & (high >= low)
             self.change[low] += fits
@@ -678,7 +677,7 @@ cdef class SlotSchedules:
         return indices(nodes, "nodes", 0, self.nodes)
 
     cdef const long long[::1] _slots(self, values, str name, long long least):
-        return indices(values, name, least, _LATEST)
+        return indices(values, name, least, LATEST)
 
     cdef const long long[::1] _each(self, value, str name, Py_ssize_t n):
         """Return `n` values from one value for all, or from an array of one for each."""
@@ -709,10 +708,10 @@ cdef class SlotSchedules:
     cdef int _check_job(self, long long n_nodes, long long slots, long long not_before) except -1:
         if n_nodes < 1:
             raise ValueError(f"n_nodes must be >= 1, got {n_nodes}")
-        if not 1 <= slots < _LATEST:
-            raise ValueError(f"slots must be in 1..{_LATEST - 1}, got {slots}")
-        if not 0 <= not_before < _LATEST:
-            raise ValueError(f"not_before must be in 0..{_LATEST - 1}, got {not_before}")
+        if not 1 <= slots < LATEST:
+            raise ValueError(f"slots must be in 1..{LATEST - 1}, got {slots}")
+        if not 0 <= not_before < LATEST:
+            raise ValueError(f"not_before must be in 0..{LATEST - 1}, got {not_before}")
         return 0
 
     # -- checkpoints ----------------------------------------------------------------------------------------
@@ -752,7 +751,7 @@ cdef class SlotSchedules:
         given = {name: read.array(name, np.int64, (None, 5)) for name in ("reservations", "gone")}
         for name, rows in given.items():
             if len(rows) and not (0 <= rows[:, 0].min() and rows[:, 0].max() < self.nodes
-                                  and rows[:, 1:3].min() >= 0 and rows[:, 1:3].max() <= _LATEST
+                                  and rows[:, 1:3].min() >= 0 and rows[:, 1:3].max() <= LATEST
                                   and (rows[:, 1] < rows[:, 2]).all()):
                 raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
         for u in range(self.nodes):

@@ -9,9 +9,8 @@ from gridcore.fair_tree.summary_tree import SummaryTree
 from gridcore.network.links import Links
 from gridcore.queues.task_queues import TaskQueues
 
-__all__ = ["NEVER", "SHARE", "TreeFlow"]
+__all__ = ["SHARE", "TreeFlow"]
 
-NEVER: int
 SHARE: np.dtype[Any]
 
 @disjoint_base

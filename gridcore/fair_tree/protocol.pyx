@@ -17,6 +17,7 @@ from libc.math cimport INFINITY, NAN
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.common.arguments cimport _Held, check_instant, hold, indices, kept
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown, prefetch
@@ -30,13 +31,11 @@ from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary,
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import State, shown
 from gridcore.fair_tree.summary_tree import DECISION
 
-__all__ = ["NEVER", "SHARE", "TreeFlow"]
+__all__ = ["SHARE", "TreeFlow"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 
 #: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
@@ -168,7 +167,7 @@ cdef class TreeFlow:
             raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
         self.tree, self.queues, self.links, self.cell = tree, queues, links, cell
         self.goal, self.run_on, self.observe = goal, run_on, observe
-        self.placed_at = self.touched_at = _NEVER
+        self.placed_at = self.touched_at = NEVER
         if log is not None:
             self.log = _DecisionLog(tree, queues, links, *log)
         self.summary = self._kind("summary", summary, sizeof(Summary))
@@ -233,8 +232,8 @@ cdef class TreeFlow:
             if first != NULL and first.time < turn:
                 turn = first.time
             at = min(self.links._advance(min(limit, turn)), turn)
-            if at > limit or at == _NEVER:
-                return limit if lost else _NEVER
+            if at > limit or at == NEVER:
+                return limit if lost else NEVER
             self._take_turns(at)
             while self._arrive(at):
                 self.links._advance(at)
@@ -249,7 +248,7 @@ cdef class TreeFlow:
     cdef int _act(self, long long now) except -1:
         """Let leaves that received shares order their queues, and nodes that learnt something report."""
         self._reorder(now)
-        if self.placed_at == _NEVER and self.queues.enqueued >= self.goal:
+        if self.placed_at == NEVER and self.queues.enqueued >= self.goal:
             self.placed_at = now
             if not self.run_on:
                 self.reports.clear()
@@ -345,7 +344,7 @@ cdef class TreeFlow:
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)
-        if row.node == 0 and row.since < _NEVER:
+        if row.node == 0 and row.since < NEVER:
             if self.n_arrivals == self.arrivals.shape[0]:
                 wider = np.zeros((2 * self.n_arrivals, 2), np.int64)
                 wider[:self.n_arrivals] = self.arrivals
@@ -588,7 +587,7 @@ cdef class TreeFlow:
         """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
         cdef _Held alone = self._hold()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
-        self.touched_at = _NEVER
+        self.touched_at = NEVER
         self._act(now)
 
     def noted(self, Py_ssize_t most, long long now):

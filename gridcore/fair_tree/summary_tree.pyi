@@ -6,9 +6,8 @@ from typing_extensions import disjoint_base
 
 from gridcore.queues.summary_grid import SummaryGrid
 
-__all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+__all__ = ["DECISION", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
-NEVER: int
 REQUEST: np.dtype[np.void]
 SUMMARY: np.dtype[np.void]
 SPREAD: np.dtype[np.void]

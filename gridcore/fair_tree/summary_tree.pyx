@@ -26,6 +26,7 @@ from libc.string cimport memcpy, memset
 from gridcore.common.arguments cimport (
     FINITE, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, kept,
 )
+from gridcore.common.instants cimport NEVER
 from gridcore.fair_tree.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle)
 from gridcore.common.memory cimport prefetch
@@ -39,10 +40,8 @@ import numpy as np
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.common.state import State, shown
 
-__all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+__all__ = ["DECISION", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 
 #: A request to place `tasks` tasks of `application`.  It comes down from the parent, which numbers its requests
 #: to this node (`sequence`), or it climbs (sequence -1).  `minimum` is the minimum stretch of the rest of the
@@ -67,7 +66,7 @@ cdef Node _nobody() noexcept nogil:
     node.held, node.debt, node.said = -1, -1, -1
     node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
     node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
-    node.free_at, node.due_at, node.since = 0, _NEVER, _NEVER
+    node.free_at, node.due_at, node.since = 0, NEVER, NEVER
     node.asked, node.away = False, PRESENT
     node.below, node.power, node.unused = 1, 0.0, 0
     return node
@@ -399,14 +398,14 @@ cdef class SummaryTree:
         if m >= self.first_leaf:
             self.node[m].since = min(self.node[m].since, now)
         due = self.node[m].due_at
-        if due == _NEVER:
+        if due == NEVER:
             due = max(self.node[m].free_at, now + (self.hold_off if m < self.first_leaf else 0))
             if due > now:
                 self.node[m].due_at = due
                 return due
         elif due > now:
             return -1
-        self.node[m].due_at = _NEVER
+        self.node[m].due_at = NEVER
         return now
 
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
@@ -454,7 +453,7 @@ cdef class SummaryTree:
                 and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
                 and payloads_same(&self.payloads, handle, said)):
             payloads_drop(&self.payloads, handle)
-            self.node[m].since = _NEVER
+            self.node[m].since = NEVER
             return False
         payloads_hold(&self.payloads, handle)          # one reference for the message, one for the sender
         payloads_drop(&self.payloads, said)
@@ -470,7 +469,7 @@ cdef class SummaryTree:
         out.minimum = least
         out.since = self.node[m].since
         self.node[m].number += 1
-        self.node[m].since = _NEVER
+        self.node[m].since = NEVER
         return True
 
     # -- failures -----------------------------------------------------------------------------------------
@@ -496,7 +495,7 @@ cdef class SummaryTree:
             self.node[m].rest = INFINITY
             self.node[m].got = self.node[m].issued
             self.node[m].asked = False
-            self.node[m].due_at, self.node[m].since = _NEVER, _NEVER
+            self.node[m].due_at, self.node[m].since = NEVER, NEVER
             if m < self.first_leaf:
                 for child in range(2 * m + 1, 2 * m + 3):
                     self._unhear(child)

@@ -2,33 +2,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import disjoint_base
 
-__all__ = ["LOGGED", "NEVER", "Links"]
+from gridcore.network.transit import Transit
 
-NEVER: int
+__all__ = ["LOGGED", "Links"]
+
 LOGGED: tuple[str, ...]
 
-@disjoint_base
-class Links:
-    @property
-    def machines(self) -> int: ...
-    @property
-    def sent(self) -> NDArray[np.int64]: ...
-    @property
-    def delivered(self) -> NDArray[np.int64]: ...
-    @property
-    def dropped(self) -> NDArray[np.int64]: ...
-    @property
-    def traffic(self) -> NDArray[np.int64]: ...
-    @property
-    def bytes_out(self) -> NDArray[np.int64]: ...
-    @property
-    def bytes_in(self) -> NDArray[np.int64]: ...
-    @property
-    def by_level(self) -> NDArray[np.int64]: ...
-    @property
-    def windows(self) -> NDArray[np.int64] | None: ...
+class Links(Transit):
     def __new__(
         cls,
         machine_of: ArrayLike,

@@ -10,9 +10,7 @@ from gridcore.nodes.node_events import NodeEvents
 from gridcore.nodes.view import View
 from gridcore.queues.task_queues import TaskQueues
 
-__all__ = ["NEVER", "NodeCore"]
-
-NEVER: int
+__all__ = ["NodeCore"]
 
 @final
 class NodeCore(NodeEvents):

@@ -24,6 +24,7 @@ from libc.math cimport INFINITY
 cimport cython
 
 from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
 from gridcore.nodes.calls cimport call
@@ -41,15 +42,13 @@ from gridcore.queues.task_queues cimport TaskQueues
 import numpy as np
 
 from gridcore.common.names import listed
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import State, shown
 from gridcore.nodes.kinds import Received
 from gridcore.nodes.state import read_nodes, payload_entries
 from gridcore.nodes.view import View
 
-__all__ = ["NEVER", "NodeCore"]
+__all__ = ["NodeCore"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 
 
 @cython.final
@@ -213,8 +212,8 @@ cdef class NodeCore(NodeEvents):
     def exhausted(self):
         """Whether nothing is left to do."""
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied))
-        self.limit = _NEVER
-        return not self.dirty and self._due() == _NEVER
+        self.limit = NEVER
+        return not self.dirty and self._due() == NEVER
 
     cdef int _reach(self, long long now) except -1:
         """An event of the engine happens at `now` ns."""

@@ -6,7 +6,7 @@ cimport cython
 
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport holdings_give
-from gridcore.nodes.instants cimport LONGEST, NEVER, later_by
+from gridcore.common.instants cimport LATEST, NEVER, later_by
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
@@ -290,7 +290,7 @@ cdef class View:
             instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
             value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
-        if not (core.fires and name in core.timer_names and core.now <= instant <= LONGEST):
+        if not (core.fires and name in core.timer_names and core.now <= instant <= LATEST):
             raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 

@@ -6,9 +6,8 @@ from typing_extensions import disjoint_base
 
 from gridcore.network.links import Links
 
-__all__ = ["NEVER", "RECORD", "JobWalks"]
+__all__ = ["RECORD", "JobWalks"]
 
-NEVER: int
 RECORD: np.dtype[Any]
 
 @disjoint_base

@@ -15,6 +15,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from gridcore.common.arguments cimport _Held, hold
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown, prefetch
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
@@ -26,14 +27,11 @@ from gridcore.random_walk.searches cimport (Node, Record, Search, Searches, belo
 
 import numpy as np
 
-from gridcore.common.state import LATEST, shown
+from gridcore.common.state import shown
 from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
 
-__all__ = ["NEVER", "RECORD", "JobWalks"]
+__all__ = ["RECORD", "JobWalks"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
-cdef long long _LATEST = LATEST
 
 cdef enum:
     PROBE, LOAD, JOB, RESULT, KINDS
@@ -195,11 +193,11 @@ cdef class JobWalks:
         cdef long long own, now
         cdef Event e
         while True:
-            own = self.release[self.next] if self.next < self.count else _NEVER
+            own = self.release[self.next] if self.next < self.count else NEVER
             own = min(own, first_of(&self.ending), first_of(&self.steps))
             now = min(self.links._advance(min(limit, own)), own)
-            if now > limit or now == _NEVER:
-                return _NEVER
+            if now > limit or now == NEVER:
+                return NEVER
             self.now = now
             if not self._arrive(now) and now < own:
                 raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
@@ -244,8 +242,8 @@ cdef class JobWalks:
         if self.queued and self.deciding[u] >= 0:
             return self._line_up(job, u)
         if self.machine[job] < 0:
-            if now > _LATEST:
-                raise OverflowError(f"node {u} would decide on jobs until after {_LATEST} ns")
+            if now > LATEST:
+                raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
             self._begin(job, now)
             if self.queued:
                 self.deciding[u] = <int> job
@@ -638,8 +636,8 @@ cdef class JobWalks:
         cdef long long start = max(now, node.free), end = start + lasts(self.work[job], node.speed)
         if self.start[job] >= 0:  # a state from a file may name it twice; then it would wait for itself
             raise ValueError(f"job {job} has been queued already")
-        if end > _LATEST:
-            raise OverflowError(f"node {u} would be busy until after {_LATEST} ns")
+        if end > LATEST:
+            raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
         self.busy[u] += end - start
@@ -800,4 +798,4 @@ cdef class JobWalks:
 
 cdef inline long long first_of(const Pending* events) noexcept nogil:
     cdef const Event* first = pending_first(events)
-    return _NEVER if first == NULL else first.time
+    return NEVER if first == NULL else first.time

@@ -25,6 +25,7 @@ from libc.stdlib cimport free
 from libc.string cimport memmove
 
 from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport Entry, heap_pop, heap_push
 from gridcore.common.memory cimport grown
@@ -39,14 +40,12 @@ from gridcore.rigid_queue.waiting cimport (Waiting, waiting_clear, waiting_find_
 import numpy as np
 
 from gridcore.rigid_queue.state import check_coming, check_log, check_running
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import State, shown
 
 __all__ = ["BackfillQueue"]
 
-cdef long long _NEVER = 9223372036854775807
 # The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
-cdef long long _LONGEST = LATEST
 
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
@@ -101,7 +100,7 @@ cdef class BackfillQueue:
     cdef bint changed                      # machines have failed or recovered since the queue was last examined
     # Whether the head is known not to fit: since that was found, nothing but submissions has happened.
     cdef bint blocked
-    cdef long long shadow, extra           # of the head, set if machines are free; _NEVER for no shadow time
+    cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
     cdef RunLog past
 
     def __cinit__(self, machines, nodes, run, estimate, *, bint easy=True, bint log=False):
@@ -110,8 +109,8 @@ cdef class BackfillQueue:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
         self.machines, self.easy, self.log = machines, easy, log
         self.nodes = indices(nodes, "nodes", 1, self.machines + 1).astype(np.int32)
-        self.length = indices(run, "run", 1, _LONGEST + 1)
-        self.estimate = indices(estimate, "estimate", 1, _LONGEST + 1)
+        self.length = indices(run, "run", 1, LATEST + 1)
+        self.estimate = indices(estimate, "estimate", 1, LATEST + 1)
         self.jobs = self.nodes.shape[0]
         check_lengths(self.jobs, self.length.shape[0], "nodes", "run")
         check_lengths(self.jobs, self.estimate.shape[0], "nodes", "estimate")
@@ -162,7 +161,7 @@ cdef class BackfillQueue:
     def next_end(self):
         """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
         cdef _Held alone = hold(&self.occupied)
-        return self.ends[0].at if self.n_running else _NEVER
+        return self.ends[0].at if self.n_running else NEVER
 
     def totals(self):
         """Return copies of the totals so far.
@@ -397,14 +396,14 @@ cdef class BackfillQueue:
         cdef Py_ssize_t first
         cdef int failed
         while until >= self.now:
-            at = _NEVER
+            at = NEVER
             if self.n_running > 0:
                 at = self.ends[0].at
             if self.came < self.n_coming and self.coming_at[self.came] < at:
                 at = self.coming_at[self.came]
             if self.changed:
                 at = self.now
-            elif at > until or at == _NEVER:
+            elif at > until or at == NEVER:
                 self.now = until
                 break
             self.now = at
@@ -466,7 +465,7 @@ cdef class BackfillQueue:
             k -= 1
             n += self.believed[k].nodes
         if n < need:
-            self.shadow, self.extra = _NEVER, self.machines
+            self.shadow, self.extra = NEVER, self.machines
             return
         self.shadow = max(self.believed[k].at, self.now)
         while k > 0 and self.believed[k - 1].at <= self.shadow:

@@ -14,7 +14,8 @@ from gridcore.common.arguments cimport POSITIVE, _Held, check_array, check_lengt
 from gridcore.common.heap cimport Entry
 from gridcore.common.memory cimport grown, prefetch
 from gridcore.work_queue.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
-from gridcore.work_queue.progress cimport NEVER, lasts
+from gridcore.common.instants cimport NEVER
+from gridcore.work_queue.progress cimport lasts
 from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
 from gridcore.work_queue.tournament cimport (
     OUT, tournament_best, tournament_free, tournament_make, tournament_set,

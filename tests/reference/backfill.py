@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.state import NEVER
 from tests.reference.arguments import check_lengths, indices, integers
 
 __all__ = ["BackfillQueue"]
 
 Integers = NDArray[np.int64]
-NEVER = 2**63 - 1
 LAST = 2**62
 LONGEST = 2**61
 

@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from gridcore.common.state import NEVER
 from gridcore.queues import task_queues as queues
 from gridcore.queues.summary_grid import SummaryGrid
 from tests._helpers.small_queues import (
     BOTH,
     GRID,
-    NEVER,
     NS,
     TOLERANCES,
     quarters,
