@@ -103,7 +103,7 @@ cdef class PullQueue:
     cdef long long* entries                # the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
-    def __cinit__(self, speed, applications, *, bint log=False):
+    def __cinit__(self, speed: ArrayLike, applications: SupportsIndex, *, bint log=False):
         cdef Py_ssize_t k
         cdef const double[::1] given = doubles(speed, "speed")
         check_array(given, "speed", POSITIVE)
@@ -148,11 +148,11 @@ cdef class PullQueue:
         free(self.entries)
 
     @property
-    def free_at(self):
+    def free_at(self) -> Integers:
         """int64[machines]: a copy of when (ns) the last task of each machine ends or was lost; 0 at first."""
         return np.array(self.free)
 
-    def backlog(self, long long now):
+    def backlog(self, long long now) -> float:
         """Return the Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
@@ -162,7 +162,7 @@ cdef class PullQueue:
                 work += <double> (self.free[u] - now) / 1e9 * self.speed[u]
         return work
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return copies of the totals so far; a task that has started counts as done unless it was lost.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (distinct
@@ -182,7 +182,7 @@ cdef class PullQueue:
             "interrupted": np.array(self.interrupted),
         }
 
-    def starts(self):
+    def starts(self) -> tuple[Integers, Integers, Integers, Integers]:
         """Return (machine, application, start ns, end ns), int64[k], of every task, in the order of the starts.
 
         Lost tasks are included, with the end that they would have had.  Empty without ``log``.
@@ -203,7 +203,7 @@ cdef class PullQueue:
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
@@ -276,7 +276,7 @@ cdef class PullQueue:
             ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
             ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
 
-    def run(self, long long until, order, left, task_size):
+    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
@@ -315,7 +315,7 @@ cdef class PullQueue:
             raise OverflowError("a task ends after the last instant")
         return count
 
-    def fail(self, machines, long long now):
+    def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers]:
         """Let `machines` fail at `now` ns, the instant reached by `run`; they lose the tasks that they run.
 
         They take no tasks until `restore`; machines that are down already stay down.
@@ -350,7 +350,7 @@ cdef class PullQueue:
         self.n_idle = drop(self.idle, self.n_idle, self.machine, self.away)
         return lost[0, :n].copy(), lost[1, :n].copy()
 
-    def restore(self, machines, long long now):
+    def restore(self, machines: ArrayLike, long long now):
         """Let `machines` recover at `now` ns, the instant reached by `run`; machines that are up stay as they are.
 
         Raises ValueError naming the index of a bad machine.
@@ -466,7 +466,8 @@ cdef class PullQueue:
 
 # --- binding to the earliest end ------------------------------------------------------------------
 
-def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
+def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks: SupportsIndex,
+                  long long now) -> Integers:
     """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
 
     Parameters

@@ -22,7 +22,7 @@ import numpy as np
 from gridcore.common.state import State, shown
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_overdue, check_talks, check_thoughts
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY",
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations", "PLACED", "REPLY",
            "REQUEST", "SEARCHING", "WAITING"]
 
 
@@ -52,11 +52,12 @@ cdef int _check_names(str what, dict given, tuple names) except -1:
     return 0
 
 
-cdef class _Negotiations:
+cdef class Negotiations:
     """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` starts and moves them."""
 
-    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
-                  dict settings, decided=None):
+    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds: list[tuple[int, int]], dict jobs,
+                  dict nodes, counts: Integers, dict settings,
+                  decided: Callable[[NDArray[Any], int], None] | None = None):
         cdef Py_ssize_t k
         for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
                             ("nodes", nodes), ("settings", settings)):
@@ -101,7 +102,7 @@ cdef class _Negotiations:
             raise MemoryError
         self._waiting, self._given_up, self._stopped = [], [], []
 
-    def bind(self, dict jobs, dict nodes, counts):
+    def bind(self, dict jobs, dict nodes, counts: Integers):
         """Replace the arrays that are shared with the policy."""
         cdef _Held alone = self._hold()
         def column(values, name, n, dtype=np.int64):
@@ -172,23 +173,23 @@ cdef class _Negotiations:
     # -- what the policy asks for --------------------------------------------------------------------------
 
     @property
-    def over(self):
+    def over(self) -> bool:
         """Whether all jobs are done or were rejected."""
         return self.completed + self.given_up == self.jobs
 
     @property
-    def ending_now(self):
+    def ending_now(self) -> int:
         """The last instant (ns) that `advance` returned because jobs or waits end at it."""
         return self.reported_end
 
-    def read_outcomes(self):
+    def read_outcomes(self) -> tuple[list[int], list[tuple[int, bool]]]:
         """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
         cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []
         return result
 
-    def stopped(self):
+    def stopped(self) -> list[tuple[int, int, int, int]]:
         """Return what cancellations may have stopped since the last call: [(job, node, attempt, ns), ...].
 
         These are cancellations of jobs that have lost a machine, in order.
@@ -202,13 +203,13 @@ cdef class _Negotiations:
             raise ValueError(f"job must be one that was placed, got {job}")
         return 0
 
-    def start_of(self, Py_ssize_t job):
+    def start_of(self, Py_ssize_t job) -> int:
         """Return the slot in which a placed job starts or has started."""
         cdef _Held alone = self._hold()
         self._check_placed(job)
         return self.talk[job].start
 
-    def machines_of(self, Py_ssize_t job):
+    def machines_of(self, Py_ssize_t job) -> Integers:
         """Return int64[tasks]: the machines on which a placed job runs or has run."""
         cdef _Held alone = self._hold()
         self._check_placed(job)
@@ -236,7 +237,7 @@ cdef class _Negotiations:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
 
         `read_outcomes`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.

@@ -15,7 +15,7 @@ from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
 from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, COMMIT_KIND, COMMITTING, DONE, FAILED, KINDS,
-                                        NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, _Negotiations)
+                                        NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, Negotiations)
 from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED, OVERDUE,
                                         PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE, UNREACHED,
                                         WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision, decisions_add)
@@ -39,7 +39,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
     return -1 if a < b else a > b
 
 
-cdef class JobFlow(_Negotiations):
+cdef class JobFlow(Negotiations):
     """Runs the negotiations about jobs over `links`.
 
     schedules, views, links : the objects that the policy uses, too.
@@ -89,7 +89,7 @@ cdef class JobFlow(_Negotiations):
 
     # -- the scheduling node --------------------------------------------------------------------------------
 
-    def search(self, jobs, long long now):
+    def search(self, jobs: ArrayLike, long long now):
         """Begin a search for each of `jobs` (int64[k]): its scheduling node asks some neighbours at `now` ns.
 
         The requests are sent by `flush`.
@@ -263,7 +263,7 @@ cdef class JobFlow(_Negotiations):
 
     # -- failures -------------------------------------------------------------------------------------------
 
-    def fail(self, nodes):
+    def fail(self, nodes: ArrayLike):
         """Drop the searches of `nodes` (int64[k]), which fail now."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -271,7 +271,7 @@ cdef class JobFlow(_Negotiations):
         for k in range(u.shape[0]):
             delayed_drop(&self.thinking, u[k])
 
-    def hit(self, Py_ssize_t job, long long attempt):
+    def hit(self, Py_ssize_t job, long long attempt) -> int:
         """Learn that a node has failed which had reserved slots for this attempt to place a job.
 
         Returns what follows of it: NEW for nothing; COMMITTING if the job is being placed there, and no other
@@ -290,7 +290,7 @@ cdef class JobFlow(_Negotiations):
             return COMMITTING
         return NEW
 
-    def missed(self, Py_ssize_t job, long long now, failed=NAN):
+    def missed(self, Py_ssize_t job, long long now, failed: float = NAN):
         """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again.
 
         failed : how many of its machines have failed meanwhile, for the record of decisions.
@@ -549,7 +549,7 @@ cdef class JobFlow(_Negotiations):
 
     # -- time -----------------------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
         Messages that arrive at `limit` are handled here, because they come before everything else at an instant.

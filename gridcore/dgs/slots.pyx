@@ -72,7 +72,7 @@ cdef class SlotSchedules:
     ValueError naming the argument, its index and value.
     """
 
-    def __cinit__(self, nodes, *, bint stale=False):
+    def __cinit__(self, nodes: SupportsIndex, *, bint stale=False):
         if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
             raise ValueError(f"nodes must be in 0..{2**31 - 1}, got {nodes!r}")
         self.nodes, self.stale = nodes, stale
@@ -96,7 +96,7 @@ cdef class SlotSchedules:
 
     # -- reservations ---------------------------------------------------------------------------------------
 
-    def reserve(self, nodes, starts, slots, jobs, long long now):
+    def reserve(self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, long long now) -> Bools:
         """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots, one after the other, at `now` ns.
 
         All are int64[k].  Returns bool[k]: whether the node was free then; if it was not, nothing is reserved.
@@ -168,7 +168,8 @@ cdef class SlotSchedules:
         node.now = <int> low
         return low
 
-    def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
+    def release(self, nodes: ArrayLike, starts: ArrayLike, long long now, *, ends: ArrayLike | None = None,
+                jobs: ArrayLike | None = None) -> Bools:
         """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
 
         ends : int64[k], the slots from which on they are taken back, for jobs that end early; default: all of it.
@@ -223,7 +224,7 @@ cdef class SlotSchedules:
         memmove(&node.note[i], &node.note[i + 1], (node.n - i) * sizeof(Note))
         return 0
 
-    def lose(self, nodes, long long slot, long long now):
+    def lose(self, nodes: ArrayLike, long long slot, long long now) -> tuple[Integers, Integers, Integers, Integers]:
         """Take back at `now` ns all reservations of `nodes` (int64[k]) that end after `slot`.
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
@@ -257,7 +258,7 @@ cdef class SlotSchedules:
                         n += 1
                 node.n_gone = <int> n
 
-    def reservations(self, Py_ssize_t node):
+    def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
@@ -268,7 +269,7 @@ cdef class SlotSchedules:
 
     # -- searching for free slots ---------------------------------------------------------------------------
 
-    def is_free(self, nodes, long long start, long long slots, as_of=None):
+    def is_free(self, nodes: ArrayLike, long long start, long long slots, as_of: ArrayLike | None = None) -> Bools:
         """Return bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
 
         as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
@@ -302,7 +303,8 @@ cdef class SlotSchedules:
                 return False
         return True
 
-    def earliest_start(self, candidates, long long n_nodes, long long slots, long long not_before, as_of=None):
+    def earliest_start(self, candidates: ArrayLike, long long n_nodes, long long slots, long long not_before,
+                       as_of: ArrayLike | None = None) -> tuple[int, Integers] | None:
         """Find the first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
 
         candidates : int64[k], different nodes.  as_of : as for `is_free`.
@@ -331,8 +333,10 @@ cdef class SlotSchedules:
             self._choose(n_nodes, start, slots, &out[0])
         return start, chosen
 
-    def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, bint itself=False,
-               long long hops=2, bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
+    def search(self, views: NDArray[np.int32], searchers: ArrayLike, n_nodes: ArrayLike, slots: ArrayLike,
+               not_before: ArrayLike, *, exclude: ArrayLike = -1, bint itself=False, long long hops=2,
+               bint wide=False, away: Bools | None = None, as_of: ArrayLike | None = None, long long every=0,
+               long long until=0) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """Search, from each of `searchers` (int64[k]), for `n_nodes` nodes for `slots` slots from `not_before` on.
 
         Each searcher (1) looks for nodes that are free at once among its neighbours.  (2) If there are too few, it
@@ -716,7 +720,7 @@ cdef class SlotSchedules:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return all reservations, those kept after release, too; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k, n = 0, m = 0

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from gridcore.common.arrays import Bools, Integers
 
 #: What is decided, as `gridsim.schedulers.dgs.decisions` puts it into words.
 ACTIONS = (

@@ -143,9 +143,11 @@ cdef class TreeFlow:
     cdef long long[::1] made_at
     cdef Py_ssize_t n_made
 
-    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, spread, request, accept,
-                  idle_minimum, submitter, long long goal, bint run_on=False, bint spread_on_change=False,
-                  long long cell=0, log=None, observe=None, Py_ssize_t threads=1):
+    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary: tuple[int, int],
+                  spread: tuple[int, int], request: tuple[int, int], accept: tuple[int, int], idle_minimum: ArrayLike,
+                  submitter: ArrayLike, long long goal, bint run_on=False, bint spread_on_change=False,
+                  long long cell=0, log: tuple[Bools, Callable[[int], float]] | None = None,
+                  observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None, Py_ssize_t threads=1):
         for name, given in (("tree", tree), ("queues", queues), ("links", links)):
             if given is None:
                 raise TypeError(f"{name} must be given, got None")
@@ -215,7 +217,7 @@ cdef class TreeFlow:
 
     # -- time ---------------------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else `NEVER`.
 
         What nodes do at `limit` itself is done, too, since it comes before everything else at an instant.  The caller
@@ -563,7 +565,7 @@ cdef class TreeFlow:
 
     # -- methods for the caller -------------------------------------------------------------------------------
 
-    def add_submitters(self, nodes):
+    def add_submitters(self, nodes: ArrayLike):
         """Append the submitters of further applications, which tree and queues must have already."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
@@ -573,7 +575,7 @@ cdef class TreeFlow:
                              f"{self.tree.size.shape[0]}, as many as queues and tree have applications, got {n}")
         self.submitter = np.concatenate((self.submitter, more))
 
-    def touch(self, nodes, long long now):
+    def touch(self, nodes: ArrayLike, long long now):
         """Let `nodes` report at `now` ns, or when their turn comes; the caller must call `act` at `now`, too."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
@@ -590,7 +592,7 @@ cdef class TreeFlow:
         self.touched_at = NEVER
         self._act(now)
 
-    def noted(self, Py_ssize_t most, long long now):
+    def noted(self, Py_ssize_t most, long long now) -> tuple[NDArray[Any], int]:
         """Return (`gridcore.fair_tree.decision_log.NOTE` rows logged up to `now` ns, how many were left out).
 
         These are the rows since the last call.  From them on at most `most` rows are kept.
@@ -605,7 +607,7 @@ cdef class TreeFlow:
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since this object was made, without tree, queues and links; see
         `gridcore.common.state`.
         """
@@ -691,12 +693,12 @@ cdef class TreeFlow:
     cdef int _wait(self, int m, long long due) except -1:
         return pending_push(&self.turns, due, m, m)
 
-    def arrived(self):
+    def arrived(self) -> Integers:
         """Return int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
         cdef _Held alone = self._hold()
         return np.array(self.arrivals[:self.n_arrivals])
 
-    def decisions(self):
+    def decisions(self) -> tuple[NDArray[Any], Integers]:
         """Return (`DECISION` rows, int64[k] ns): decisions of routers on climbing requests, and their instants."""
         cdef _Held alone = self._hold()
         return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

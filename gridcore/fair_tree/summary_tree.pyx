@@ -89,8 +89,9 @@ cdef class SummaryTree:
         current instant.
     """
 
-    def __cinit__(self, grid, speed, *, release, size, task_size, long long nbytes, double rate=0.0,
-                  long long hold_off=0, double bound=2.0, bint celled=False):
+    def __cinit__(self, grid: SummaryGrid, speed: ArrayLike, *, release: ArrayLike, size: ArrayLike,
+                  task_size: ArrayLike, long long nbytes, double rate=0.0, long long hold_off=0, double bound=2.0,
+                  bint celled=False):
         cdef const double[::1] s = kept(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
@@ -152,7 +153,7 @@ cdef class SummaryTree:
         free(self.limits)
         free(self.rooms)
 
-    def add_applications(self, release, size, task_size):
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
         cdef _Held alone = hold(&self.occupied)
         self._add_applications(release, size, task_size)
@@ -474,7 +475,7 @@ cdef class SummaryTree:
 
     # -- failures -----------------------------------------------------------------------------------------
 
-    def reset(self, nodes):
+    def reset(self, nodes: ArrayLike):
         """Put `nodes`, which have failed, back into the tree with an empty memory.
 
         A router has lost the summaries of its children and the ledger of what it dispatched to them; the
@@ -507,7 +508,7 @@ cdef class SummaryTree:
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
         ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
 
-    def silence(self, nodes):
+    def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -515,7 +516,7 @@ cdef class SummaryTree:
         for k in range(u.shape[0]):
             self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
 
-    def leave(self, nodes):
+    def leave(self, nodes: ArrayLike):
         """Take `nodes` out of the tree until `reset`; their parents know this and forget everything about them."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -541,7 +542,7 @@ cdef class SummaryTree:
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
-    def spread(self):
+    def spread(self) -> NDArray[Any]:
         """Return the `SPREAD` rows by which the root tells routers below it the minimum stretch of their rest."""
         cdef _Held alone = hold(&self.occupied)
         cdef Spread[2] made
@@ -568,7 +569,7 @@ cdef class SummaryTree:
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the tree and its applications were made; see `gridcore.common.state`.
 
         Nodes are stored as they are in memory, except for their debts, which come by node, the latest first.
@@ -693,6 +694,6 @@ cdef class SummaryTree:
     # -- inspection -------------------------------------------------------------------------------------------
 
     @property
-    def payloads_in_use(self):
+    def payloads_in_use(self) -> int:
         """The number of summaries that a sender, a message or a parent refers to."""
         return payloads_in_use(&self.payloads)

@@ -56,8 +56,9 @@ cdef class Links(Transit):
     level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
 
-    def __cinit__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
-                  bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
+    def __cinit__(self, machine_of: ArrayLike, Py_ssize_t machines, *, long long latency, double bandwidth,
+                  widths: ArrayLike, deferred: ArrayLike, bint fifo=True, keep: ArrayLike | None = None,
+                  level_of: ArrayLike | None = None, long long jitter=0, unsigned long long seed=0):
         if not 0 <= machines < 2**31:
             raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
         self.machine_of = indices(machine_of, "machine_of", 0, machines)
@@ -148,12 +149,12 @@ cdef class Links(Transit):
         for k in range(records.shape[0]):
             self._send(now, kind, &records[k, 0], nbytes, length)
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit with a delivery to handle, else `NEVER`."""
         cdef _Held alone = hold(&self.occupied)
         return self._advance(limit)
 
-    def collect(self, long long time):
+    def collect(self, long long time) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return the messages delivered at `time` ns: a list of (kind, uint8[k, width]), by (kind, node, sequence).
 
         Call it with the instant that `advance` returned.
@@ -170,7 +171,7 @@ cdef class Links(Transit):
                     result.append((kind, self._records(kind, n)))
         return result
 
-    def drain(self, long long until):
+    def drain(self, long long until) -> list[tuple[int, NDArray[np.uint8], Integers]]:
         """Return the deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).
 
         They are sorted by (kind, receiving machine, time), then by their arrival at its interface.
@@ -187,7 +188,7 @@ cdef class Links(Transit):
         mailboxes_tidy(&self.boxes)
         return result
 
-    def lost(self):
+    def lost(self) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return messages of the kinds to `keep` dropped since the last call: a list of (kind, uint8[k, width])."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -200,7 +201,7 @@ cdef class Links(Transit):
         self.n_missing = 0
         return result
 
-    def fail(self, machines, long long now, *, bint down=False):
+    def fail(self, machines: ArrayLike, long long now, *, bint down=False):
         """Reset `machines` at `now` ns: messages addressed to them, or queued at them unsent, are dropped.
 
         With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
@@ -229,11 +230,11 @@ cdef class Links(Transit):
             self.down_free[u[k]] = min(self.down_free[u[k]], now)
             self.down[u[k]] = down
 
-    def restore(self, machines, long long now):
+    def restore(self, machines: ArrayLike, long long now):
         """Bring `machines` up again at `now` ns."""
         self.fail(machines, now)
 
-    def move(self, nodes, machines):
+    def move(self, nodes: ArrayLike, machines: ArrayLike):
         """Move `nodes` to `machines` (both int64[k]); messages in flight keep the machine they were sent to."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
@@ -245,7 +246,7 @@ cdef class Links(Transit):
             self.machine_of[m[k]] = u[k]
             self.detached[m[k]] = False
 
-    def detach(self, nodes):
+    def detach(self, nodes: ArrayLike):
         """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
@@ -268,7 +269,7 @@ cdef class Links(Transit):
 
     # -- the log of messages ------------------------------------------------------------------------------
 
-    def log(self, long long limit, subjects):
+    def log(self, long long limit, subjects: ArrayLike):
         """Log each message between machines that is sent from now on; nothing else changes.
 
         limit : how many messages are logged, the first ones; further messages are only counted (`unlogged`).
@@ -291,7 +292,7 @@ cdef class Links(Transit):
         messagelog_slots(&self.passages, self.slots + 1)
         self.passages.most, self.subject_at = limit, offsets
 
-    def logged(self):
+    def logged(self) -> dict[str, Integers]:
         """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
 
         delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
@@ -302,13 +303,13 @@ cdef class Links(Transit):
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
 
     @property
-    def unlogged(self):
+    def unlogged(self) -> int:
         """The number of messages for which the log had no room."""
         return self.passages.missed
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the links were made; see `gridcore.common.state`.
 
         Messages are sorted by where they are (first on their way to an interface, then about to be delivered,
@@ -496,7 +497,7 @@ cdef class Links(Transit):
             **({} if self.windows is None else {"windows": self.windows}),
         }
 
-    def in_flight(self):
+    def in_flight(self) -> Integers:
         """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
         cdef _Held alone = hold(&self.occupied)
         return self.sent - self.delivered - self.dropped

@@ -37,7 +37,7 @@ cdef class Transit:
     cdef long long[:, ::1] failures     # the instant (ns), and the row of the failure before it
     cdef Py_ssize_t n_failures
     cdef int[::1] life
-    cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in
+    cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in  # type: Integers
     cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
     cdef Pending heads                # on their way to the receiver's interface
     cdef Pending* queue               # per kind, with the instant of delivery
@@ -50,7 +50,8 @@ cdef class Transit:
     cdef Py_ssize_t slots, n_unused
     cdef long long sequence
     # traffic so far: [messages or bytes, kind, level of the sender], and bytes per machine and window
-    cdef readonly object by_level, windows
+    cdef readonly object by_level     # type: Integers
+    cdef readonly object windows      # type: Integers | None
     cdef long long[:, :, ::1] _by_level
     cdef long long[:, ::1] _windows
     cdef long long window_start, window

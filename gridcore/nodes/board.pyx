@@ -55,7 +55,8 @@ cdef class Board:
     Raises ValueError for arguments that are out of range.
     """
 
-    def __cinit__(self, up, *, long long age, str refresh, double error, phase, seed, bint of_applications=False):
+    def __cinit__(self, up: ArrayLike, *, long long age, str refresh, double error, phase: NDArray[Any], seed: int,
+                  bint of_applications=False):
         cdef Py_ssize_t k
         up = np.asarray(up, bool)
         self.nodes, self.of_applications = len(up), of_applications
@@ -85,13 +86,13 @@ cdef class Board:
         free(self.unused)
         free(self.at)
 
-    def publish(self, node, value, falling, now):
+    def publish(self, node: int, value: float, falling: bool, now: int):
         """Let `node` publish `value` at `now` ns; `falling`: it falls by 1 each second, down to 0."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         self._publish(node, value, falling, now)
 
-    def read(self, now):
+    def read(self, now: int) -> Floats:
         """Return what the board shows at `now` ns, which must not be before what has been read: float64[nodes].
 
         It is the board's own memory, which the next look at the board changes.
@@ -168,7 +169,7 @@ cdef class Board:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """What has changed since the board was made; see `gridcore.common.state`."""
         return shown(self._entries())
 

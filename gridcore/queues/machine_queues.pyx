@@ -90,7 +90,9 @@ cdef class MachineQueues:
 
     # -- what is there ----------------------------------------------------------------------------------
 
-    def add_applications(self, release, size, task_size, whose=None, *, sizes=None, tasks=None):
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
+                         whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
+                         tasks: ArrayLike | None = None):
         """Append applications; their indices are consecutive.
 
         Parameters
@@ -167,7 +169,7 @@ cdef class MachineQueues:
             check_lengths(own.shape[0], counts.shape[0], "release", "tasks")
             self.numbers.add(checked, counts)
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return copies of the totals so far, as a dict of arrays.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
@@ -205,7 +207,7 @@ cdef class MachineQueues:
                 out[whose] += not twice
         return found
 
-    def queue(self, Py_ssize_t machine):
+    def queue(self, Py_ssize_t machine) -> tuple[Integers, Integers, int, int]:
         """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
         cdef _Held alone = hold(&self.occupied)
         self._check_machine(machine)
@@ -214,7 +216,7 @@ cdef class MachineQueues:
         return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
             self.free_at[machine]
 
-    def schedule(self):
+    def schedule(self) -> dict[str, Integers]:
         """Return what has run so far, as columns int64[k] by machine and start; empty without ``record``.
 
         machine, application : indices.
@@ -225,7 +227,7 @@ cdef class MachineQueues:
         cdef _Held alone = hold(&self.occupied)
         return journal_tables.schedule(_rows(&self.ran), merge=not self.own_sizes)
 
-    def arrivals(self):
+    def arrivals(self) -> dict[str, Integers]:
         """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns).
 
         A row with a negative number of tasks says that so many were withdrawn.
@@ -233,7 +235,7 @@ cdef class MachineQueues:
         cdef _Held alone = hold(&self.occupied)
         return journal_tables.arrivals(_rows(&self.came))
 
-    def is_busy(self, machines):
+    def is_busy(self, machines: ArrayLike) -> Bools:
         """Return bool[k]: which of `machines` run a task or have tasks waiting."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
@@ -241,7 +243,7 @@ cdef class MachineQueues:
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         return shown({
@@ -327,7 +329,7 @@ cdef class MachineQueues:
 
     # -- changes ------------------------------------------------------------------------------------------
 
-    def enqueue(self, machines, applications, tasks, long long now):
+    def enqueue(self, machines: ArrayLike, applications: ArrayLike, tasks: ArrayLike, long long now):
         """Add a cohort of shares at `now` ns: int64[k] machines, applications, tasks (>= 1).
 
         A share of an application that still waits at the machine joins it.  The order is not touched:
@@ -406,7 +408,7 @@ cdef class MachineQueues:
         self._update(u)
         return 0
 
-    def withdraw(self, Py_ssize_t machine, Py_ssize_t application, long long tasks, long long now):
+    def withdraw(self, Py_ssize_t machine, Py_ssize_t application, long long tasks, long long now) -> int:
         """Take tasks of `application` that wait at `machine` out of its queue at `now` ns; return how many.
 
         These are up to `tasks` (>= 0), those that came last.  A running task stays.  They count as never
@@ -464,7 +466,7 @@ cdef class MachineQueues:
         self.capacity *= 2
         return 0
 
-    def fail(self, machines, long long now):
+    def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers, Integers]:
         """Remove all tasks on `machines` at `now` ns, running tasks too; the machines are then empty and up.
 
         Returns (machines, applications, tasks) int64[k]: the lost tasks, a row per machine and application;
@@ -506,7 +508,8 @@ cdef class MachineQueues:
 
     # -- time ---------------------------------------------------------------------------------------------
 
-    def advance(self, long long until, machines=None):
+    def advance(self, long long until,
+                machines: ArrayLike | None = None) -> tuple[Integers, Integers, Integers, Integers]:
         """Let `machines` (default: all) work up to `until` ns.
 
         Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
@@ -622,12 +625,12 @@ cdef class MachineQueues:
             else:
                 journal_note(&self.ran, u, application, tasks, start, end, tasks)
 
-    def next_change(self):
+    def next_change(self) -> int:
         """Return the first instant (ns) at which a machine becomes idle (or ends a task: ``watch``), else `NEVER`."""
         cdef _Held alone = hold(&self.occupied)
         return self.change[self.heap[0]] if self.machines else NEVER
 
-    def due(self, long long now):
+    def due(self, long long now) -> Integers:
         """Return int64[k]: the machines, ascending, whose next change is due by `now` ns; advances them to `now`."""
         cdef _Held alone = hold(&self.occupied)
         found = []

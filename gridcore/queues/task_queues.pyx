@@ -73,7 +73,8 @@ cdef class TaskQueues(MachineQueues):
     ValueError naming the argument, its index and value.
     """
 
-    def __cinit__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False,
+    def __cinit__(self, speed: ArrayLike, *, str order: Literal["edf", "fifo"] = "edf",
+                  str watch: Literal["idle", "completion"] = "idle", bint log=False, bint record=False,
                   double tolerance=0.0):
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
@@ -83,7 +84,7 @@ cdef class TaskQueues(MachineQueues):
 
     # -- the order ----------------------------------------------------------------------------------------
 
-    def reschedule(self, machines, long long now):
+    def reschedule(self, machines: ArrayLike, long long now):
         """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
@@ -125,7 +126,7 @@ cdef class TaskQueues(MachineQueues):
 
     # -- queries of the scheduler ----------------------------------------------------------------------------
 
-    def minimum_stretch(self, machines, long long now):
+    def minimum_stretch(self, machines: ArrayLike, long long now) -> Floats:
         """Return float64[k]: the minimum stretch (s/Mflop) of the tasks that wait or run; inf for an idle machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
@@ -148,7 +149,8 @@ cdef class TaskQueues(MachineQueues):
         scratch_free(&s)
         return result
 
-    def summaries(self, machines, grid, long long now, *, cell=None, int threads=1):
+    def summaries(self, machines: ArrayLike, grid: SummaryGrid, long long now, *, cell: int | None = None,
+                  int threads=1) -> NDArray[np.uint32]:
         """Return uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
 
         By default `cell` is `now`.  For a later `cell` the queue is projected to it (A.4), and cells with S
@@ -213,8 +215,8 @@ cdef class TaskQueues(MachineQueues):
         q.floor = max(q.floor, least)
         sample_queue(&q, s.order, g, at / 1e9, out, s.room)
 
-    def available(self, double stretch, double release_new, double size_new, double task_size_new,
-                  long long now, machines=None):
+    def available(self, double stretch, double release_new, double size_new, double task_size_new, long long now,
+                  machines: ArrayLike | None = None) -> Integers:
         """Return int64[k]: the exact number of tasks that each of `machines` (default: all) can take at `stretch`.
 
         A number is at most 2**63 - 1.

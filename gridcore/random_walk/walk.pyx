@@ -122,9 +122,12 @@ cdef class JobWalks:
     cdef ProbeLog log
     cdef long long[::1] looked          # by job: its row in the log that has no answer yet, -1
 
-    def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
-                  rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
-                  probe_time=0, bint queued=True, packet=100, seed=0, neighbours=None, log=0):
+    def __cinit__(self, Links links, speed: ArrayLike, *, kinds: ArrayLike, release: ArrayLike, node: ArrayLike,
+                  work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
+                  rule: str = "exactly-one", local_threshold: float = 0.5, remote_threshold: float = 1.0,
+                  min_speed: float = 0.0, bint printed=False, probe_time: SupportsIndex = 0, bint queued=True,
+                  packet: SupportsIndex = 100, seed: SupportsIndex = 0, neighbours: NDArray[np.int32] | None = None,
+                  log: SupportsIndex = 0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
         if links is None:
@@ -184,7 +187,7 @@ cdef class JobWalks:
 
     # -- time -----------------------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to and including `limit` ns; return `NEVER`, because the caller never has to act.
 
         Raises OverflowError if a node would be busy until after the last instant.
@@ -664,7 +667,7 @@ cdef class JobWalks:
 
     # -- reports --------------------------------------------------------------------------------------------
 
-    def jobs(self):
+    def jobs(self) -> dict[str, NDArray[Any]]:
         """Return columns over jobs: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
 
         probes : nodes asked, or steps of a walk.  predicted : the wait expected at the node to which the job moved,
@@ -673,7 +676,7 @@ cdef class JobWalks:
         cdef _Held alone = self._hold()
         return dict(self._jobs)
 
-    def looks(self):
+    def looks(self) -> dict[str, Integers]:
         """Return the log, in order, as int64 columns; see `gridcore.random_walk.state.LOOKS`."""
         cdef _Held alone = self._hold()
         rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
@@ -681,11 +684,11 @@ cdef class JobWalks:
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
 
     @property
-    def unlogged(self):
+    def unlogged(self) -> int:
         """The number of rows for which the log had no room."""
         return self.log.lost
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return int64[nodes] each: busy (ns), done, own (jobs released there), remote (jobs sent there), and peak.
 
         peak is the largest number of jobs that waited at a time.
@@ -695,7 +698,7 @@ cdef class JobWalks:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the kernel was made; see `gridcore.common.state`.
 
         The links have a state of their own.
@@ -735,7 +738,7 @@ cdef class JobWalks:
             "steps": np.concatenate([np.zeros(0, np.int64), *steps]), "dispatchers": np.array(waiting, np.int64),
         })
 
-    def setstate(self, state):
+    def setstate(self, state: dict[str, Any]):
         """Continue from a state that `getstate` returned for a kernel made with the same arguments.
 
         Raises ValueError for a state that does not fit.

@@ -103,7 +103,8 @@ cdef class BackfillQueue:
     cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
     cdef RunLog past
 
-    def __cinit__(self, machines, nodes, run, estimate, *, bint easy=True, bint log=False):
+    def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
+                  bint easy=True, bint log=False):
         cdef Py_ssize_t k
         if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
@@ -158,12 +159,12 @@ cdef class BackfillQueue:
 
     # -- results --------------------------------------------------------------------------------------------
 
-    def next_end(self):
+    def next_end(self) -> int:
         """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
         cdef _Held alone = hold(&self.occupied)
         return self.ends[0].at if self.n_running else NEVER
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return copies of the totals so far.
 
         Per job: first_start, the earliest start, even if that run was cut off; start, that of the last run; finish
@@ -176,7 +177,7 @@ cdef class BackfillQueue:
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
-    def starts(self):
+    def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """Return (machine, job, start ns, end ns, completed), int64[k]: an entry for each machine of each run.
 
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
@@ -194,7 +195,7 @@ cdef class BackfillQueue:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -269,7 +270,7 @@ cdef class BackfillQueue:
 
     # -- events ---------------------------------------------------------------------------------------------
 
-    def submit(self, jobs, now):
+    def submit(self, jobs: ArrayLike, now: ArrayLike):
         """Put `jobs` (int64[k], ascending) at the end of the queue at `now` ns; nothing starts before `run`.
 
         now : one instant for all, or int64[k], not descending; not before the instant reached, nor before an
@@ -304,7 +305,7 @@ cdef class BackfillQueue:
             self.status[who[k]] = COMING
             self.n_coming += 1
 
-    def run(self, long long until):
+    def run(self, long long until) -> int:
         """Run up to and including `until` ns; return how many jobs have ended so far.
 
         Running to t1 and then to t2 equals running to t2.  Raises MemoryError, and OverflowError if a job would end
@@ -320,7 +321,7 @@ cdef class BackfillQueue:
             raise OverflowError("a job ends after the last instant")
         return self.ended
 
-    def fail(self, machines, long long now):
+    def fail(self, machines: ArrayLike, long long now) -> Integers:
         """Let `machines` (int64[k], ascending) fail at `now` ns, the instant reached by `run`.
 
         Jobs that run on any of them are cut off on all their machines and go back to their place in the queue.
@@ -366,7 +367,7 @@ cdef class BackfillQueue:
             self.changed = True
         return cut
 
-    def restore(self, machines, long long now):
+    def restore(self, machines: ArrayLike, long long now):
         """Let `machines` (int64[k], ascending) recover at `now` ns, the instant reached by `run`.
 
         Machines that are up stay as they are.  Raises ValueError naming the index of a bad machine.

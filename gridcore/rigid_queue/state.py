@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from gridcore.common.arrays import Bools, Integers
 
 
 def check_coming(coming: Integers, now: int, to_come: Bools, submitted: Bools) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gridcore.common.arrays import Rows
 from gridcore.common.state import LATEST, State
 
 #: Instances of a task at a time, at most.
@@ -16,8 +16,6 @@ LONGEST = 10**18
 LONGEST_PERIOD = 10**16
 
 BEGUN, COMPLETED = 1, 2
-
-Rows = NDArray[Any]
 
 
 def _struct(**fields: str) -> np.dtype[Any]:

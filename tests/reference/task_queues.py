@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference import availability, edf
@@ -28,8 +29,6 @@ from tests.reference.arguments import (
 __all__ = ["TaskQueues"]
 
 MOST = 2**31 - 1
-
-Integers = NDArray[np.int64]
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.arrays import Integers
 from gridcore.common.state import LATEST, NEVER
 from gridcore.random_walk.state import (
     FITS,
@@ -31,9 +32,6 @@ from gridcore.random_walk.state import (
 from tests.reference.links import Links
 
 __all__ = ["RECORD", "JobWalks"]
-
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(eq=False)
