@@ -19,9 +19,15 @@ from gridcore.common.heap cimport Entry, heap_before, heap_make, heap_pop, heap_
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import ANY, FLAG, INSTANT, OR_NEVER, Array, Number, Rows, like, read, shown
 
 __all__ = ["PullQueue", "bind_earliest"]
+
+_STATE = {
+    "now": Number(0, LATEST + 1), "seen_of": Array(np.int64, limits=(0, "applications")),
+    "seen": Array(np.uint64, ("seen_of", "words")),
+    "log": Rows(dict.fromkeys(("machine", "application", "tasks", "start"), ANY)),
+}
 
 cdef double _LONGEST = 9.2e18
 # The last double before 2**63.
@@ -225,23 +231,22 @@ cdef class PullQueue:
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         cdef Entry entry
-        read, known = State(state), self._columns()
-        lows = {"last": (0, self.applications), "away": (0, 1), "first_start": (-1, LATEST), "finish": (-1, LATEST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, (0, LATEST)))
-                 for name, column in known.items()}
+        known = self._columns()
+        given = read(state, {
+            **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
+                   finish=OR_NEVER),
+            **_STATE,
+        }, applications=self.applications, words=words)
         if (given["busy"] > given["free"]).any():
             raise ValueError("state['busy'] must be at most state['free'] of the same machine")
-        now = read.whole("now", 0, LATEST)
+        now = given["now"]
         if ((given["last"] == self.applications) & (given["free"] > now)).any():
             raise ValueError("state['last'] must be an application where a machine works")
-        met = read.array("seen_of", np.int64, (None,), 0, self.applications - 1)
-        seen_array = read.array("seen", np.uint64, (len(met), words))
-        log_array = read.array("log", np.int64, (None, 4))
         for name, column in known.items():
             column[...] = given[name]
         self.now = now
-        cdef const long long[::1] of = met
-        cdef const unsigned long long[:, ::1] seen = seen_array
+        cdef const long long[::1] of = given["seen_of"]
+        cdef const unsigned long long[:, ::1] seen = given["seen"]
         for i in range(self.applications):
             free(self.seen[i])
             self.seen[i] = NULL
@@ -252,7 +257,7 @@ cdef class PullQueue:
                 if self.seen[i] == NULL:
                     raise MemoryError
             memcpy(self.seen[i], &seen[k, 0], words * sizeof(long long))
-        cdef const long long[:, ::1] log = log_array
+        cdef const long long[:, ::1] log = given["log"]
         self.n_log = 0
         for k in range(log.shape[0]):
             if not self._note(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):

@@ -139,7 +139,7 @@ def class_stub(decorators: str, compiled: str, name: str, base: str, body: str) 
 def constant(name: str, value: str) -> str:
     if value.startswith("np.dtype("):
         return f"{name}: np.dtype[Any]"
-    return f"{name}: tuple[str, ...]" if value.startswith("(") else f"{name}: int"
+    return f"{name}: tuple[str, ...]" if value.startswith(("(", "tuple(")) else f"{name}: int"
 
 
 def stub(path: Path, homes: dict[str, str]) -> str:

@@ -18,9 +18,14 @@ from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import Array, read, shown
 
 __all__ = ["Views"]
+
+_STATE = {
+    "views": Array(np.int32, ("nodes", "degree"), (-1, "nodes")), "ages": Array(np.uint8, ("nodes", "degree")),
+    "chance": Array(np.uint64, (1,)),
+}
 
 detect(1)
 
@@ -276,13 +281,11 @@ cdef class Views:
         Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
-        read = State(state)
-        view = read.array("views", np.int32, (self.nodes, self.degree), -1, self.nodes - 1)
-        age = read.array("ages", np.uint8, (self.nodes, self.degree))
-        chance = read.array("chance", np.uint64, (1,))
+        given = read(state, _STATE, nodes=self.nodes, degree=self.degree)
+        view = given["views"]
         count = (view >= 0).sum(axis=1)
         if (view[np.arange(self.degree) < count[:, None]] < 0).any():
             raise ValueError("state['views'] must have what is empty last")
-        for mine, given in ((self.view, view), (self.age, age), (self.count, count)):
-            np.asarray(mine)[:] = given
-        self.it.chance = int(chance[0])
+        for mine, new in ((self.view, view), (self.age, given["ages"]), (self.count, count)):
+            np.asarray(mine)[:] = new
+        self.it.chance = int(given["chance"][0])

@@ -21,9 +21,14 @@ from gridcore.common.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import ANY, INSTANT, Rows, read, refuse, shown
 
 __all__ = ["SlotSchedules"]
+
+_SPAN = {"node": (0, "nodes"), "start": INSTANT, "end": INSTANT}
+_STATE = {
+    "reservations": Rows({**_SPAN, "since": ANY, "job": ANY}), "gone": Rows({**_SPAN, "dropped": ANY, "job": ANY}),
+}
 
 # The largest slot and the largest number of slots, so that sums of two cannot overflow.
 
@@ -751,13 +756,9 @@ cdef class SlotSchedules:
         cdef Py_ssize_t u, k
         cdef Gone* gone
         cdef Node* node
-        read = State(state)
-        given = {name: read.array(name, np.int64, (None, 5)) for name in ("reservations", "gone")}
+        given = read(state, _STATE, nodes=self.nodes)
         for name, rows in given.items():
-            if len(rows) and not (0 <= rows[:, 0].min() and rows[:, 0].max() < self.nodes
-                                  and rows[:, 1:3].min() >= 0 and rows[:, 1:3].max() <= LATEST
-                                  and (rows[:, 1] < rows[:, 2]).all()):
-                raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
+            refuse(name, rows[:, 1] >= rows[:, 2], "from a slot to a later one")
         for u in range(self.nodes):
             self.node[u].first = self.node[u].n = self.node[u].n_gone = self.node[u].now = 0
             self.node[u].latest = 0

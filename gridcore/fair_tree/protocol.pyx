@@ -31,7 +31,7 @@ from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary,
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
 from gridcore.fair_tree.summary_tree import DECISION
 
 __all__ = ["SHARE", "TreeFlow"]
@@ -39,6 +39,11 @@ __all__ = ["SHARE", "TreeFlow"]
 
 #: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
+_STATE = {
+    "turns": Rows({"time": INSTANT, "node": (0, "nodes")}), "placed_at": Number(), "touched_at": Number(),
+    "reports": Array(np.int64, limits=(0, "nodes")), "arrivals": Rows({"application": ANY, "tasks": ANY}),
+    "made": Array(DECISION), "made_at": Array(np.int64, ("made",)),
+}
 
 cdef packed struct Share:
     long long node, sender, application, tasks
@@ -632,39 +637,32 @@ cdef class TreeFlow:
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t k
-        read = State(state)
-        turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
-        if (turns_array[:, 1] >= self.tree.nodes).any():
-            raise ValueError(f"state['turns'] must be of nodes below {self.tree.nodes}")
-        placed_at, touched_at = read.whole("placed_at"), read.whole("touched_at")
-        marked = [read.array(name, np.int64, (None,), 0, self.tree.nodes - 1) for name in ("reports", "orders")]
-        if (marked[1] < self.tree.first_leaf).any():
-            raise ValueError("state['orders'] must be of leaves")
-        arrivals = read.array("arrivals", np.int64, (None, 2))
-        made = read.array("made", DECISION, (None,))
-        made_at = read.array("made_at", np.int64, (len(made),))
-        sampled = None if self.log is None else read.array("sampled", np.int64, (None,), 0)
+        given = read(state, {
+            **_STATE, "orders": Array(np.int64, limits=(self.tree.first_leaf, "nodes")),
+            **({} if self.log is None else {"sampled": Array(np.int64, limits=(0, None))}),
+        }, nodes=self.tree.nodes)
+        arrivals, made = given["arrivals"], given["made"]
         for pending in (self.summary.number, self.spread.number, self.request.number):
             self._check(&self.links.queue[<int> pending])
         self._check(&self.links.heads)
-        cdef const long long[:, ::1] turns = turns_array
+        cdef const long long[:, ::1] turns = given["turns"]
         pending_clear(&self.turns)
         for k in range(turns.shape[0]):
             pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
         if self.log is not None:
-            self.log._write_sampled(sampled)
+            self.log._write_sampled(given["sampled"])
         self.reports.clear()
         self.orders.clear()
-        for k in marked[0]:
+        for k in given["reports"]:
             self.reports.add(k)
-        for k in marked[1]:
+        for k in given["orders"]:
             self.orders.add(k)
-        self.placed_at, self.touched_at = placed_at, touched_at
+        self.placed_at, self.touched_at = given["placed_at"], given["touched_at"]
         self.n_arrivals, self.n_made = len(arrivals), len(made)
         # never empty, because a full array is doubled
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
         self.made = np.concatenate((made, np.zeros(64, DECISION)))
-        self.made_at = np.concatenate((made_at, np.zeros(64, np.int64)))
+        self.made_at = np.concatenate((given["made_at"], np.zeros(64, np.int64)))
 
     cdef int _check(self, const Pending* p) except -1:
         """Raise ValueError if a pending summary, spread or request is invalid."""

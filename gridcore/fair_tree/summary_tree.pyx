@@ -38,7 +38,7 @@ from gridcore.fair_tree.summaries cimport add_cells, debit_cells, quotient_up
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.common.state import State, shown
+from gridcore.common.state import Array, Arrays, Number, Rows, read, refuse, shown
 
 __all__ = ["DECISION", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -59,6 +59,14 @@ SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
 #: whether room for all tasks is `guaranteed`.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
+# Nodes are kept as they are in memory.
+_STATE = {
+    "below_window": Number(), "above_window": Number(), "nodes": Array(np.uint8, ("nodes", "width")),
+    "debt_counts": Rows({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
+    "debt_sizes": Array(np.float64, ("debt_counts", 4)),
+    "references_0": Array(np.int32, limits=(0, None)), "release_0": Array(np.float64, ("references_0",)),
+    "references_1": Array(np.int32, limits=(0, None)), "release_1": Array(np.float64, ("references_1",)),
+}
 
 cdef Node _nobody() noexcept nogil:
     """Return a node that has not reported anything and of which its parent knows nothing."""
@@ -629,20 +637,17 @@ cdef class SummaryTree:
         cdef Debt debt
         cdef const unsigned char[::1] chunk
         cdef Node* node
-        read = State(state)
-        nodes = read.array("nodes", np.uint8, (self.nodes, sizeof(Node)))
-        counts_array = read.array("debt_counts", np.int64, (None, 3), 0)
-        if (counts_array[:, 0] >= self.nodes).any():
-            raise ValueError(f"state['debt_counts'] must be of nodes below {self.nodes}")
-        sizes_array = read.array("debt_sizes", np.float64, (len(counts_array), 4))
-        below_window, above_window = read.whole("below_window"), read.whole("above_window")
-        references = [read.array(f"references_{wide}", np.int32, (None,), 0) for wide in range(2)]
-        release = [read.array(f"release_{wide}", np.float64, (len(references[wide]),)) for wide in range(2)]
+        entries = read(state, {
+            **_STATE,
+            **{f"cells_{wide}": Arrays(np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)) for wide in range(2)},
+        }, nodes=self.nodes, width=sizeof(Node))
+        sizes_array = entries["debt_sizes"]
+        references, release = ([entries[f"{name}_{wide}"] for wide in range(2)] for name in ("references", "release"))
         for wide in range(2):
             if len(references[wide]) % CHUNK:
                 raise ValueError(f"state['references_{wide}'] must be a multiple of {CHUNK} long")
 
-        cdef const unsigned char[:, ::1] given = nodes
+        cdef const unsigned char[:, ::1] given = entries["nodes"]
         cdef const int[::1] held
         for m in range(self.nodes):
             node = <Node*> &given[m, 0]
@@ -650,11 +655,10 @@ cdef class SummaryTree:
                 held = references[handle & 1]
                 if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
                     raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
-        if not (np.isfinite(sizes_array[:, [0, 1, 3]]).all() and (sizes_array[:, :3] > 0).all()):
-            raise ValueError("state['debt_sizes'] must be > 0 but for the release, and finite but for the stretch")
+        refuse("debt_sizes", ~(np.isfinite(sizes_array[:, [0, 1, 3]]).all(axis=1) & (sizes_array[:, :3] > 0).all(axis=1)),
+               "> 0 but for the release, and finite but for the stretch")
         for wide in range(2):
-            if np.isnan(release[wide]).any():
-                raise ValueError(f"state['release_{wide}'] must not be nan")
+            refuse(f"release_{wide}", np.isnan(release[wide]), "a number")
 
         # if something below fails, no node refers to a payload or a debt that no longer exists
         for m in range(self.nodes):
@@ -667,7 +671,7 @@ cdef class SummaryTree:
         for wide in range(2):
             held = references[wide]
             m = 0
-            for chunk in read.arrays(f"cells_{wide}", np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)):
+            for chunk in entries[f"cells_{wide}"]:
                 if (m + 1) * CHUNK > held.shape[0]:
                     raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got more")
                 memcpy(self.payloads.pool[wide].chunk[m], &chunk[0], chunk.shape[0])
@@ -683,13 +687,13 @@ cdef class SummaryTree:
         memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
         for m in range(self.nodes):
             self.node[m].debt = -1
-        cdef const long long[:, ::1] counts = counts_array
+        cdef const long long[:, ::1] counts = entries["debt_counts"]
         cdef const double[:, ::1] sizes = sizes_array
         for k in range(counts.shape[0] - 1, -1, -1):
             debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
             debt.task_size, debt.size, debt.stretch, debt.release = sizes[k, 0], sizes[k, 1], sizes[k, 2], sizes[k, 3]
             ledger_add(&self.ledger, &self.node[counts[k, 0]].debt, &debt)
-        self.below_window, self.above_window = below_window, above_window
+        self.below_window, self.above_window = entries["below_window"], entries["above_window"]
 
     # -- inspection -------------------------------------------------------------------------------------------
 

@@ -20,12 +20,34 @@ from gridcore.network.transit cimport LONGEST_MESSAGE, Message, Transit
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import ANY, FLAG, INSTANT, Array, Number, Rows, like, read, shown
 
 __all__ = ["LOGGED", "Links"]
 
+# Messages under way: where they are (kind, or -1), by when they leave it, and they themselves.
+_LIFE = (0, 2**31)
+_STATE = {
+    "failures": Rows({"at": ANY, "before": (0, "rows")}), "where": Array(np.int64, limits=(-1, "kinds")),
+    "events": Rows({"time": INSTANT, "sequence": INSTANT}, "where"),
+    "messages": Rows({
+        "node": (0, "nodes"), "kind": (0, "kinds"), "source": (0, "machines"), "target": (0, "machines"),
+        "source_life": _LIFE, "target_life": _LIFE, "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1),
+        "start": (0, LATEST), "lost": FLAG,
+    }, "where"),
+    "records": Array(np.uint8, ("where", "stride")),
+    "letters": Rows({"box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31), "life": _LIFE}),
+    "letter_records": Array(np.uint8, ("letters", "box_stride")), "sequence": Number(),
+}
+_LOG = {
+    "logged": Rows({
+        "kind": (0, "kinds"), "sender": (0, "machines"), "receiver": (0, "machines"), "sent": INSTANT,
+        "delivered": (DROPPED, LATEST + 1), "nbytes": (0, 2**31), "subject": ANY,
+    }),
+    "unlogged": Number(0, LATEST + 1), "places": Array(np.int64, ("where",), (-1, "logged")),
+    "letter_places": Array(np.int64, ("letters",), (-1, "logged")),
+}
 #: Columns of the log of messages; sender and receiver are machines.
-LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
+LOGGED = tuple(_LOG["logged"].columns)
 # Most bytes of a record: the records of all possible messages together fit into the address range.
 cdef Py_ssize_t _WIDEST = 2**20
 
@@ -379,54 +401,35 @@ cdef class Links(Transit):
         Raises ValueError for a state that cannot belong to these links.
         """
         cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k, nodes = self.machine_of.shape[0], n
+        cdef Py_ssize_t k, n
         cdef int slot
         cdef Message* m
         cdef Letter letter
-        known, read = self._columns(), State(state)
-        lows = {"machine_of": (0, self.machines - 1), "life": (0,), "down": (0, 1), "detached": (0, 1), "up_free": (0, LATEST),
-                "down_free": (0, LATEST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
-                 for name, column in known.items()}
-        failures = read.array("failures", np.int64, (None, 2))
+        known = self._columns()
+        boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
+        given = read(state, {
+            **like(known, ANY, machine_of=(0, "machines"), life=(0, None), down=FLAG, detached=FLAG, up_free=INSTANT,
+                   down_free=INSTANT),
+            **_STATE, **(_LOG if self.passages.most else {}),
+        }, machines=self.machines, nodes=self.machine_of.shape[0], kinds=self.kinds, stride=self.stride, boxes=boxes,
+           box_stride=self.boxes.stride)
+        failures, where_array, message_rows = given["failures"], given["where"], given["messages"]
+        n = len(where_array)
         if len(failures) < self.machines:
             raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
-        if (failures[:, 1] < 0).any() or (failures[:, 1] >= len(failures)).any():
-            raise ValueError("state['failures'] must name its own rows")
         if (np.maximum(given["life"], 1) - 1).sum() != len(failures) - self.machines:
             raise ValueError("state['failures'] must have a row for each life but the present one, and one for "
                              "each machine")
-        where_array = read.array("where", np.int64, (None,), -1, self.kinds - 1)
-        n = len(where_array)
-        event_rows = read.array("events", np.int64, (n, 2), 0, LATEST)
-        message_rows = read.array("messages", np.int64, (n, 10), -1)
-        limits = np.array([nodes, self.kinds, self.machines, self.machines, 2**31, 2**31, 2**31, LONGEST_MESSAGE + 1,
-                           LATEST, 2])
-        if (message_rows >= limits).any() or (message_rows[:, [0, 1, 2, 3, 4, 5, 7, 8, 9]] < 0).any():
-            raise ValueError(f"state['messages'] must be below {limits.tolist()}")
         if ((where_array != message_rows[:, 1]) & ~((where_array == -1) & self.fifo)).any():
             raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
-        records = read.array("records", np.uint8, (n, self.stride))
-        self._check_headers(records)
-        stride = self.boxes.stride
-        boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
-        letter_rows = read.array("letters", np.int64, (None, 4), 0, LATEST)
-        if len(letter_rows) and (letter_rows[:, 0].max() >= boxes or letter_rows[:, 2:].max() >= 2**31):
-            raise ValueError(f"state['letters'] must be in boxes below {boxes}, with bytes and lives below 2**31")
-        letter_records = read.array("letter_records", np.uint8, (len(letter_rows), stride))
-        self._check_headers(letter_records)
-        sequence = read.whole("sequence")
-        places = letter_places = np.zeros(0, np.int64)
-        if self.passages.most:
-            logged = read.array("logged", np.int64, (None, PASSAGE_FIELDS))
-            self._check_logged(logged)
-            unlogged = read.whole("unlogged", 0, LATEST)
-            places = read.array("places", np.int64, (n,), -1, len(logged) - 1)
-            letter_places = read.array("letter_places", np.int64, (len(letter_rows),), -1, len(logged) - 1)
+        self._check_headers(given["records"])
+        self._check_headers(given["letter_records"])
+        if len(given.get("logged", ())) > self.passages.most:
+            raise ValueError(f"state['logged'] must have at most {self.passages.most} rows, got {len(given['logged'])}")
 
         for name, column in known.items():
             column[...] = given[name]
-        self.failures, self.n_failures, self.sequence = failures, len(failures), sequence
+        self.failures, self.n_failures, self.sequence = failures, len(failures), given["sequence"]
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])
@@ -435,12 +438,13 @@ cdef class Links(Transit):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
         cdef const long long[::1] where = where_array
-        cdef const long long[:, ::1] events = event_rows, messages = message_rows, letters = letter_rows
-        cdef const unsigned char[:, ::1] data = records
-        cdef const long long[::1] place = places, letter_place = letter_places
+        cdef const long long[:, ::1] events = given["events"], messages = message_rows, letters = given["letters"]
+        cdef const unsigned char[:, ::1] data = given["records"]
+        cdef const long long[::1] place, letter_place
         if self.passages.most:
-            messagelog_fill(&self.passages, logged)
-            self.passages.missed = unlogged
+            place, letter_place = given["places"], given["letter_places"]
+            messagelog_fill(&self.passages, given["logged"])
+            self.passages.missed = given["unlogged"]
         for k in range(n):
             if self.n_unused == 0:
                 self._make_slots()
@@ -456,12 +460,12 @@ cdef class Links(Transit):
                 self.passages.of_slot[slot] = <int> place[k]
             pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
         mailboxes_clear(&self.boxes, boxes)
-        data = letter_records
+        data = given["letter_records"]
         for k in range(letters.shape[0]):
             letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
             if self.passages.most:
                 self._make_letter()
-            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], stride)
+            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], self.boxes.stride)
             if self.passages.most:
                 self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
 
@@ -474,16 +478,6 @@ cdef class Links(Transit):
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"state['records'][{k}] goes from node {header[1]} to node {header[0]}, "
                                  f"but there are nodes 0..{nodes - 1}")
-        return 0
-
-    cdef int _check_logged(self, rows) except -1:
-        """Raise ValueError unless `rows` can be rows of this log."""
-        lows = np.array([0, 0, 0, 0, DROPPED, 0, -2**63])
-        highs = np.array([self.kinds - 1, self.machines - 1, self.machines - 1, LATEST, LATEST, 2**31 - 1, 2**63 - 1])
-        wrong = ((rows < lows) | (rows > highs)).any(axis=1)
-        wrong[self.passages.most:] = True
-        for k in np.flatnonzero(wrong)[:1]:
-            raise ValueError(f"state['logged'][{k}] must be a row of this log, got {rows[k].tolist()}")
         return 0
 
     cdef dict _columns(self):

@@ -21,12 +21,19 @@ from gridcore.nodes.random_stream cimport RandomStream
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Number, Rows, read, shown
 
 __all__ = ["REFRESHES", "Board"]
 
 #: When the board shows what has been published.
 REFRESHES = ("continuous", "periodic", "individual")
+# A time may be the sum of two; the last two columns are for what nobody sees yet.
+_STATE = {
+    "published": Number(0, LATEST + 1), "errors": Number(0, LATEST + 1),
+    "board": Rows({"since": (0, 2 * LATEST + 1), "node": (0, "nodes"), "falling": FLAG, "due": (0, 2 * LATEST + 1),
+                   "number": INSTANT}),
+    "board_values": Array(np.float64, ("board", 2)),
+}
 
 cdef enum:
     CONTINUOUS, PERIODIC, INDIVIDUAL
@@ -197,15 +204,13 @@ cdef class Board:
         """Go on from a state; raises ValueError."""
         cdef Py_ssize_t k
         cdef Published new
-        read = State(state)
-        whole = read.array("board", np.int64, (None, 5), 0, LATEST * 2)
-        real = read.array("board_values", np.float64, (len(whole), 2))
-        if len(whole) < self.nodes or (whole[:, 1] >= self.nodes).any() or (whole[:, 2] > 1).any() or (
-                whole[:self.nodes, 1] != np.arange(self.nodes)).any():
+        given = read(state, _STATE, nodes=self.nodes)
+        whole, real = given["board"], given["board_values"]
+        if len(whole) < self.nodes or (whole[:self.nodes, 1] != np.arange(self.nodes)).any():
             raise ValueError(f"state['board'] must have rows for {self.nodes} nodes, in order, then others of them")
         pending_clear(&self.pending)
         self.n_unused = self.room = 0
-        self.published, self.errors.drawn = read.whole("published", 0, LATEST), read.whole("errors", 0, LATEST)
+        self.published, self.errors.drawn = given["published"], given["errors"]
         for k in range(len(whole)):
             new.since, new.node, new.falling = whole[k, 0], whole[k, 1], whole[k, 2]
             new.value, new.factor = real[k]

@@ -42,9 +42,9 @@ from gridcore.queues.task_queues cimport TaskQueues
 import numpy as np
 
 from gridcore.common.names import listed
-from gridcore.common.state import State, shown
+from gridcore.common.state import read, shown
 from gridcore.nodes.kinds import Received
-from gridcore.nodes.state import read_nodes, payload_entries
+from gridcore.nodes.state import STATE, payload_entries
 from gridcore.nodes.view import View
 
 __all__ = ["NodeCore"]
@@ -388,28 +388,28 @@ cdef class NodeCore(NodeEvents):
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
-        read, applications = State(state), self.submitter.shape[0]
-        found = read_nodes(state, self.nodes, self.queues.machines, applications, len(self.timer_names))
+        found = read(state, STATE, nodes=self.nodes, machines=self.queues.machines, applications=self.submitter.shape[0],
+                     names=len(self.timer_names), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
         timers, values = found["timers"], found["values"]
-        self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
-        self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
+        self.now, self.events = found["now"], found["events"]
+        self.pause_at, self.phase = found["pause_at"], found["phase"]
         self.since, self.stuck = self.events, False
-        self.released, self.finished = read.whole("released", 0, self.release.shape[0]), False
-        self.directs, self.unheard = read.whole("directs", 0, LATEST), 0
-        self.placed_at = read.whole("placed", 0, LATEST) - 1
+        self.released, self.finished = found["released"], False
+        self.directs, self.unheard = found["directs"], 0
+        self.placed_at = found["placed"] - 1
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):
             self.timers.number = timers[k, 1]
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
-        self.timers.number = read.whole("number", 0, LATEST)
+        self.timers.number = found["number"]
         timers_free(&self.turns)
         timers_make(&self.turns, self.nodes)
         turns = found["turns"]
         for k in np.argsort(turns[:, 1], kind="stable"):
             self.turns.number = turns[k, 1]
             timers_set(&self.turns, turns[k, 0], turns[k, 2], 0, 0.0)
-        self.turns.number = read.whole("turn_number", 0, LATEST)
+        self.turns.number = found["turn_number"]
         self.unreported = {}
         for machine, application, tasks in found["completed"].tolist():
             self.unreported.setdefault(machine, {})[application] = tasks

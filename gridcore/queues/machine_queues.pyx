@@ -31,9 +31,16 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 import numpy as np
 
 from gridcore.queues import journal_tables
-from gridcore.common.state import State, shown
+from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, like, read, refuse, shown
 
 __all__ = ["MachineQueues"]
+
+_JOURNAL = Array(np.int64, (None, 6))
+_STATE = {
+    "whose": Array(np.int64, ("applications",)), "share": Array(np.int32, ("machines", None, 2)),
+    "used": Array(np.uint8, ("machines", "bytes")), "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
+    "enqueued": Number(0, LATEST + 1), "tasks_done": Number(0, LATEST + 1),
+}
 
 
 
@@ -264,26 +271,21 @@ cdef class MachineQueues:
         cdef Py_ssize_t n = self.machines, k, j
         cdef int task
         cdef double end
-        known, read = self._columns(), State(state)
-        if (read.array("whose", np.int64, (self.n_applications,)) != np.asarray(self.whose)).any():
-            raise ValueError("state['whose'] must have the further bags that have been appended here")
-        share = read.array("share", np.int32, (n, None, 2))
-        used = read.array("used", np.uint8, (n, self.used.shape[1]))
+        known = {name: np.asarray(column) for name, column in self._columns().items()}
+        given = read(state, _STATE, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
+        refuse("whose", given["whose"] != np.asarray(self.whose), "of the further bags that have been appended here")
+        share = given["share"]
         capacity = share.shape[1]
         if capacity < 1:
             raise ValueError("state['share'] must have room for a share a machine, got none")
-        lows = {"running": (-1, self.n_applications - 1), "first": (0, capacity), "count": (0, capacity),
-                "free_at": (0, LATEST)}
-        given = {name: read.array(name, np.asarray(column).dtype, np.shape(column), *lows.get(name, (-1, LATEST)))
-                 for name, column in known.items()}
+        given |= read(state, like(known, OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1),
+                                  count=(0, capacity + 1), free_at=INSTANT))
         place, first = np.arange(capacity), given["first"][:, None]
         held = (place >= first) & (place < first + given["count"][:, None])
         if (held.sum(axis=1) != given["count"]).any() or (share[held] < (0, 1)).any() or \
                 (share[held][:, 0] >= self.n_applications).any():
             raise ValueError("state['share'] must have applications and tasks where state['first'] and "
                              "state['count'] say that there are any")
-        rows = {name: read.array(name, np.int64, (None, 6)) for name in ("ended", "ran", "came")}
-        enqueued, tasks_done = read.whole("enqueued", 0, LATEST), read.whole("tasks_done", 0, LATEST)
         if self.own_sizes:
             machine, at = np.nonzero(held)
             self.numbers.setstate(state, np.column_stack((
@@ -299,13 +301,13 @@ cdef class MachineQueues:
                 end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
             if not end < 2.0 * 2305843009213693952.0:
                 raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
-        self.share, self.used, self.capacity = share, used, capacity
+        self.share, self.used, self.capacity = share, given["used"], capacity
         for name, column in known.items():
-            np.asarray(column)[...] = given[name]
-        journal_fill(&self.ended, rows["ended"])
-        journal_fill(&self.ran, rows["ran"])
-        journal_fill(&self.came, rows["came"])
-        self.enqueued, self.tasks_done = enqueued, tasks_done
+            column[...] = given[name]
+        journal_fill(&self.ended, given["ended"])
+        journal_fill(&self.ran, given["ran"])
+        journal_fill(&self.came, given["came"])
+        self.enqueued, self.tasks_done = given["enqueued"], given["tasks_done"]
         for k in range(n):
             self.change[k], self.heap[k], self.where[k] = NEVER, <int> k, <int> k
         for k in range(n):

@@ -28,10 +28,9 @@ from gridcore.random_walk.searches cimport (Node, Record, Search, Searches, belo
 import numpy as np
 
 from gridcore.common.state import shown
-from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
+from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, checked, read
 
 __all__ = ["RECORD", "JobWalks"]
-
 
 cdef enum:
     PROBE, LOAD, JOB, RESULT, KINDS
@@ -43,11 +42,8 @@ cdef enum:
     FITS, SLOW, OWN, OTHERS, MOVES, STAYS
 cdef enum:
     AHEAD = 16                      # nodes are drawn and prefetched this many probes ahead
-cdef enum:
     DRAWN = 4                       # steps drawn at first for a search that may end after any step
-cdef enum:
     NOWHERE = -2                    # the job is in no queue of a dispatcher
-cdef enum:
     FIELDS = 10                     # columns of a search in a state
 
 

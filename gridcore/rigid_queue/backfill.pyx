@@ -40,12 +40,19 @@ from gridcore.rigid_queue.waiting cimport (Waiting, waiting_clear, waiting_find_
 import numpy as np
 
 from gridcore.rigid_queue.state import check_coming, check_log, check_running
-from gridcore.common.state import State, shown
+from gridcore.common.state import FLAG, Array, Number, Rows, like, read, shown
 
 __all__ = ["BackfillQueue"]
 
 # The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
+_INSTANT = (0, _LAST + 1)
+_STATE = {
+    "now": Number(), "changed": Number(0, 2), "coming": Rows({"job": _INSTANT, "at": _INSTANT}),
+    "on": Array(np.int32, ("machines",), (-1, "jobs")),
+    "runs": Rows({"job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (1, _LAST + 1)}),
+    "masks": Array(np.uint64), "words": Array(np.int64, ("masks",), (0, "groups")),
+}
 
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
@@ -219,17 +226,13 @@ cdef class BackfillQueue:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, u
-        read, known = State(state), self._columns()
-        lows = {"status": (0, ENDED), "down": (0, 1), "first_start": (-1, _LAST), "start": (-1, _LAST),
-                "finish": (-1, _LAST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, (0, _LAST)))
-                 for name, column in known.items()}
-        now, changed = read.whole("now"), read.whole("changed", 0, 1)
-        coming = read.array("coming", np.int64, (None, 2), 0, _LAST)
-        on_array = read.array("on", np.int32, (self.machines,), -1, self.jobs - 1)
-        runs = read.array("runs", np.int64, (None, 5), 0, _LAST)
-        masks = read.array("masks", np.uint64, (None,))
-        words = read.array("words", np.int64, (len(masks),), 0, self.occupancy.words - 1)
+        known, begun = self._columns(), (-1, _LAST + 1)
+        given = read(state, {
+            **like(known, (0, _LAST + 1), status=(0, ENDED + 1), down=FLAG, first_start=begun, start=begun, finish=begun),
+            **_STATE,
+        }, jobs=self.jobs, machines=self.machines, groups=self.occupancy.words)
+        now, coming, on_array = given["now"], given["coming"], given["on"]
+        runs, masks, words = given["runs"], given["masks"], given["words"]
         status, nodes = given["status"], np.asarray(self.nodes)
         check_coming(coming, now, status == COMING, status > COMING)
         check_running(on_array, given["down"], status == RUNNING, nodes, given["start"], np.asarray(self.length), now)
@@ -239,7 +242,7 @@ cdef class BackfillQueue:
         runlog_fill(&self.past, runs, masks, words)
         for name, column in known.items():
             column[...] = given[name]
-        self.now, self.changed, self.ended = now, changed, int((status == ENDED).sum())
+        self.now, self.changed, self.ended = now, given["changed"], int((status == ENDED).sum())
         self._clear()
         self.n_coming = 0
         for k in range(self.jobs):
