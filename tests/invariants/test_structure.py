@@ -300,7 +300,9 @@ def constructor(kernel: Path, name: str) -> Shape:
     """The shape of a compiled class's constructor, which `inspect` does not see: read from the source."""
     classes = [node for node in ast.parse(stub(kernel, {})).body if isinstance(node, ast.ClassDef)]
     [body] = [each.body for each in classes if each.name == name]
-    [made] = [each for each in body if isinstance(each, ast.FunctionDef) and each.name in ("__new__", "__init__")]
+    [made] = [
+        each for each in body if isinstance(each, ast.FunctionDef) and each.name in ("__new__", "__init__")
+    ]
     namespace: dict[str, Any] = {}
     exec(f"from __future__ import annotations\n{ast.unparse(made)}", namespace)
     return shape(inspect.signature(namespace[made.name]))
