@@ -1,6 +1,7 @@
-"""Finds the kernels to compile, and has their directives; everything else is in pyproject.toml."""
+"""Finds the kernels to compile, has their directives, and writes their types; all else is in pyproject.toml."""
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def extension(name: str, path: str) -> Extension:
 
 
 if __name__ == "__main__":  # which processes that translate are not
+    runpy.run_path("gridcore/common/stubs.py")["write"](Path("gridcore").absolute())
     setup(
         # Cython and a compiler for each processor: they take most of an installation
         options={"build": {"build_base": BUILD}, "build_ext": {"parallel": PROCESSORS}},
@@ -61,6 +63,7 @@ if __name__ == "__main__":  # which processes that translate are not
                 "wraparound": False,
                 "initializedcheck": CHECKED,
                 "cdivision": True,
+                "annotation_typing": False,  # annotations are for readers and type checkers
                 "embedsignature": True,
                 "embedsignature.format": "python",
             },

@@ -33,7 +33,7 @@ import gridcore.network.links
 import gridcore.random_walk.walk
 import tests.reference.links
 import tests.reference.walk
-from gridcore.random_walk.walk import NEVER
+from gridcore.common.state import NEVER
 from gridsim.support.clock import NS
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -13,6 +13,7 @@ if find_spec("gridcore.queues.edf") is None:
 
 from gridcore.centralized.mapping import map_batch, map_in_turn
 from gridcore.centralized.pull_queue import PullQueue, bind_earliest
+from gridcore.common.state import NEVER
 from gridcore.dgs.overlay import Views
 from gridcore.dgs.protocol import JobFlow
 from gridcore.dgs.slots import SlotSchedules
@@ -34,7 +35,7 @@ from gridcore.nodes.view import View
 from gridcore.queues.availability import available_tasks, gap, sample_availability, sample_availability_batch
 from gridcore.queues.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import TaskQueues
 from gridcore.random_walk.walk import JobWalks
 from gridcore.rigid_queue.backfill import BackfillQueue
 from gridcore.work_queue.dispatch import WorkQueue

@@ -214,8 +214,9 @@ cdef void muster(Crews* crews, Py_ssize_t columns, const long long[::1] kind,
 
 # --- tasks in turn --------------------------------------------------------------------------------
 
-def map_in_turn(etc, counts, ready, rule, *, double percent=20.0, double low=0.6, double high=0.9,
-                bint on_met=False):
+def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
+                rule: Literal["mct", "met", "olb", "switching", "kpb"], *, double percent=20.0, double low=0.6,
+                double high=0.9, bint on_met=False) -> tuple[Integers, bool]:
     """Map tasks one by one, in the order of rows, each without regard to later ones.
 
     Parameters
@@ -323,7 +324,8 @@ cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* r
 
 # --- tasks in batches -----------------------------------------------------------------------------
 
-def map_batch(etc, counts, ready, rule, *, kind=None):
+def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["min-min", "max-min", "sufferage"], *,
+              kind: ArrayLike | None = None) -> tuple[Integers, Integers]:
     """Map all tasks, choosing each time among the tasks that are left.
 
     Parameters

@@ -14,15 +14,21 @@ from libc.string cimport memcpy
 from gridcore.common.arguments cimport (
     POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, plain, refuse,
 )
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import ANY, FLAG, INSTANT, OR_NEVER, Array, Number, Rows, like, read, shown
 
 __all__ = ["PullQueue", "bind_earliest"]
 
-cdef long long _NEVER = 9223372036854775807
+_STATE = {
+    "now": Number(0, LATEST + 1), "seen_of": Array(np.int64, limits=(0, "applications")),
+    "seen": Array(np.uint64, ("seen_of", "words")),
+    "log": Rows(dict.fromkeys(("machine", "application", "tasks", "start"), ANY)),
+}
+
 cdef double _LONGEST = 9.2e18
 # The last double before 2**63.
 cdef long long _LAST = 9223372036854774784
@@ -50,7 +56,7 @@ cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] mach
 cdef inline long long duration(double task_size, double speed) noexcept nogil:
     """Return the run time of a task in ns; the last instant if it would be longer than that."""
     cdef double ns = task_size / speed * 1e9
-    return llrint(ns) if ns < _LONGEST else _NEVER
+    return llrint(ns) if ns < _LONGEST else NEVER
 
 
 cdef long long[::1] writable(object values, str name):
@@ -103,7 +109,7 @@ cdef class PullQueue:
     cdef long long* entries                # the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
-    def __cinit__(self, speed, applications, *, bint log=False):
+    def __cinit__(self, speed: ArrayLike, applications: SupportsIndex, *, bint log=False):
         cdef Py_ssize_t k
         cdef const double[::1] given = doubles(speed, "speed")
         check_array(given, "speed", POSITIVE)
@@ -148,11 +154,11 @@ cdef class PullQueue:
         free(self.entries)
 
     @property
-    def free_at(self):
+    def free_at(self) -> Integers:
         """int64[machines]: a copy of when (ns) the last task of each machine ends or was lost; 0 at first."""
         return np.array(self.free)
 
-    def backlog(self, long long now):
+    def backlog(self, long long now) -> float:
         """Return the Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
@@ -162,7 +168,7 @@ cdef class PullQueue:
                 work += <double> (self.free[u] - now) / 1e9 * self.speed[u]
         return work
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return copies of the totals so far; a task that has started counts as done unless it was lost.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (distinct
@@ -182,7 +188,7 @@ cdef class PullQueue:
             "interrupted": np.array(self.interrupted),
         }
 
-    def starts(self):
+    def starts(self) -> tuple[Integers, Integers, Integers, Integers]:
         """Return (machine, application, start ns, end ns), int64[k], of every task, in the order of the starts.
 
         Lost tasks are included, with the end that they would have had.  Empty without ``log``.
@@ -203,7 +209,7 @@ cdef class PullQueue:
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
@@ -225,23 +231,22 @@ cdef class PullQueue:
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         cdef Entry entry
-        read, known = State(state), self._columns()
-        lows = {"last": (0, self.applications), "away": (0, 1), "first_start": (-1, LATEST), "finish": (-1, LATEST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, (0, LATEST)))
-                 for name, column in known.items()}
+        known = self._columns()
+        given = read(state, {
+            **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
+                   finish=OR_NEVER),
+            **_STATE,
+        }, applications=self.applications, words=words)
         if (given["busy"] > given["free"]).any():
             raise ValueError("state['busy'] must be at most state['free'] of the same machine")
-        now = read.whole("now", 0, LATEST)
+        now = given["now"]
         if ((given["last"] == self.applications) & (given["free"] > now)).any():
             raise ValueError("state['last'] must be an application where a machine works")
-        met = read.array("seen_of", np.int64, (None,), 0, self.applications - 1)
-        seen_array = read.array("seen", np.uint64, (len(met), words))
-        log_array = read.array("log", np.int64, (None, 4))
         for name, column in known.items():
             column[...] = given[name]
         self.now = now
-        cdef const long long[::1] of = met
-        cdef const unsigned long long[:, ::1] seen = seen_array
+        cdef const long long[::1] of = given["seen_of"]
+        cdef const unsigned long long[:, ::1] seen = given["seen"]
         for i in range(self.applications):
             free(self.seen[i])
             self.seen[i] = NULL
@@ -252,7 +257,7 @@ cdef class PullQueue:
                 if self.seen[i] == NULL:
                     raise MemoryError
             memcpy(self.seen[i], &seen[k, 0], words * sizeof(long long))
-        cdef const long long[:, ::1] log = log_array
+        cdef const long long[:, ::1] log = given["log"]
         self.n_log = 0
         for k in range(log.shape[0]):
             if not self._note(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):
@@ -276,7 +281,7 @@ cdef class PullQueue:
             ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
             ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
 
-    def run(self, long long until, order, left, task_size):
+    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
@@ -315,7 +320,7 @@ cdef class PullQueue:
             raise OverflowError("a task ends after the last instant")
         return count
 
-    def fail(self, machines, long long now):
+    def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers]:
         """Let `machines` fail at `now` ns, the instant reached by `run`; they lose the tasks that they run.
 
         They take no tasks until `restore`; machines that are down already stay down.
@@ -350,7 +355,7 @@ cdef class PullQueue:
         self.n_idle = drop(self.idle, self.n_idle, self.machine, self.away)
         return lost[0, :n].copy(), lost[1, :n].copy()
 
-    def restore(self, machines, long long now):
+    def restore(self, machines: ArrayLike, long long now):
         """Let `machines` recover at `now` ns, the instant reached by `run`; machines that are up stay as they are.
 
         Raises ValueError naming the index of a bad machine.
@@ -403,7 +408,7 @@ cdef class PullQueue:
                 break
             u = self.machine[entry.number]
             length = duration(task_size[i], self.speed[u])
-            if length > _NEVER - at:
+            if length > NEVER - at:
                 return -2
             end = at + length
             before_it = self.last[u]
@@ -466,7 +471,8 @@ cdef class PullQueue:
 
 # --- binding to the earliest end ------------------------------------------------------------------
 
-def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
+def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks: SupportsIndex,
+                  long long now) -> Integers:
     """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
 
     Parameters
@@ -498,7 +504,7 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
     check_scalar(task_size, "task_size", POSITIVE)
     if not isinstance(n_tasks, int | np.integer):
         raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
-    if not 0 <= n_tasks <= _NEVER:
+    if not 0 <= n_tasks <= NEVER:
         raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {n_tasks}")
     for u in range(n):
         if at[u] < 0:
@@ -595,17 +601,17 @@ cdef bint take_first(const long long[::1] at, const long long* length, Entry* he
     for u in range(n):
         base = (at[u] if at[u] > now else now) + out[u] * length[u]
         heap[u].number = u
-        heap[u].at = base + length[u] if length[u] <= _NEVER - base else _NEVER
+        heap[u].at = base + length[u] if length[u] <= NEVER - base else NEVER
     heap_make(heap, n)
     while tasks > 0:
         u = heap[0].number
-        if heap[0].at == _NEVER:
+        if heap[0].at == NEVER:
             return False
         if length[u] == 0:
             out[u] += tasks
             return True
         out[u] += 1
         tasks -= 1
-        heap[0].at = heap[0].at + length[u] if length[u] <= _NEVER - heap[0].at else _NEVER
+        heap[0].at = heap[0].at + length[u] if length[u] <= NEVER - heap[0].at else NEVER
         heap_settle(heap, n, 0, heap[0])
     return True

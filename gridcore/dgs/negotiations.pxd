@@ -18,7 +18,7 @@ cpdef enum:
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
 
 
-cdef class _Negotiations:
+cdef class Negotiations:
     cdef bint occupied                  # see `gridcore.common.arguments.hold`
     cdef SlotSchedules schedules
     cdef Views views

@@ -7,6 +7,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Held, hold, indices, plain
+from gridcore.common.instants cimport LATEST
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport pending_clear, pending_free, pending_push, pending_read
 from gridcore.dgs.decision_log cimport Decision, decisions_free
@@ -18,13 +19,12 @@ from gridcore.network.links cimport Links
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
-from gridcore.dgs.state import DECISION, check_ending, check_looked, check_overdue, check_talks, check_thoughts
+from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
+from gridcore.dgs.state import DECISION, check_ending, check_looked, check_talks
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY",
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations", "PLACED", "REPLY",
            "REQUEST", "SEARCHING", "WAITING"]
 
-cdef long long _LATEST = LATEST
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
 #: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
@@ -35,6 +35,22 @@ COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
 _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
 
+_NODES_OF = Array(np.int64, limits=(0, "nodes"))
+_STATE = {
+    "talks": Rows({
+        "job": (0, "jobs"), "start": (-1, "slots"), "asked": (0, "up_to_forward"), "missing": ANY, "answers": ANY,
+        "found": ANY, "taken": ANY, "current": ANY, "hope": ANY, "pooled": ANY, "hit": ANY, "due": ANY,
+    }),
+    "answers": Array(np.int64, (None, 2), (-1, "slots")),
+    "found": Array(np.int64, (None, 2), (0, "places")), "taken": _NODES_OF, "pool": _NODES_OF,
+    "looked": Rows({"time": (-1, LATEST + 1), "slot": (0, "slots"), "count": (0, "up_to_nodes")}),
+    "candidates": Rows({"node": (0, "nodes"), "as_of": (-1, None)}), "left": Number(),
+    "thinking": Array(np.int64, limits=INSTANT),
+    "thoughts": Rows({"node": (0, "nodes"), "searcher": (0, "nodes"), "job": (0, "jobs"), "search": (-1, LATEST + 1),
+                      "start": (-1, "slots")}, "thinking"),
+    "ending": Rows({"at": INSTANT, "job": (0, "jobs")}), "overdue": Rows({"at": INSTANT, "job": (0, "may_be_overdue")}),
+    "completed": Number(0, "up_to_jobs"), "given_up": Number(0, "up_to_jobs"), "reported_end": Number(-1),
+}
 _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
          "reached", "resubmitted", "first_start", "end", "done")
 _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
@@ -52,11 +68,12 @@ cdef int _check_names(str what, dict given, tuple names) except -1:
     return 0
 
 
-cdef class _Negotiations:
+cdef class Negotiations:
     """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` starts and moves them."""
 
-    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
-                  dict settings, decided=None):
+    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds: list[tuple[int, int]], dict jobs,
+                  dict nodes, counts: Integers, dict settings,
+                  decided: Callable[[NDArray[Any], int], None] | None = None):
         cdef Py_ssize_t k
         for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
                             ("nodes", nodes), ("settings", settings)):
@@ -101,7 +118,7 @@ cdef class _Negotiations:
             raise MemoryError
         self._waiting, self._given_up, self._stopped = [], [], []
 
-    def bind(self, dict jobs, dict nodes, counts):
+    def bind(self, dict jobs, dict nodes, counts: Integers):
         """Replace the arrays that are shared with the policy."""
         cdef _Held alone = self._hold()
         def column(values, name, n, dtype=np.int64):
@@ -117,8 +134,8 @@ cdef class _Negotiations:
               for name, values in nodes.items()}
         counts = column(counts, "counts", KINDS)
         indices(of["tasks"], "tasks", 1, 2**31)
-        indices(of["length"], "length", 1, _LATEST // self.slot + 1)
-        indices(of["lasts"], "lasts", 0, _LATEST + 1)
+        indices(of["length"], "length", 1, LATEST // self.slot + 1)
+        indices(of["lasts"], "lasts", 0, LATEST + 1)
         if self.talk != NULL:
             # the negotiations and runs under way depend on these
             for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
@@ -172,23 +189,23 @@ cdef class _Negotiations:
     # -- what the policy asks for --------------------------------------------------------------------------
 
     @property
-    def over(self):
+    def over(self) -> bool:
         """Whether all jobs are done or were rejected."""
         return self.completed + self.given_up == self.jobs
 
     @property
-    def ending_now(self):
+    def ending_now(self) -> int:
         """The last instant (ns) that `advance` returned because jobs or waits end at it."""
         return self.reported_end
 
-    def read_outcomes(self):
+    def read_outcomes(self) -> tuple[list[int], list[tuple[int, bool]]]:
         """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
         cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []
         return result
 
-    def stopped(self):
+    def stopped(self) -> list[tuple[int, int, int, int]]:
         """Return what cancellations may have stopped since the last call: [(job, node, attempt, ns), ...].
 
         These are cancellations of jobs that have lost a machine, in order.
@@ -202,13 +219,13 @@ cdef class _Negotiations:
             raise ValueError(f"job must be one that was placed, got {job}")
         return 0
 
-    def start_of(self, Py_ssize_t job):
+    def start_of(self, Py_ssize_t job) -> int:
         """Return the slot in which a placed job starts or has started."""
         cdef _Held alone = self._hold()
         self._check_placed(job)
         return self.talk[job].start
 
-    def machines_of(self, Py_ssize_t job):
+    def machines_of(self, Py_ssize_t job) -> Integers:
         """Return int64[tasks]: the machines on which a placed job runs or has run."""
         cdef _Held alone = self._hold()
         self._check_placed(job)
@@ -236,7 +253,7 @@ cdef class _Negotiations:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
 
         `read_outcomes`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
@@ -294,36 +311,20 @@ cdef class _Negotiations:
         cdef Py_ssize_t job, k
         cdef Tables rows
         cdef Row thought
-        cdef long long latest = _LATEST // self.slot
-        read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
-        tables = {
-            "talks": read.array("talks", np.int64, (None, 12)),
-            "answers": read.array("answers", np.int64, (None, 2), -1, latest),
-            "found": read.array("found", np.int64, (None, 2), 0, max(last, self.forward)),
-            "taken": read.array("taken", np.int64, (None,), 0, last),
-            "pool": read.array("pool", np.int64, (None,), 0, last),
-        }
-        looked_ = read.array("looked", np.int64, (None, 3), -1, LATEST)
-        candidates_ = read.array("candidates", np.int64, (None, 2), -1)
-        left = read.whole("left", 0)
-        cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
-        thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
-        ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
-        overdue_ = read.array("overdue", np.int64, (None, 2), 0, LATEST)
-        completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
-        reported_end = read.whole("reported_end", -1)
-        check_thoughts(thoughts_, self.nodes, self.jobs, latest)
-        check_ending(ending_, phase == PLACED, self.faults)
-        check_overdue(overdue_, self.jobs if self.faults else 0)
+        cdef long long latest = LATEST // self.slot
+        phase = np.asarray(self.phase)
+        given = read(state, _STATE, nodes=self.nodes, jobs=self.jobs, slots=latest + 1, up_to_jobs=self.jobs + 1,
+                     up_to_nodes=self.nodes + 1, up_to_forward=self.forward + 1, places=max(self.nodes, self.forward + 1),
+                     may_be_overdue=self.jobs if self.faults else 0)
+        check_ending(given["ending"], phase == PLACED, self.faults)
         kept = np.asarray(self.resubmitted) > 0
         placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
-        check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
-                    self.forward, latest)
-        check_looked(looked_, candidates_, len(tables["found"]) if self.recorded else 0, self.nodes, latest)
-        cdef const long long[:, ::1] looked = looked_, candidates = candidates_
-        cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
-        cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
-        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_, overdue = overdue_
+        check_talks(given, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks))
+        check_looked(given["looked"], given["candidates"], len(given["found"]) if self.recorded else 0)
+        cdef const long long[:, ::1] looked = given["looked"], candidates = given["candidates"]
+        cdef const long long[:, ::1] talks = given["talks"], answers = given["answers"], found = given["found"]
+        cdef const long long[::1] taken = given["taken"], pool = given["pool"], times = given["thinking"]
+        cdef const long long[:, ::1] thoughts = given["thoughts"], ending = given["ending"], overdue = given["overdue"]
         for job in range(self.jobs):
             talk_drop(&self.talk[job])
         memset(&rows, 0, sizeof(rows))
@@ -342,6 +343,6 @@ cdef class _Negotiations:
         pending_clear(&self.overdue)
         for k in range(overdue.shape[0]):
             pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
-        self.completed, self.given_up, self.reported_end = completed, given_up, reported_end
-        self.log.n, self.log.lost, self.log.left = 0, 0, left
+        self.completed, self.given_up, self.reported_end = given["completed"], given["given_up"], given["reported_end"]
+        self.log.n, self.log.lost, self.log.left = 0, 0, given["left"]
         self._waiting, self._given_up, self._stopped = [], [], []

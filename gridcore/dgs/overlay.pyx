@@ -18,9 +18,14 @@ from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import Array, read, shown
 
 __all__ = ["Views"]
+
+_STATE = {
+    "views": Array(np.int32, ("nodes", "degree"), (-1, "nodes")), "ages": Array(np.uint8, ("nodes", "degree")),
+    "chance": Array(np.uint64, (1,)),
+}
 
 detect(1)
 
@@ -48,7 +53,8 @@ cdef class Views:
     ValueError naming the argument and its value.
     """
 
-    def __cinit__(self, nodes, degree, *, shuffle=8, seed=0):
+    def __cinit__(self, nodes: SupportsIndex, degree: SupportsIndex, *, shuffle: SupportsIndex = 8,
+                  seed: SupportsIndex = 0):
         cdef Py_ssize_t u
         cdef int other
         for name, value, low, high in (
@@ -106,12 +112,12 @@ cdef class Views:
     # -- the views ------------------------------------------------------------------------------------------
 
     @property
-    def views(self):
+    def views(self) -> NDArray[np.int32]:
         """int32[nodes, degree], read-only and always up to date: the nodes that each node knows, then -1."""
         return self._shown(np.asarray(self.view))
 
     @property
-    def ages(self):
+    def ages(self) -> NDArray[np.uint8]:
         """uint8[nodes, degree], read-only and always up to date: the age of each entry in cycles."""
         return self._shown(np.asarray(self.age))
 
@@ -120,13 +126,14 @@ cdef class Views:
         shown.flags.writeable = False
         return shown
 
-    def in_degree(self):
+    def in_degree(self) -> Integers:
         """Return int64[nodes]: how many nodes know each node."""
         cdef _Held alone = hold(&self.occupied)
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
 
-    def pick(self, nodes, first, second, Py_ssize_t count, *, unsigned long long seed=0, away=None):
+    def pick(self, nodes: ArrayLike, first: ArrayLike, second: ArrayLike, Py_ssize_t count, *,
+             unsigned long long seed=0, away: Bools | None = None) -> tuple[Integers, Integers]:
         """Draw uniformly up to `count` different nodes of those that each of `nodes` (int64[k]) knows.
 
         first, second : int64[k]; the draw for entry k depends on these two, on `seed`, and on no other number.
@@ -179,7 +186,7 @@ cdef class Views:
 
     # -- shuffling ------------------------------------------------------------------------------------------
 
-    def cycle(self, up=None):
+    def cycle(self, up: Bools | None = None) -> tuple[int, int, int]:
         """Let every node exchange entries with the node of its oldest entry.
 
         up : bool[nodes], the nodes that are up; None for all.
@@ -199,7 +206,7 @@ cdef class Views:
 
     # -- nodes that leave and join --------------------------------------------------------------------------
 
-    def leave(self, nodes):
+    def leave(self, nodes: ArrayLike):
         """Empty the views of `nodes` (int64[k]); nodes that know them find out in their next exchange with them."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] gone = indices(nodes, "nodes", 0, self.nodes)
@@ -209,7 +216,7 @@ cdef class Views:
                 self.view[gone[k], j], self.age[gone[k], j] = -1, 0
             self.count[gone[k]] = 0
 
-    def join(self, Py_ssize_t node, Py_ssize_t introducer, *, Py_ssize_t steps=5, up=None):
+    def join(self, Py_ssize_t node, Py_ssize_t introducer, *, Py_ssize_t steps=5, up: Bools | None = None):
         """Let `node`, whose view is empty, join through `introducer`, by `degree` random walks of `steps` steps.
 
         At the node where a walk ends, an entry for `node` replaces an entry drawn at random, and the replaced
@@ -262,7 +269,7 @@ cdef class Views:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return the views and the state of the random stream; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         return shown({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
@@ -274,13 +281,11 @@ cdef class Views:
         Raises ValueError for a state that does not fit.
         """
         cdef _Held alone = hold(&self.occupied)
-        read = State(state)
-        view = read.array("views", np.int32, (self.nodes, self.degree), -1, self.nodes - 1)
-        age = read.array("ages", np.uint8, (self.nodes, self.degree))
-        chance = read.array("chance", np.uint64, (1,))
+        given = read(state, _STATE, nodes=self.nodes, degree=self.degree)
+        view = given["views"]
         count = (view >= 0).sum(axis=1)
         if (view[np.arange(self.degree) < count[:, None]] < 0).any():
             raise ValueError("state['views'] must have what is empty last")
-        for mine, given in ((self.view, view), (self.age, age), (self.count, count)):
-            np.asarray(mine)[:] = given
-        self.it.chance = int(chance[0])
+        for mine, new in ((self.view, view), (self.age, given["ages"]), (self.count, count)):
+            np.asarray(mine)[:] = new
+        self.it.chance = int(given["chance"][0])

@@ -11,10 +11,11 @@ from libc.math cimport NAN
 from libc.stdlib cimport free, qsort
 
 from gridcore.common.arguments cimport _Held, check_instant, indices
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
 from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, COMMIT_KIND, COMMITTING, DONE, FAILED, KINDS,
-                                        NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, _Negotiations)
+                                        NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, Negotiations)
 from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED, OVERDUE,
                                         PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE, UNREACHED,
                                         WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision, decisions_add)
@@ -25,12 +26,9 @@ from gridcore.dgs.talks cimport Answer, Looked, Talk, claim, talk_drop, talk_ope
 
 import numpy as np
 
-from gridcore.common.state import LATEST
 
 __all__ = ["JobFlow"]
 
-cdef long long _NEVER = 9223372036854775807
-cdef long long _LATEST = LATEST
 # The largest instant that a caller may give, ns.
 cdef long long _LAST = 8 * 10**17
 cdef double _NS = 1e9
@@ -41,7 +39,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
     return -1 if a < b else a > b
 
 
-cdef class JobFlow(_Negotiations):
+cdef class JobFlow(Negotiations):
     """Runs the negotiations about jobs over `links`.
 
     schedules, views, links : the objects that the policy uses, too.
@@ -91,7 +89,7 @@ cdef class JobFlow(_Negotiations):
 
     # -- the scheduling node --------------------------------------------------------------------------------
 
-    def search(self, jobs, long long now):
+    def search(self, jobs: ArrayLike, long long now):
         """Begin a search for each of `jobs` (int64[k]): its scheduling node asks some neighbours at `now` ns.
 
         The requests are sent by `flush`.
@@ -265,7 +263,7 @@ cdef class JobFlow(_Negotiations):
 
     # -- failures -------------------------------------------------------------------------------------------
 
-    def fail(self, nodes):
+    def fail(self, nodes: ArrayLike):
         """Drop the searches of `nodes` (int64[k]), which fail now."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -273,7 +271,7 @@ cdef class JobFlow(_Negotiations):
         for k in range(u.shape[0]):
             delayed_drop(&self.thinking, u[k])
 
-    def hit(self, Py_ssize_t job, long long attempt):
+    def hit(self, Py_ssize_t job, long long attempt) -> int:
         """Learn that a node has failed which had reserved slots for this attempt to place a job.
 
         Returns what follows of it: NEW for nothing; COMMITTING if the job is being placed there, and no other
@@ -292,7 +290,7 @@ cdef class JobFlow(_Negotiations):
             return COMMITTING
         return NEW
 
-    def missed(self, Py_ssize_t job, long long now, failed=NAN):
+    def missed(self, Py_ssize_t job, long long now, failed: float = NAN):
         """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again.
 
         failed : how many of its machines have failed meanwhile, for the record of decisions.
@@ -332,7 +330,7 @@ cdef class JobFlow(_Negotiations):
             self.links._give_back(self.links.due[k].slot)
             # a state that was read from a file may have any values here
             start = -1 if kind == REQUEST_KIND else self.row[k].b
-            if not (0 <= self.row[k].job < self.jobs and -1 <= start <= _LATEST // self.slot):
+            if not (0 <= self.row[k].job < self.jobs and -1 <= start <= LATEST // self.slot):
                 raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
         return n
 
@@ -381,7 +379,7 @@ cdef class JobFlow(_Negotiations):
         quest.n_nodes, quest.slots, quest.itself = n, self.length[job], not self.others
         quest.exclude = self.submitter[job] if self.others else -1
         quest.hops, quest.wide, quest.every, quest.until = self.hops, self.wide, 0, 0
-        quest.seen = _NEVER - 1
+        quest.seen = NEVER - 1
         if self.poll:
             quest.every, quest.until = self.period, now - self.latency
         elif self.stale and self.push:
@@ -551,7 +549,7 @@ cdef class JobFlow(_Negotiations):
 
     # -- time -----------------------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
         Messages that arrive at `limit` are handled here, because they come before everything else at an instant.
@@ -564,18 +562,18 @@ cdef class JobFlow(_Negotiations):
         cdef bint any_
         while True:
             first = pending_first(&self.ending)
-            ends = _NEVER if first == NULL else first.time
+            ends = NEVER if first == NULL else first.time
             first = self._first_overdue()
             ends = ends if first == NULL else min(ends, first.time)
             first = delayed_first(&self.thinking)
-            at = _NEVER if first == NULL else first.time
+            at = NEVER if first == NULL else first.time
             at = min(self.links._advance(min(limit, min(at, ends))), at)
-            if min(at, ends) > limit or min(at, ends) == _NEVER:
-                return _NEVER
+            if min(at, ends) > limit or min(at, ends) == NEVER:
+                return NEVER
             if ends < at:
                 if ends == limit:
                     if self.reported_end == limit:
-                        return _NEVER
+                        return NEVER
                     self.reported_end = limit
                     return limit
                 self._finish_all(ends)

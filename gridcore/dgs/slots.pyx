@@ -16,20 +16,24 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
 from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import ANY, INSTANT, Rows, read, refuse, shown
 
 __all__ = ["SlotSchedules"]
 
-cdef long long _NEVER = 9223372036854775807
+_SPAN = {"node": (0, "nodes"), "start": INSTANT, "end": INSTANT}
+_STATE = {
+    "reservations": Rows({**_SPAN, "since": ANY, "job": ANY}), "gone": Rows({**_SPAN, "dropped": ANY, "job": ANY}),
+}
+
 # The largest slot and the largest number of slots, so that sums of two cannot overflow.
-cdef long long _LATEST = 2305843009213693952
 
 cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept nogil:
-    return _NEVER - 1 if as_of is None else as_of[k]
+    return NEVER - 1 if as_of is None else as_of[k]
 
 
 cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
@@ -73,7 +77,7 @@ cdef class SlotSchedules:
     ValueError naming the argument, its index and value.
     """
 
-    def __cinit__(self, nodes, *, bint stale=False):
+    def __cinit__(self, nodes: SupportsIndex, *, bint stale=False):
         if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
             raise ValueError(f"nodes must be in 0..{2**31 - 1}, got {nodes!r}")
         self.nodes, self.stale = nodes, stale
@@ -97,7 +101,7 @@ cdef class SlotSchedules:
 
     # -- reservations ---------------------------------------------------------------------------------------
 
-    def reserve(self, nodes, starts, slots, jobs, long long now):
+    def reserve(self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, long long now) -> Bools:
         """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots, one after the other, at `now` ns.
 
         All are int64[k].  Returns bool[k]: whether the node was free then; if it was not, nothing is reserved.
@@ -169,7 +173,8 @@ cdef class SlotSchedules:
         node.now = <int> low
         return low
 
-    def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
+    def release(self, nodes: ArrayLike, starts: ArrayLike, long long now, *, ends: ArrayLike | None = None,
+                jobs: ArrayLike | None = None) -> Bools:
         """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
 
         ends : int64[k], the slots from which on they are taken back, for jobs that end early; default: all of it.
@@ -224,7 +229,7 @@ cdef class SlotSchedules:
         memmove(&node.note[i], &node.note[i + 1], (node.n - i) * sizeof(Note))
         return 0
 
-    def lose(self, nodes, long long slot, long long now):
+    def lose(self, nodes: ArrayLike, long long slot, long long now) -> tuple[Integers, Integers, Integers, Integers]:
         """Take back at `now` ns all reservations of `nodes` (int64[k]) that end after `slot`.
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
@@ -258,7 +263,7 @@ cdef class SlotSchedules:
                         n += 1
                 node.n_gone = <int> n
 
-    def reservations(self, Py_ssize_t node):
+    def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
@@ -269,7 +274,7 @@ cdef class SlotSchedules:
 
     # -- searching for free slots ---------------------------------------------------------------------------
 
-    def is_free(self, nodes, long long start, long long slots, as_of=None):
+    def is_free(self, nodes: ArrayLike, long long start, long long slots, as_of: ArrayLike | None = None) -> Bools:
         """Return bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
 
         as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
@@ -303,7 +308,8 @@ cdef class SlotSchedules:
                 return False
         return True
 
-    def earliest_start(self, candidates, long long n_nodes, long long slots, long long not_before, as_of=None):
+    def earliest_start(self, candidates: ArrayLike, long long n_nodes, long long slots, long long not_before,
+                       as_of: ArrayLike | None = None) -> tuple[int, Integers] | None:
         """Find the first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
 
         candidates : int64[k], different nodes.  as_of : as for `is_free`.
@@ -332,8 +338,10 @@ cdef class SlotSchedules:
             self._choose(n_nodes, start, slots, &out[0])
         return start, chosen
 
-    def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, bint itself=False,
-               long long hops=2, bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
+    def search(self, views: NDArray[np.int32], searchers: ArrayLike, n_nodes: ArrayLike, slots: ArrayLike,
+               not_before: ArrayLike, *, exclude: ArrayLike = -1, bint itself=False, long long hops=2,
+               bint wide=False, away: Bools | None = None, as_of: ArrayLike | None = None, long long every=0,
+               long long until=0) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """Search, from each of `searchers` (int64[k]), for `n_nodes` nodes for `slots` slots from `not_before` on.
 
         Each searcher (1) looks for nodes that are free at once among its neighbours.  (2) If there are too few, it
@@ -384,7 +392,7 @@ cdef class SlotSchedules:
                 self._as_of(as_of, 0, "")
             quest.seen, as_of = as_of, None
         else:
-            quest.seen = _NEVER - 1
+            quest.seen = NEVER - 1
         cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
         cdef const unsigned char[::1] gone = None
         if away is not None:
@@ -467,7 +475,7 @@ cdef class SlotSchedules:
                 with gil:
                     raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
             if gone is None or not gone[other]:
-                if self._meet(other, _NEVER - 1 if other == searcher else at):
+                if self._meet(other, NEVER - 1 if other == searcher else at):
                     prefetch(&self.node[other])
         for j in range(n, self.n_fit):
             self._fetch(j)
@@ -539,7 +547,7 @@ cdef class SlotSchedules:
                 while k < n and row[k].start - row[k - 1].end < slots:
                     k += 1
                 at = max(at, row[k - 1].end)
-            fit.high = row[k].start - slots if k < n else _NEVER
+            fit.high = row[k].start - slots if k < n else NEVER
             # reservations released since the node was seen count, too
             again = False
             for j in range(node.n_gone):
@@ -614,7 +622,7 @@ cdef class SlotSchedules:
         if not dropped:
             # what has been reserved since makes no earlier start possible
             k = 0
-            while changed and k < n_nodes and self._free(&self.node[chosen[k]], _NEVER - 1, start, slots):
+            while changed and k < n_nodes and self._free(&self.node[chosen[k]], NEVER - 1, start, slots):
                 k += 1
             if not changed or k == n_nodes:
                 return start
@@ -625,7 +633,7 @@ cdef class SlotSchedules:
         self._fit_room(n)
         self.n_fit = n
         for k in range(n):
-            self.fit[k].node, self.fit[k].as_of, self.fit[k].row = seen[k].node, _NEVER - 1, 0
+            self.fit[k].node, self.fit[k].as_of, self.fit[k].row = seen[k].node, NEVER - 1, 0
         for k in range(n):
             self._fetch(k + AHEAD)
             self._next(&self.fit[k], since, slots)
@@ -645,14 +653,14 @@ cdef class SlotSchedules:
         cdef long long low = max(fit.low - at, 0), high = WINDOW
         cdef bint fits, seen = True
         while low < WINDOW:
-            high = _NEVER
+            high = NEVER
             if k < node.n:
                 high = node.row[k].start - slots - at
                 seen = note == NULL or note[k].made <= fit.as_of
             if high >= WINDOW - 1:
                 # the gap reaches beyond the window; its end is unknown (-1) if the next reservation is not seen
                 self.change[low] += 1
-                fit.high = high + at if seen and high != _NEVER else _NEVER if seen else -1
+                fit.high = high + at if seen and high != NEVER else NEVER if seen else -1
                 break
             fits = seen & (high >= low)
             self.change[low] += fits
@@ -678,7 +686,7 @@ cdef class SlotSchedules:
         return indices(nodes, "nodes", 0, self.nodes)
 
     cdef const long long[::1] _slots(self, values, str name, long long least):
-        return indices(values, name, least, _LATEST)
+        return indices(values, name, least, LATEST)
 
     cdef const long long[::1] _each(self, value, str name, Py_ssize_t n):
         """Return `n` values from one value for all, or from an array of one for each."""
@@ -709,15 +717,15 @@ cdef class SlotSchedules:
     cdef int _check_job(self, long long n_nodes, long long slots, long long not_before) except -1:
         if n_nodes < 1:
             raise ValueError(f"n_nodes must be >= 1, got {n_nodes}")
-        if not 1 <= slots < _LATEST:
-            raise ValueError(f"slots must be in 1..{_LATEST - 1}, got {slots}")
-        if not 0 <= not_before < _LATEST:
-            raise ValueError(f"not_before must be in 0..{_LATEST - 1}, got {not_before}")
+        if not 1 <= slots < LATEST:
+            raise ValueError(f"slots must be in 1..{LATEST - 1}, got {slots}")
+        if not 0 <= not_before < LATEST:
+            raise ValueError(f"not_before must be in 0..{LATEST - 1}, got {not_before}")
         return 0
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return all reservations, those kept after release, too; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k, n = 0, m = 0
@@ -748,13 +756,9 @@ cdef class SlotSchedules:
         cdef Py_ssize_t u, k
         cdef Gone* gone
         cdef Node* node
-        read = State(state)
-        given = {name: read.array(name, np.int64, (None, 5)) for name in ("reservations", "gone")}
+        given = read(state, _STATE, nodes=self.nodes)
         for name, rows in given.items():
-            if len(rows) and not (0 <= rows[:, 0].min() and rows[:, 0].max() < self.nodes
-                                  and rows[:, 1:3].min() >= 0 and rows[:, 1:3].max() <= _LATEST
-                                  and (rows[:, 1] < rows[:, 2]).all()):
-                raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
+            refuse(name, rows[:, 1] >= rows[:, 2], "from a slot to a later one")
         for u in range(self.nodes):
             self.node[u].first = self.node[u].n = self.node[u].n_gone = self.node[u].now = 0
             self.node[u].latest = 0

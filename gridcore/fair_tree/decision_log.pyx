@@ -12,6 +12,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport plain
+from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport grown
 from gridcore.fair_tree.summary_tree cimport Decision, Request, SummaryTree
 from gridcore.network.links cimport Links
@@ -23,7 +24,6 @@ import numpy as np
 
 __all__ = ["ACTIONS", "NOTE"]
 
-cdef long long _NEVER = 9223372036854775807
 
 #: The actions that are logged, by their numbers in the log.
 ACTIONS = ("passed-on", "passed-on-idle", "passed-on-full", "accepted", "accepted-at-root", "accepted-full", "gave",
@@ -111,7 +111,7 @@ cdef class _DecisionLog:
 
     cdef double _age(self, long long since, long long now) except? -1.0:
         """Return the age of what was sampled at `since` ns, in s, correctly rounded; nan for `NEVER`."""
-        if since == _NEVER:
+        if since == NEVER:
             return NAN
         if now - since <= 2**53:
             return (now - since) / 1e9
@@ -132,7 +132,7 @@ cdef class _DecisionLog:
     cdef long long _since(self, Py_ssize_t child) noexcept nogil:
         """Return when the oldest sample that the parent of `child` holds of it was taken, ns; `NEVER` for none."""
         cdef int held = self.tree.node[child].held
-        return self.sampled[held] if 0 <= held < self.handles else _NEVER
+        return self.sampled[held] if 0 <= held < self.handles else NEVER
 
     cdef int _routed(self, const Request* row, bint made, const Decision* decision, const Request* out, Py_ssize_t n,
                      double minimum, long long now) except -1:

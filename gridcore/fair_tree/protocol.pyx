@@ -17,6 +17,7 @@ from libc.math cimport INFINITY, NAN
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.common.arguments cimport _Held, check_instant, hold, indices, kept
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown, prefetch
@@ -30,16 +31,19 @@ from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary,
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
 from gridcore.fair_tree.summary_tree import DECISION
 
-__all__ = ["NEVER", "SHARE", "TreeFlow"]
+__all__ = ["SHARE", "TreeFlow"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 
 #: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
+_STATE = {
+    "turns": Rows({"time": INSTANT, "node": (0, "nodes")}), "placed_at": Number(), "touched_at": Number(),
+    "reports": Array(np.int64, limits=(0, "nodes")), "arrivals": Rows({"application": ANY, "tasks": ANY}),
+    "made": Array(DECISION), "made_at": Array(np.int64, ("made",)),
+}
 
 cdef packed struct Share:
     long long node, sender, application, tasks
@@ -144,9 +148,11 @@ cdef class TreeFlow:
     cdef long long[::1] made_at
     cdef Py_ssize_t n_made
 
-    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, spread, request, accept,
-                  idle_minimum, submitter, long long goal, bint run_on=False, bint spread_on_change=False,
-                  long long cell=0, log=None, observe=None, Py_ssize_t threads=1):
+    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary: tuple[int, int],
+                  spread: tuple[int, int], request: tuple[int, int], accept: tuple[int, int], idle_minimum: ArrayLike,
+                  submitter: ArrayLike, long long goal, bint run_on=False, bint spread_on_change=False,
+                  long long cell=0, log: tuple[Bools, Callable[[int], float]] | None = None,
+                  observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None, Py_ssize_t threads=1):
         for name, given in (("tree", tree), ("queues", queues), ("links", links)):
             if given is None:
                 raise TypeError(f"{name} must be given, got None")
@@ -168,7 +174,7 @@ cdef class TreeFlow:
             raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
         self.tree, self.queues, self.links, self.cell = tree, queues, links, cell
         self.goal, self.run_on, self.observe = goal, run_on, observe
-        self.placed_at = self.touched_at = _NEVER
+        self.placed_at = self.touched_at = NEVER
         if log is not None:
             self.log = _DecisionLog(tree, queues, links, *log)
         self.summary = self._kind("summary", summary, sizeof(Summary))
@@ -216,7 +222,7 @@ cdef class TreeFlow:
 
     # -- time ---------------------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else `NEVER`.
 
         What nodes do at `limit` itself is done, too, since it comes before everything else at an instant.  The caller
@@ -233,8 +239,8 @@ cdef class TreeFlow:
             if first != NULL and first.time < turn:
                 turn = first.time
             at = min(self.links._advance(min(limit, turn)), turn)
-            if at > limit or at == _NEVER:
-                return limit if lost else _NEVER
+            if at > limit or at == NEVER:
+                return limit if lost else NEVER
             self._take_turns(at)
             while self._arrive(at):
                 self.links._advance(at)
@@ -249,7 +255,7 @@ cdef class TreeFlow:
     cdef int _act(self, long long now) except -1:
         """Let leaves that received shares order their queues, and nodes that learnt something report."""
         self._reorder(now)
-        if self.placed_at == _NEVER and self.queues.enqueued >= self.goal:
+        if self.placed_at == NEVER and self.queues.enqueued >= self.goal:
             self.placed_at = now
             if not self.run_on:
                 self.reports.clear()
@@ -345,7 +351,7 @@ cdef class TreeFlow:
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)
-        if row.node == 0 and row.since < _NEVER:
+        if row.node == 0 and row.since < NEVER:
             if self.n_arrivals == self.arrivals.shape[0]:
                 wider = np.zeros((2 * self.n_arrivals, 2), np.int64)
                 wider[:self.n_arrivals] = self.arrivals
@@ -564,7 +570,7 @@ cdef class TreeFlow:
 
     # -- methods for the caller -------------------------------------------------------------------------------
 
-    def add_submitters(self, nodes):
+    def add_submitters(self, nodes: ArrayLike):
         """Append the submitters of further applications, which tree and queues must have already."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
@@ -574,7 +580,7 @@ cdef class TreeFlow:
                              f"{self.tree.size.shape[0]}, as many as queues and tree have applications, got {n}")
         self.submitter = np.concatenate((self.submitter, more))
 
-    def touch(self, nodes, long long now):
+    def touch(self, nodes: ArrayLike, long long now):
         """Let `nodes` report at `now` ns, or when their turn comes; the caller must call `act` at `now`, too."""
         cdef _Held alone = self._hold()
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
@@ -588,10 +594,10 @@ cdef class TreeFlow:
         """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
         cdef _Held alone = self._hold()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
-        self.touched_at = _NEVER
+        self.touched_at = NEVER
         self._act(now)
 
-    def noted(self, Py_ssize_t most, long long now):
+    def noted(self, Py_ssize_t most, long long now) -> tuple[NDArray[Any], int]:
         """Return (`gridcore.fair_tree.decision_log.NOTE` rows logged up to `now` ns, how many were left out).
 
         These are the rows since the last call.  From them on at most `most` rows are kept.
@@ -606,7 +612,7 @@ cdef class TreeFlow:
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since this object was made, without tree, queues and links; see
         `gridcore.common.state`.
         """
@@ -631,39 +637,32 @@ cdef class TreeFlow:
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t k
-        read = State(state)
-        turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
-        if (turns_array[:, 1] >= self.tree.nodes).any():
-            raise ValueError(f"state['turns'] must be of nodes below {self.tree.nodes}")
-        placed_at, touched_at = read.whole("placed_at"), read.whole("touched_at")
-        marked = [read.array(name, np.int64, (None,), 0, self.tree.nodes - 1) for name in ("reports", "orders")]
-        if (marked[1] < self.tree.first_leaf).any():
-            raise ValueError("state['orders'] must be of leaves")
-        arrivals = read.array("arrivals", np.int64, (None, 2))
-        made = read.array("made", DECISION, (None,))
-        made_at = read.array("made_at", np.int64, (len(made),))
-        sampled = None if self.log is None else read.array("sampled", np.int64, (None,), 0)
+        given = read(state, {
+            **_STATE, "orders": Array(np.int64, limits=(self.tree.first_leaf, "nodes")),
+            **({} if self.log is None else {"sampled": Array(np.int64, limits=(0, None))}),
+        }, nodes=self.tree.nodes)
+        arrivals, made = given["arrivals"], given["made"]
         for pending in (self.summary.number, self.spread.number, self.request.number):
             self._check(&self.links.queue[<int> pending])
         self._check(&self.links.heads)
-        cdef const long long[:, ::1] turns = turns_array
+        cdef const long long[:, ::1] turns = given["turns"]
         pending_clear(&self.turns)
         for k in range(turns.shape[0]):
             pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
         if self.log is not None:
-            self.log._write_sampled(sampled)
+            self.log._write_sampled(given["sampled"])
         self.reports.clear()
         self.orders.clear()
-        for k in marked[0]:
+        for k in given["reports"]:
             self.reports.add(k)
-        for k in marked[1]:
+        for k in given["orders"]:
             self.orders.add(k)
-        self.placed_at, self.touched_at = placed_at, touched_at
+        self.placed_at, self.touched_at = given["placed_at"], given["touched_at"]
         self.n_arrivals, self.n_made = len(arrivals), len(made)
         # never empty, because a full array is doubled
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
         self.made = np.concatenate((made, np.zeros(64, DECISION)))
-        self.made_at = np.concatenate((made_at, np.zeros(64, np.int64)))
+        self.made_at = np.concatenate((given["made_at"], np.zeros(64, np.int64)))
 
     cdef int _check(self, const Pending* p) except -1:
         """Raise ValueError if a pending summary, spread or request is invalid."""
@@ -692,12 +691,12 @@ cdef class TreeFlow:
     cdef int _wait(self, int m, long long due) except -1:
         return pending_push(&self.turns, due, m, m)
 
-    def arrived(self):
+    def arrived(self) -> Integers:
         """Return int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
         cdef _Held alone = self._hold()
         return np.array(self.arrivals[:self.n_arrivals])
 
-    def decisions(self):
+    def decisions(self) -> tuple[NDArray[Any], Integers]:
         """Return (`DECISION` rows, int64[k] ns): decisions of routers on climbing requests, and their instants."""
         cdef _Held alone = self._hold()
         return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

@@ -19,6 +19,8 @@ from gridcore.common.arguments cimport (
 from gridcore.common.cells cimport add_narrow, debit_rows, detect, narrow, saturating_add, widen
 from gridcore.queues.availability cimport Grid, check_grid
 
+__all__ = ["aggregate", "aggregate_into", "debit", "debit_drop", "lookup", "lowest_stretch", "split"]
+
 detect(1)
 
 
@@ -87,7 +89,7 @@ cdef void add_children(const unsigned int* rows, Py_ssize_t children, Py_ssize_t
         at += block
 
 
-def aggregate(children):
+def aggregate(children: ArrayLike | Sequence[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     """Return the sum of summaries over the first axis, saturating at 2**32 - 1.
 
     ``children`` is uint32[children, nS, nW, nA], or a sequence of summaries on one grid and sampled for one
@@ -99,7 +101,7 @@ def aggregate(children):
     return into(np.empty(array.shape[1:], dtype=np.uint32), array)
 
 
-def aggregate_into(out, children):
+def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     """Write the result of `aggregate` into ``out`` (writable, C-contiguous uint32), and return ``out``."""
     array = as_cells(children, "children")
     if array.ndim < 2:
@@ -166,10 +168,9 @@ cdef double quotient_up(double value, double by) noexcept nogil:
     return rint(q) + (1.0 if rest > 0.0 else 0.0)
 
 
-def lookup(
-    summary, grid, double stretch, double size, double task_size, *, double release, double cell_release,
-    speed=None, leaves=None, longest_task=None,
-) -> int:
+def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, double task_size, *, double release,
+           double cell_release, speed: float | None = None, leaves: int | None = None,
+           longest_task: float | None = None) -> int:
     """Return how many tasks the summary guarantees for an application, never more than there is room for.
 
     ``stretch`` and ``size`` are rounded down and ``task_size`` up to the grid. If rounding is not possible
@@ -233,7 +234,7 @@ def lookup(
 
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
 
-def lowest_stretch(totals, n_tasks):
+def lowest_stretch(totals: ArrayLike, n_tasks: int) -> int | None:
     """Return the index of the lowest stretch whose guaranteed total hosts ``n_tasks``, or None (Algorithm 4).
 
     ``totals`` holds one count for each stretch sample, in ascending order of the stretch, and must not
@@ -260,7 +261,7 @@ def lowest_stretch(totals, n_tasks):
     return lo
 
 
-def split(available, n_tasks):
+def split(available: ArrayLike, n_tasks: int) -> Integers:
     """Divide ``n_tasks`` in proportion to ``available`` by largest remainder; returns int64[children].
 
     No share exceeds what is available: rounding a real number up cannot pass an integer above it, so no share
@@ -411,7 +412,7 @@ cdef class _Ledger:
         return <unsigned int>each if each < 4294967295.0 else 4294967295
 
 
-def debit_drop(tasks, task_size, double cell_task_size, leaves) -> int:
+def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, leaves: int) -> int:
     """Return the largest number of tasks of ``cell_task_size`` that dispatches to a subtree can displace.
 
     Parameters
@@ -448,7 +449,9 @@ cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) 
     widen(a, out, n)
 
 
-def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, age=None, str rule="subtree"):
+def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size: ArrayLike, size: ArrayLike,
+          stretch: ArrayLike, leaves: int, age: ArrayLike | None = None,
+          str rule: Literal["subtree", "printed"] = "subtree") -> NDArray[np.uint32]:
     """Return a child's summary after tasks were dispatched to it, still a lower bound.
 
     Parameters

@@ -44,7 +44,7 @@ cdef struct Node:
 cdef class SummaryTree:
     cdef bint occupied                      # see `gridcore.common.arguments.hold`
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
-    cdef readonly object grid
+    cdef readonly object grid           # type: SummaryGrid
     cdef Grid g
     cdef const double[::1] gs, gw, ga
     cdef Py_ssize_t cells

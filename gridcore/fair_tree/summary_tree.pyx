@@ -26,6 +26,7 @@ from libc.string cimport memcpy, memset
 from gridcore.common.arguments cimport (
     FINITE, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, kept,
 )
+from gridcore.common.instants cimport NEVER
 from gridcore.fair_tree.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle)
 from gridcore.common.memory cimport prefetch
@@ -37,12 +38,10 @@ from gridcore.fair_tree.summaries cimport add_cells, debit_cells, quotient_up
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.common.state import State, shown
+from gridcore.common.state import Array, Arrays, Number, Rows, read, refuse, shown
 
-__all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+__all__ = ["DECISION", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 
 #: A request to place `tasks` tasks of `application`.  It comes down from the parent, which numbers its requests
 #: to this node (`sequence`), or it climbs (sequence -1).  `minimum` is the minimum stretch of the rest of the
@@ -60,6 +59,14 @@ SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
 #: whether room for all tasks is `guaranteed`.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
+# Nodes are kept as they are in memory.
+_STATE = {
+    "below_window": Number(), "above_window": Number(), "nodes": Array(np.uint8, ("nodes", "width")),
+    "debt_counts": Rows({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
+    "debt_sizes": Array(np.float64, ("debt_counts", 4)),
+    "references_0": Array(np.int32, limits=(0, None)), "release_0": Array(np.float64, ("references_0",)),
+    "references_1": Array(np.int32, limits=(0, None)), "release_1": Array(np.float64, ("references_1",)),
+}
 
 cdef Node _nobody() noexcept nogil:
     """Return a node that has not reported anything and of which its parent knows nothing."""
@@ -67,7 +74,7 @@ cdef Node _nobody() noexcept nogil:
     node.held, node.debt, node.said = -1, -1, -1
     node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
     node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
-    node.free_at, node.due_at, node.since = 0, _NEVER, _NEVER
+    node.free_at, node.due_at, node.since = 0, NEVER, NEVER
     node.asked, node.away = False, PRESENT
     node.below, node.power, node.unused = 1, 0.0, 0
     return node
@@ -90,8 +97,9 @@ cdef class SummaryTree:
         current instant.
     """
 
-    def __cinit__(self, grid, speed, *, release, size, task_size, long long nbytes, double rate=0.0,
-                  long long hold_off=0, double bound=2.0, bint celled=False):
+    def __cinit__(self, grid: SummaryGrid, speed: ArrayLike, *, release: ArrayLike, size: ArrayLike,
+                  task_size: ArrayLike, long long nbytes, double rate=0.0, long long hold_off=0, double bound=2.0,
+                  bint celled=False):
         cdef const double[::1] s = kept(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
@@ -153,7 +161,7 @@ cdef class SummaryTree:
         free(self.limits)
         free(self.rooms)
 
-    def add_applications(self, release, size, task_size):
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
         cdef _Held alone = hold(&self.occupied)
         self._add_applications(release, size, task_size)
@@ -399,14 +407,14 @@ cdef class SummaryTree:
         if m >= self.first_leaf:
             self.node[m].since = min(self.node[m].since, now)
         due = self.node[m].due_at
-        if due == _NEVER:
+        if due == NEVER:
             due = max(self.node[m].free_at, now + (self.hold_off if m < self.first_leaf else 0))
             if due > now:
                 self.node[m].due_at = due
                 return due
         elif due > now:
             return -1
-        self.node[m].due_at = _NEVER
+        self.node[m].due_at = NEVER
         return now
 
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
@@ -454,7 +462,7 @@ cdef class SummaryTree:
                 and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
                 and payloads_same(&self.payloads, handle, said)):
             payloads_drop(&self.payloads, handle)
-            self.node[m].since = _NEVER
+            self.node[m].since = NEVER
             return False
         payloads_hold(&self.payloads, handle)          # one reference for the message, one for the sender
         payloads_drop(&self.payloads, said)
@@ -470,12 +478,12 @@ cdef class SummaryTree:
         out.minimum = least
         out.since = self.node[m].since
         self.node[m].number += 1
-        self.node[m].since = _NEVER
+        self.node[m].since = NEVER
         return True
 
     # -- failures -----------------------------------------------------------------------------------------
 
-    def reset(self, nodes):
+    def reset(self, nodes: ArrayLike):
         """Put `nodes`, which have failed, back into the tree with an empty memory.
 
         A router has lost the summaries of its children and the ledger of what it dispatched to them; the
@@ -496,7 +504,7 @@ cdef class SummaryTree:
             self.node[m].rest = INFINITY
             self.node[m].got = self.node[m].issued
             self.node[m].asked = False
-            self.node[m].due_at, self.node[m].since = _NEVER, _NEVER
+            self.node[m].due_at, self.node[m].since = NEVER, NEVER
             if m < self.first_leaf:
                 for child in range(2 * m + 1, 2 * m + 3):
                     self._unhear(child)
@@ -508,7 +516,7 @@ cdef class SummaryTree:
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
         ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
 
-    def silence(self, nodes):
+    def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -516,7 +524,7 @@ cdef class SummaryTree:
         for k in range(u.shape[0]):
             self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
 
-    def leave(self, nodes):
+    def leave(self, nodes: ArrayLike):
         """Take `nodes` out of the tree until `reset`; their parents know this and forget everything about them."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -542,7 +550,7 @@ cdef class SummaryTree:
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
-    def spread(self):
+    def spread(self) -> NDArray[Any]:
         """Return the `SPREAD` rows by which the root tells routers below it the minimum stretch of their rest."""
         cdef _Held alone = hold(&self.occupied)
         cdef Spread[2] made
@@ -569,7 +577,7 @@ cdef class SummaryTree:
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the tree and its applications were made; see `gridcore.common.state`.
 
         Nodes are stored as they are in memory, except for their debts, which come by node, the latest first.
@@ -629,20 +637,17 @@ cdef class SummaryTree:
         cdef Debt debt
         cdef const unsigned char[::1] chunk
         cdef Node* node
-        read = State(state)
-        nodes = read.array("nodes", np.uint8, (self.nodes, sizeof(Node)))
-        counts_array = read.array("debt_counts", np.int64, (None, 3), 0)
-        if (counts_array[:, 0] >= self.nodes).any():
-            raise ValueError(f"state['debt_counts'] must be of nodes below {self.nodes}")
-        sizes_array = read.array("debt_sizes", np.float64, (len(counts_array), 4))
-        below_window, above_window = read.whole("below_window"), read.whole("above_window")
-        references = [read.array(f"references_{wide}", np.int32, (None,), 0) for wide in range(2)]
-        release = [read.array(f"release_{wide}", np.float64, (len(references[wide]),)) for wide in range(2)]
+        entries = read(state, {
+            **_STATE,
+            **{f"cells_{wide}": Arrays(np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)) for wide in range(2)},
+        }, nodes=self.nodes, width=sizeof(Node))
+        sizes_array = entries["debt_sizes"]
+        references, release = ([entries[f"{name}_{wide}"] for wide in range(2)] for name in ("references", "release"))
         for wide in range(2):
             if len(references[wide]) % CHUNK:
                 raise ValueError(f"state['references_{wide}'] must be a multiple of {CHUNK} long")
 
-        cdef const unsigned char[:, ::1] given = nodes
+        cdef const unsigned char[:, ::1] given = entries["nodes"]
         cdef const int[::1] held
         for m in range(self.nodes):
             node = <Node*> &given[m, 0]
@@ -650,11 +655,10 @@ cdef class SummaryTree:
                 held = references[handle & 1]
                 if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
                     raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
-        if not (np.isfinite(sizes_array[:, [0, 1, 3]]).all() and (sizes_array[:, :3] > 0).all()):
-            raise ValueError("state['debt_sizes'] must be > 0 but for the release, and finite but for the stretch")
+        refuse("debt_sizes", ~(np.isfinite(sizes_array[:, [0, 1, 3]]).all(axis=1) & (sizes_array[:, :3] > 0).all(axis=1)),
+               "> 0 but for the release, and finite but for the stretch")
         for wide in range(2):
-            if np.isnan(release[wide]).any():
-                raise ValueError(f"state['release_{wide}'] must not be nan")
+            refuse(f"release_{wide}", np.isnan(release[wide]), "a number")
 
         # if something below fails, no node refers to a payload or a debt that no longer exists
         for m in range(self.nodes):
@@ -667,7 +671,7 @@ cdef class SummaryTree:
         for wide in range(2):
             held = references[wide]
             m = 0
-            for chunk in read.arrays(f"cells_{wide}", np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)):
+            for chunk in entries[f"cells_{wide}"]:
                 if (m + 1) * CHUNK > held.shape[0]:
                     raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got more")
                 memcpy(self.payloads.pool[wide].chunk[m], &chunk[0], chunk.shape[0])
@@ -683,17 +687,17 @@ cdef class SummaryTree:
         memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
         for m in range(self.nodes):
             self.node[m].debt = -1
-        cdef const long long[:, ::1] counts = counts_array
+        cdef const long long[:, ::1] counts = entries["debt_counts"]
         cdef const double[:, ::1] sizes = sizes_array
         for k in range(counts.shape[0] - 1, -1, -1):
             debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
             debt.task_size, debt.size, debt.stretch, debt.release = sizes[k, 0], sizes[k, 1], sizes[k, 2], sizes[k, 3]
             ledger_add(&self.ledger, &self.node[counts[k, 0]].debt, &debt)
-        self.below_window, self.above_window = below_window, above_window
+        self.below_window, self.above_window = entries["below_window"], entries["above_window"]
 
     # -- inspection -------------------------------------------------------------------------------------------
 
     @property
-    def payloads_in_use(self):
+    def payloads_in_use(self) -> int:
         """The number of summaries that a sender, a message or a parent refers to."""
         return payloads_in_use(&self.payloads)

@@ -1,85 +1,9 @@
 """C-level contract of the links kernel."""
 
-from gridcore.network.mailboxes cimport Mailboxes
-from gridcore.network.message_log cimport MessageLog
-from gridcore.common.pending cimport Pending
-
-cdef struct Message:
-    long long start, length
-    int node, kind, source, target, source_life, target_life, nbytes
-    bint lost                       # known to be lost; reported at the instant of arrival
-
-cdef struct Due:                    # a delivered message: receiver, slot of its record, order of delivery, ns
-    int node, slot
-    Py_ssize_t rank
-    long long time
+from gridcore.network.transit cimport Transit
 
 
-cdef class Links:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
-    cdef readonly Py_ssize_t machines
-    cdef long long latency, jitter
-    cdef unsigned long long seed
-    cdef double bandwidth
-    cdef bint fifo
-    cdef Py_ssize_t kinds, stride
-    cdef long long[::1] machine_of
-    cdef const long long[::1] width, level_of
-    cdef unsigned char[::1] deferred, keep, down, detached
-    cdef long long[::1] up_free, down_free
-    cdef long long[:, ::1] failures     # the instant (ns), and the row of the failure before it
-    cdef Py_ssize_t n_failures
-    cdef int[::1] life
-    cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in
-    cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
-    cdef Pending heads                # on their way to the receiver's interface
-    cdef Pending* queue               # per kind, with the instant of delivery
-    cdef unsigned char[::1] inner     # kinds that another kernel handles
-    cdef Mailboxes boxes              # in which deferred messages wait, by kind and machine
-    cdef long long[::1] boxes_of      # the first box of each kind, -1: none
-    cdef Message* message
-    cdef char* data
-    cdef int* unused
-    cdef Py_ssize_t slots, n_unused
-    cdef long long sequence
-    # traffic so far: [messages or bytes, kind, level of the sender], and bytes per machine and window
-    cdef readonly object by_level, windows
-    cdef long long[:, :, ::1] _by_level
-    cdef long long[:, ::1] _windows
-    cdef long long window_start, window
-    cdef Py_ssize_t n_windows
-    cdef int* missing                 # slots of lost messages
-    cdef Py_ssize_t n_missing
-    cdef Due* due
-    cdef Py_ssize_t due_room
-    cdef MessageLog passages
-    cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
-
+cdef class Links(Transit):
     cdef dict _columns(self)
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1
-    cdef int _check_logged(self, rows) except -1
-    cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2
-    cdef int _make_slots(self) except -1
     cdef int _make_boxes(self, bint wanted) except -1
-    cdef object _take_unboxed(self, int kind, long long until)
-    cdef object _take_boxed(self, int kind, long long until)
-    cdef long long _length(self, long long nbytes) except -1
-    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
-    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
-                        long long sequence, bint counted) except -1
-    cdef long long _delay(self, unsigned long long sequence) noexcept nogil
-    cdef long long _advance(self, long long limit) except -1
-    cdef long long _first_end(self) noexcept nogil
-    cdef long long _first_outer(self) noexcept nogil
-    cdef long long _until(self, int machine, int life) noexcept nogil
-    cdef void _drop(self, int slot) noexcept nogil
-    cdef void _count_dropped(self, int slot) noexcept nogil
-    cdef void _give_back(self, int slot) noexcept nogil
-    cdef int _take_first(self, int kind) except -2
-    cdef Py_ssize_t _take(self, int kind, long long until) except -1
-    cdef void _read_ahead(self, const Pending* p) noexcept nogil
-    cdef int _reserve_due(self, Py_ssize_t n) except -1
-    cdef void _by_node(self, Py_ssize_t n) noexcept nogil
-    cdef object _records(self, int kind, Py_ssize_t n)
-    cdef int _make_letter(self) except -1
-    cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil

@@ -1,57 +1,55 @@
-"""Messages in flight: every machine sends, and receives, one message after another.
+"""The network of machines: every machine sends, and receives, one message after another.
 
-The model is exact, in two stages.  In the first, the message starts when the sender's interface is free,
-``start = max(now, up_free)``, and its head arrives `latency` later.  In the second, the receiver's interface
-takes the bytes of the message as soon as the head is there and the interface is free,
-``delivered = max(head, down_free) + length``.  One stage would not be exact: once messages queue at the
-senders, a message sent later may arrive first.
-
-The kernel runs the first stage of everything in flight by itself, and stops where a delivery must be handled.
-Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
-(``fifo=False``) messages do not wait: each takes the latency and its own length.
-
-A record is opaque except for its first two int64 fields, the receiving and the sending node.
+`gridcore.network.transit` has the model, and what kernels call.
 The reference implementation is `tests.reference.links`.
 """
 
-from libc.math cimport llrint
-from libc.stdlib cimport calloc, free, qsort
+from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Held, check_instant, hold, indices, integers
-from gridcore.network.mailboxes cimport (Letter, mailboxes_clear, mailboxes_count, mailboxes_due, mailboxes_free,
-                                 mailboxes_make, mailboxes_put, mailboxes_reserve, mailboxes_take, mailboxes_tidy)
-from gridcore.common.memory cimport copy_words, grown, prefetch
-from gridcore.network.message_log cimport (DROPPED, PASSAGE_FIELDS, UNDER_WAY, Passage, messagelog_add, messagelog_copy,
-                                  messagelog_end, messagelog_fill, messagelog_free, messagelog_letters, messagelog_slots,
-                                  messagelog_subject)
-from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-                               pending_read)
+from gridcore.common.instants cimport LATEST
+from gridcore.common.pending cimport Pending, pending_clear, pending_push, pending_read
+from gridcore.network.mailboxes cimport (
+    Letter, mailboxes_clear, mailboxes_count, mailboxes_make, mailboxes_put, mailboxes_tidy,
+)
+from gridcore.network.message_log cimport (
+    DROPPED, PASSAGE_FIELDS, messagelog_copy, messagelog_fill, messagelog_slots,
+)
+from gridcore.network.transit cimport LONGEST_MESSAGE, Message, Transit
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import ANY, FLAG, INSTANT, Array, Number, Rows, like, read, shown
 
-__all__ = ["LOGGED", "NEVER", "Links"]
+__all__ = ["LOGGED", "Links"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
+# Messages under way: where they are (kind, or -1), by when they leave it, and they themselves.
+_LIFE = (0, 2**31)
+_STATE = {
+    "failures": Rows({"at": ANY, "before": (0, "rows")}), "where": Array(np.int64, limits=(-1, "kinds")),
+    "events": Rows({"time": INSTANT, "sequence": INSTANT}, "where"),
+    "messages": Rows({
+        "node": (0, "nodes"), "kind": (0, "kinds"), "source": (0, "machines"), "target": (0, "machines"),
+        "source_life": _LIFE, "target_life": _LIFE, "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1),
+        "start": (0, LATEST), "lost": FLAG,
+    }, "where"),
+    "records": Array(np.uint8, ("where", "stride")),
+    "letters": Rows({"box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31), "life": _LIFE}),
+    "letter_records": Array(np.uint8, ("letters", "box_stride")), "sequence": Number(),
+}
+_LOG = {
+    "logged": Rows({
+        "kind": (0, "kinds"), "sender": (0, "machines"), "receiver": (0, "machines"), "sent": INSTANT,
+        "delivered": (DROPPED, LATEST + 1), "nbytes": (0, 2**31), "subject": ANY,
+    }),
+    "unlogged": Number(0, LATEST + 1), "places": Array(np.int64, ("where",), (-1, "logged")),
+    "letter_places": Array(np.int64, ("letters",), (-1, "logged")),
+}
 #: Columns of the log of messages; sender and receiver are machines.
-LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
-# How many messages ahead the kernel prefetches.
-cdef Py_ssize_t _AHEAD = 8
-# The longest duration and the latest start of a message (ns): the sum of any two does not overflow.
-cdef long long _LONGEST = 2**40, _LATEST = 2**61
+LOGGED = tuple(_LOG["logged"].columns)
 # Most bytes of a record: the records of all possible messages together fit into the address range.
 cdef Py_ssize_t _WIDEST = 2**20
-
-
-cdef int by_node(const void* a, const void* b) noexcept nogil:
-    cdef const Due* x = <const Due*> a
-    cdef const Due* y = <const Due*> b
-    if x.node != y.node:
-        return -1 if x.node < y.node else 1
-    return -1 if x.rank < y.rank else 1
 
 
 cdef const unsigned char[:, ::1] _aligned(const unsigned char[:, ::1] records):
@@ -61,7 +59,7 @@ cdef const unsigned char[:, ::1] _aligned(const unsigned char[:, ::1] records):
     return made
 
 
-cdef class Links:
+cdef class Links(Transit):
     """The network interfaces of machines, and the messages in flight between them.
 
     Parameters
@@ -80,15 +78,16 @@ cdef class Links:
     level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
 
-    def __cinit__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
-                  bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
+    def __cinit__(self, machine_of: ArrayLike, Py_ssize_t machines, *, long long latency, double bandwidth,
+                  widths: ArrayLike, deferred: ArrayLike, bint fifo=True, keep: ArrayLike | None = None,
+                  level_of: ArrayLike | None = None, long long jitter=0, unsigned long long seed=0):
         if not 0 <= machines < 2**31:
             raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
         self.machine_of = indices(machine_of, "machine_of", 0, machines)
         if self.machine_of.shape[0] >= 2**31:
             raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
-        if not 0 <= latency <= _LATEST:
-            raise ValueError(f"latency must be in 0..{_LATEST} ns, got {latency}")
+        if not 0 <= latency <= LATEST:
+            raise ValueError(f"latency must be in 0..{LATEST} ns, got {latency}")
         if not 0 <= jitter <= latency:
             raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
         self.jitter, self.seed = jitter, seed
@@ -147,42 +146,6 @@ cdef class Links:
                 stride = max(stride, self.width[k])
         return mailboxes_make(&self.boxes, boxes, stride)
 
-    def __dealloc__(self):
-        cdef Py_ssize_t k
-        mailboxes_free(&self.boxes)
-        pending_free(&self.heads)
-        for k in range(self.kinds):
-            pending_free(&self.queue[k])
-        free(self.queue)
-        free(self.message)
-        free(self.data)
-        free(self.unused)
-        free(self.due)
-        free(self.missing)
-        messagelog_free(&self.passages)
-
-    cdef int _make_slots(self) except -1:
-        # grow by half, not to double: messages in flight may be most of the memory of a run
-        cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
-        if more > 2147483647:
-            raise MemoryError(f"more than {2**31 - 1} messages in flight")
-        self.message = <Message*> grown(self.message, more * sizeof(Message))
-        self.data = <char*> grown(self.data, more * self.stride)
-        self.unused = <int*> grown(self.unused, more * sizeof(int))
-        if self.passages.most:
-            messagelog_slots(&self.passages, more)
-        # nothing can fail from here on
-        for k in range(more - 1, self.slots - 1, -1):
-            self.unused[self.n_unused] = <int> k
-            self.n_unused += 1
-        self.slots = more
-        return 0
-
-    cdef int _make_letter(self) except -1:
-        """Make room for one more message in the mailboxes, and for its place in the log."""
-        mailboxes_reserve(&self.boxes)
-        return messagelog_letters(&self.passages, self.boxes.room)
-
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send `records` (uint8[k, width]) of `kind` at `now` ns, in order; each takes `nbytes` bytes on the wire."""
         cdef _Held alone = hold(&self.occupied)
@@ -196,7 +159,7 @@ cdef class Links:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
         if not 0 <= nbytes < 2**31:
             raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
-        check_instant(now, "now", 2 * self.latency + _LONGEST)
+        check_instant(now, "now", 2 * self.latency + LONGEST_MESSAGE)
         if records.shape[0] and (width & 7 or <size_t> &records[0, 0] & 7):
             records = _aligned(records)
         for k in range(records.shape[0]):
@@ -208,256 +171,12 @@ cdef class Links:
         for k in range(records.shape[0]):
             self._send(now, kind, &records[k, 0], nbytes, length)
 
-    cdef long long _length(self, long long nbytes) except -1:
-        cdef double length = nbytes / self.bandwidth * 1e9
-        if not 0.0 <= length <= _LONGEST:
-            raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
-                             f"at most {_LONGEST} ns are possible")
-        return llrint(length)
-
-    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
-        cdef const long long* header = <const long long*> record
-        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
-        cdef long long sequence = self.sequence, start
-        if self.n_unused == 0:
-            self._make_slots()
-        slot = self.unused[self.n_unused - 1]
-        # filled in place: to build a struct and then copy it would stall on its own fields
-        cdef Message* m = &self.message[slot]
-        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
-        m.source_life, m.target_life = self.life[source], self.life[target]
-        m.nbytes = <int> nbytes if source != target else -1
-        m.length, m.start = length, now
-        m.lost = self.down[source]
-        copy_words(self.data + slot * self.stride, record, self.width[kind])
-        if source != target and self.fifo:
-            start = max(now, self.up_free[source])
-            if start > _LATEST:
-                raise OverflowError(f"a message of machine {source} would start after {_LATEST} ns, the last instant")
-            m.start = start
-            self.up_free[source] = start + length
-        self.n_unused -= 1
-        self.sequence += 1
-        if self.passages.most:
-            self.passages.of_slot[slot] = -1
-            if source != target:
-                self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
-        if source == target:
-            return pending_push(&self.queue[kind], now, sequence, slot)
-        self._sent[kind] += 1
-        self._traffic[kind] += nbytes
-        self._out[source] += nbytes
-        self._by_level[0, kind, self.level_of[header[1]]] += 1
-        self._by_level[1, kind, self.level_of[header[1]]] += nbytes
-        if self.fifo:
-            return pending_push(&self.heads, start + self._delay(sequence), sequence, slot)
-        if self.windows is not None:
-            self._count_window(source, now, <int> nbytes)
-            self._count_window(target, now + self.latency, <int> nbytes)
-        return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
-
-    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
-                        long long sequence, bint counted) except -1:
-        """Send a message past the interfaces: it arrives exactly `delay` ns later and keeps no other waiting.
-
-        sequence : orders such messages of the kind; all messages of the kind must be sent in this way.
-        counted : whether the accounting has it, if it goes to another machine.
-        """
-        cdef const long long* header = <const long long*> record
-        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
-        cdef Message* m
-        if self.n_unused == 0:
-            self._make_slots()
-        self.n_unused -= 1
-        slot = self.unused[self.n_unused]
-        m = &self.message[slot]
-        counted = counted and source != target
-        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
-        m.source_life, m.target_life = self.life[source], self.life[target]
-        m.nbytes = <int> nbytes if counted else -1
-        m.length, m.start = 0, now
-        m.lost = self.down[source]
-        copy_words(self.data + slot * self.stride, record, self.width[kind])
-        if self.passages.most:
-            self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if counted else -1
-        if counted:
-            self._sent[kind] += 1
-            self._traffic[kind] += nbytes
-            self._out[source] += nbytes
-            self._by_level[0, kind, self.level_of[header[1]]] += 1
-            self._by_level[1, kind, self.level_of[header[1]]] += nbytes
-        return pending_push(&self.queue[kind], now + delay, sequence, slot)
-
-    cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
-        """Return the latency of a message, from a hash of its number: nothing depends on the order of draws."""
-        if self.jitter == 0:
-            return self.latency
-        # SplitMix64 (Steele, Lea and Flood 2014)
-        cdef unsigned long long x = self.seed + (sequence + 1) * <unsigned long long> 0x9E3779B97F4A7C15
-        x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
-        x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
-        x ^= x >> 31
-        return self.latency - self.jitter + <long long> (x % (2 * <unsigned long long> self.jitter + 1))
-
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit with a delivery to handle, else `NEVER`."""
         cdef _Held alone = hold(&self.occupied)
         return self._advance(limit)
 
-    cdef long long _advance(self, long long limit) except -1:
-        cdef Event e
-        cdef const Event* head
-        cdef Message* m
-        cdef Letter letter
-        cdef long long until = min(limit, self._first_end()), box
-        while True:
-            head = pending_first(&self.heads)
-            if head == NULL or head.time > until:
-                break
-            e = pending_pop(&self.heads)
-            self._read_ahead(&self.heads)
-            m = &self.message[e.slot]
-            if (m.lost or e.time >= self._until(m.target, m.target_life)
-                    or m.start > self._until(m.source, m.source_life)):
-                # the loss is reported at the instant at which the head would have arrived
-                m.lost = True
-                if self.keep[m.kind]:
-                    pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
-                    until = min(until, e.time)
-                else:
-                    self._drop(e.slot)
-                continue
-            if self.windows is not None:
-                self._count_window(m.source, m.start, m.nbytes)
-            e.time = max(e.time, self.down_free[m.target]) + m.length
-            self.down_free[m.target] = e.time
-            if self.windows is not None:
-                self._count_window(m.target, e.time - m.length, m.nbytes)
-            if self.deferred[m.kind]:
-                letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
-                box = self.boxes_of[m.kind] + m.target
-                if self.passages.most:
-                    self._make_letter()
-                mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
-                if self.passages.most:
-                    self.passages.of_letter[self.boxes.last[box]] = self.passages.of_slot[e.slot]
-                self._give_back(e.slot)
-            else:
-                pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
-                until = min(until, e.time)
-        until = self._first_end()
-        return until if until <= limit else _NEVER
-
-    cdef long long _first_end(self) noexcept nogil:
-        """Return the earliest known delivery (ns) of a kind that is not deferred."""
-        cdef long long first = _NEVER
-        cdef const Event* e
-        cdef int kind
-        for kind in range(self.kinds):
-            if not self.deferred[kind]:
-                e = pending_first(&self.queue[kind])
-                if e != NULL and e.time < first:
-                    first = e.time
-        return first
-
-    cdef long long _first_outer(self) noexcept nogil:
-        """Return the earliest known delivery (ns) of a kind that is neither deferred nor `inner`."""
-        cdef long long first = _NEVER
-        cdef const Event* e
-        cdef int kind
-        for kind in range(self.kinds):
-            if not self.deferred[kind] and not self.inner[kind]:
-                e = pending_first(&self.queue[kind])
-                if e != NULL and e.time < first:
-                    first = e.time
-        return first
-
-    cdef long long _until(self, int machine, int life) noexcept nogil:
-        """Return when a life of the machine ended, `NEVER` if it lasts; a life spent down ended as it began."""
-        cdef long long entry = machine
-        cdef int later = self.life[machine] - life - 1
-        if later < 0:
-            return self.failures[machine, 0] if self.down[machine] else _NEVER
-        while later > 0:
-            entry = self.failures[entry, 1]
-            later -= 1
-        return self.failures[entry, 0]
-
-    cdef void _drop(self, int slot) noexcept nogil:
-        self._count_dropped(slot)
-        self._give_back(slot)
-
-    cdef void _count_dropped(self, int slot) noexcept nogil:
-        if self.message[slot].nbytes >= 0:
-            self._dropped[self.message[slot].kind] += 1
-            if self.passages.most:
-                messagelog_end(&self.passages, self.passages.of_slot[slot], DROPPED)
-
-    cdef void _give_back(self, int slot) noexcept nogil:
-        self.unused[self.n_unused] = slot
-        self.n_unused += 1
-
-    cdef Py_ssize_t _take(self, int kind, long long until) except -1:
-        """Move messages of `kind` delivered by `until` ns into `due`, in order of delivery; return their number.
-
-        The caller gives back their slots once it has read the records.
-        """
-        cdef Py_ssize_t n = 0
-        cdef const Event* first
-        cdef Event e
-        cdef Message* m
-        while True:
-            first = pending_first(&self.queue[kind])
-            if first == NULL or first.time > until:
-                return n
-            e = pending_pop(&self.queue[kind])
-            self._read_ahead(&self.queue[kind])
-            if not arrives(self, e.slot, kind, e.time):
-                continue
-            m = &self.message[e.slot]
-            self._reserve_due(n + 1)
-            self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
-            n += 1
-
-    cdef int _take_first(self, int kind) except -2:
-        """Take the first message of `kind`; return its slot, which the caller gives back, or -1 if it is lost."""
-        cdef Event e = pending_pop(&self.queue[kind])
-        return e.slot if arrives(self, e.slot, kind, e.time) else -1
-
-    cdef void _read_ahead(self, const Pending* p) noexcept nogil:
-        cdef int slot
-        if p.n > 0:
-            slot = p.event[0].slot
-            prefetch(&self.message[slot])
-            prefetch(self.data + slot * self.stride)
-        if p.n_run > _AHEAD:
-            prefetch(&self.message[p.run[(p.first + _AHEAD) & (p.run_room - 1)].slot])
-
-    cdef int _reserve_due(self, Py_ssize_t n) except -1:
-        if n > self.due_room:
-            self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
-            self.due_room = 2 * n + 64
-        return 0
-
-    cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
-        """Sort the messages taken into `due` by (receiver, order of delivery)."""
-        cdef Py_ssize_t k
-        for k in range(1, n):
-            if self.due[k].node < self.due[k - 1].node:
-                qsort(self.due, n, sizeof(Due), by_node)
-                return
-
-    cdef object _records(self, int kind, Py_ssize_t n):
-        """Return uint8[n, width], the records of the messages in `due`, and give back their slots."""
-        cdef Py_ssize_t k, width = self.width[kind]
-        result = np.empty((n, width), np.uint8)
-        cdef unsigned char[:, ::1] out = result
-        for k in range(n):
-            memcpy(&out[k, 0], self.data + self.due[k].slot * self.stride, width)
-            self._give_back(self.due[k].slot)
-        return result
-
-    def collect(self, long long time):
+    def collect(self, long long time) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return the messages delivered at `time` ns: a list of (kind, uint8[k, width]), by (kind, node, sequence).
 
         Call it with the instant that `advance` returned.
@@ -474,7 +193,7 @@ cdef class Links:
                     result.append((kind, self._records(kind, n)))
         return result
 
-    def drain(self, long long until):
+    def drain(self, long long until) -> list[tuple[int, NDArray[np.uint8], Integers]]:
         """Return the deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).
 
         They are sorted by (kind, receiving machine, time), then by their arrival at its interface.
@@ -491,50 +210,7 @@ cdef class Links:
         mailboxes_tidy(&self.boxes)
         return result
 
-    cdef object _take_unboxed(self, int kind, long long until):
-        """Return the deferred messages that passed no interface: machines, times, records."""
-        cdef Py_ssize_t k, n = self._take(kind, until)
-        machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
-        cdef long long[::1] to = machine, at = times
-        for k in range(n):
-            to[k], at[k] = self.message[self.due[k].slot].target, self.due[k].time
-        return machine, times, self._records(kind, n)
-
-    cdef object _take_boxed(self, int kind, long long until):
-        """Return the deferred messages that wait in mailboxes: machines, times, records."""
-        cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, room
-        cdef int entry, target
-        cdef const Letter* letter
-        high = low + self.machines if low >= 0 else low
-        room = mailboxes_due(&self.boxes, low, high, until)
-        machine, times = np.empty(room, np.int64), np.empty(room, np.int64)
-        records = np.empty((room, width), np.uint8)
-        cdef long long[::1] to = machine, at = times
-        cdef unsigned char[:, ::1] out = records
-        for k in range(self.boxes.n_open):
-            if not low <= self.boxes.open[k] < high:
-                continue
-            target = <int> (self.boxes.open[k] - low)
-            while True:
-                entry = mailboxes_take(&self.boxes, self.boxes.open[k], until)
-                if entry < 0:
-                    break
-                letter = &self.boxes.letter[entry]
-                if letter.time >= self._until(target, letter.life):
-                    self._dropped[kind] += 1
-                    if self.passages.most:
-                        messagelog_end(&self.passages, self.passages.of_letter[entry], DROPPED)
-                    continue
-                self._delivered[kind] += 1
-                self._in[target] += letter.nbytes
-                if self.passages.most:
-                    messagelog_end(&self.passages, self.passages.of_letter[entry], letter.time)
-                to[n], at[n] = target, letter.time
-                memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
-                n += 1
-        return machine[:n], times[:n], records[:n]
-
-    def lost(self):
+    def lost(self) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return messages of the kinds to `keep` dropped since the last call: a list of (kind, uint8[k, width])."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -547,7 +223,7 @@ cdef class Links:
         self.n_missing = 0
         return result
 
-    def fail(self, machines, long long now, *, bint down=False):
+    def fail(self, machines: ArrayLike, long long now, *, bint down=False):
         """Reset `machines` at `now` ns: messages addressed to them, or queued at them unsent, are dropped.
 
         With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
@@ -576,11 +252,11 @@ cdef class Links:
             self.down_free[u[k]] = min(self.down_free[u[k]], now)
             self.down[u[k]] = down
 
-    def restore(self, machines, long long now):
+    def restore(self, machines: ArrayLike, long long now):
         """Bring `machines` up again at `now` ns."""
         self.fail(machines, now)
 
-    def move(self, nodes, machines):
+    def move(self, nodes: ArrayLike, machines: ArrayLike):
         """Move `nodes` to `machines` (both int64[k]); messages in flight keep the machine they were sent to."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
@@ -592,7 +268,7 @@ cdef class Links:
             self.machine_of[m[k]] = u[k]
             self.detached[m[k]] = False
 
-    def detach(self, nodes):
+    def detach(self, nodes: ArrayLike):
         """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
@@ -613,13 +289,9 @@ cdef class Links:
         self.windows = self._windows = windows
         self.window_start, self.window, self.n_windows = start, width, count
 
-    cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
-        if at >= self.window_start and (at - self.window_start) // self.window < self.n_windows:
-            self._windows[machine, (at - self.window_start) // self.window] += nbytes
-
     # -- the log of messages ------------------------------------------------------------------------------
 
-    def log(self, long long limit, subjects):
+    def log(self, long long limit, subjects: ArrayLike):
         """Log each message between machines that is sent from now on; nothing else changes.
 
         limit : how many messages are logged, the first ones; further messages are only counted (`unlogged`).
@@ -642,16 +314,7 @@ cdef class Links:
         messagelog_slots(&self.passages, self.slots + 1)
         self.passages.most, self.subject_at = limit, offsets
 
-    cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
-        """Log a message between the nodes of `record`; return its place in the log."""
-        cdef const long long* header = <const long long*> record
-        cdef Passage p
-        p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
-        p.receiver, p.sender = <int> self.machine_of[header[0]], <int> self.machine_of[header[1]]
-        p.subject = messagelog_subject(record, self.subject_at[kind])
-        return messagelog_add(&self.passages, &p)
-
-    def logged(self):
+    def logged(self) -> dict[str, Integers]:
         """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
 
         delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
@@ -662,13 +325,13 @@ cdef class Links:
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
 
     @property
-    def unlogged(self):
+    def unlogged(self) -> int:
         """The number of messages for which the log had no room."""
         return self.passages.missed
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the links were made; see `gridcore.common.state`.
 
         Messages are sorted by where they are (first on their way to an interface, then about to be delivered,
@@ -738,54 +401,35 @@ cdef class Links:
         Raises ValueError for a state that cannot belong to these links.
         """
         cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t k, nodes = self.machine_of.shape[0], n
+        cdef Py_ssize_t k, n
         cdef int slot
         cdef Message* m
         cdef Letter letter
-        known, read = self._columns(), State(state)
-        lows = {"machine_of": (0, self.machines - 1), "life": (0,), "down": (0, 1), "detached": (0, 1), "up_free": (0, LATEST),
-                "down_free": (0, LATEST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
-                 for name, column in known.items()}
-        failures = read.array("failures", np.int64, (None, 2))
+        known = self._columns()
+        boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
+        given = read(state, {
+            **like(known, ANY, machine_of=(0, "machines"), life=(0, None), down=FLAG, detached=FLAG, up_free=INSTANT,
+                   down_free=INSTANT),
+            **_STATE, **(_LOG if self.passages.most else {}),
+        }, machines=self.machines, nodes=self.machine_of.shape[0], kinds=self.kinds, stride=self.stride, boxes=boxes,
+           box_stride=self.boxes.stride)
+        failures, where_array, message_rows = given["failures"], given["where"], given["messages"]
+        n = len(where_array)
         if len(failures) < self.machines:
             raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
-        if (failures[:, 1] < 0).any() or (failures[:, 1] >= len(failures)).any():
-            raise ValueError("state['failures'] must name its own rows")
         if (np.maximum(given["life"], 1) - 1).sum() != len(failures) - self.machines:
             raise ValueError("state['failures'] must have a row for each life but the present one, and one for "
                              "each machine")
-        where_array = read.array("where", np.int64, (None,), -1, self.kinds - 1)
-        n = len(where_array)
-        event_rows = read.array("events", np.int64, (n, 2), 0, LATEST)
-        message_rows = read.array("messages", np.int64, (n, 10), -1)
-        limits = np.array([nodes, self.kinds, self.machines, self.machines, 2**31, 2**31, 2**31, _LONGEST + 1,
-                           LATEST, 2])
-        if (message_rows >= limits).any() or (message_rows[:, [0, 1, 2, 3, 4, 5, 7, 8, 9]] < 0).any():
-            raise ValueError(f"state['messages'] must be below {limits.tolist()}")
         if ((where_array != message_rows[:, 1]) & ~((where_array == -1) & self.fifo)).any():
             raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
-        records = read.array("records", np.uint8, (n, self.stride))
-        self._check_headers(records)
-        stride = self.boxes.stride
-        boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
-        letter_rows = read.array("letters", np.int64, (None, 4), 0, LATEST)
-        if len(letter_rows) and (letter_rows[:, 0].max() >= boxes or letter_rows[:, 2:].max() >= 2**31):
-            raise ValueError(f"state['letters'] must be in boxes below {boxes}, with bytes and lives below 2**31")
-        letter_records = read.array("letter_records", np.uint8, (len(letter_rows), stride))
-        self._check_headers(letter_records)
-        sequence = read.whole("sequence")
-        places = letter_places = np.zeros(0, np.int64)
-        if self.passages.most:
-            logged = read.array("logged", np.int64, (None, PASSAGE_FIELDS))
-            self._check_logged(logged)
-            unlogged = read.whole("unlogged", 0, LATEST)
-            places = read.array("places", np.int64, (n,), -1, len(logged) - 1)
-            letter_places = read.array("letter_places", np.int64, (len(letter_rows),), -1, len(logged) - 1)
+        self._check_headers(given["records"])
+        self._check_headers(given["letter_records"])
+        if len(given.get("logged", ())) > self.passages.most:
+            raise ValueError(f"state['logged'] must have at most {self.passages.most} rows, got {len(given['logged'])}")
 
         for name, column in known.items():
             column[...] = given[name]
-        self.failures, self.n_failures, self.sequence = failures, len(failures), sequence
+        self.failures, self.n_failures, self.sequence = failures, len(failures), given["sequence"]
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])
@@ -794,12 +438,13 @@ cdef class Links:
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
         cdef const long long[::1] where = where_array
-        cdef const long long[:, ::1] events = event_rows, messages = message_rows, letters = letter_rows
-        cdef const unsigned char[:, ::1] data = records
-        cdef const long long[::1] place = places, letter_place = letter_places
+        cdef const long long[:, ::1] events = given["events"], messages = message_rows, letters = given["letters"]
+        cdef const unsigned char[:, ::1] data = given["records"]
+        cdef const long long[::1] place, letter_place
         if self.passages.most:
-            messagelog_fill(&self.passages, logged)
-            self.passages.missed = unlogged
+            place, letter_place = given["places"], given["letter_places"]
+            messagelog_fill(&self.passages, given["logged"])
+            self.passages.missed = given["unlogged"]
         for k in range(n):
             if self.n_unused == 0:
                 self._make_slots()
@@ -815,12 +460,12 @@ cdef class Links:
                 self.passages.of_slot[slot] = <int> place[k]
             pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
         mailboxes_clear(&self.boxes, boxes)
-        data = letter_records
+        data = given["letter_records"]
         for k in range(letters.shape[0]):
             letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
             if self.passages.most:
                 self._make_letter()
-            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], stride)
+            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], self.boxes.stride)
             if self.passages.most:
                 self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
 
@@ -835,16 +480,6 @@ cdef class Links:
                                  f"but there are nodes 0..{nodes - 1}")
         return 0
 
-    cdef int _check_logged(self, rows) except -1:
-        """Raise ValueError unless `rows` can be rows of this log."""
-        lows = np.array([0, 0, 0, 0, DROPPED, 0, -2**63])
-        highs = np.array([self.kinds - 1, self.machines - 1, self.machines - 1, LATEST, LATEST, 2**31 - 1, 2**63 - 1])
-        wrong = ((rows < lows) | (rows > highs)).any(axis=1)
-        wrong[self.passages.most:] = True
-        for k in np.flatnonzero(wrong)[:1]:
-            raise ValueError(f"state['logged'][{k}] must be a row of this log, got {rows[k].tolist()}")
-        return 0
-
     cdef dict _columns(self):
         """Return the arrays of fixed length that change during a run, by name."""
         return {
@@ -856,28 +491,7 @@ cdef class Links:
             **({} if self.windows is None else {"windows": self.windows}),
         }
 
-    def in_flight(self):
+    def in_flight(self) -> Integers:
         """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
         cdef _Held alone = hold(&self.occupied)
         return self.sent - self.delivered - self.dropped
-
-
-cdef inline bint arrives(Links self, int slot, int kind, long long time) except -1:
-    """Count a message of `kind` as delivered at `time` ns; False if it is lost, which is counted, too."""
-    cdef Message* m = &self.message[slot]
-    if (m.lost or time >= self._until(m.target, m.target_life)
-            or self.detached[m.node] and not self.deferred[kind]):
-        if self.keep[kind]:
-            self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
-            self.missing[self.n_missing] = slot
-            self.n_missing += 1
-            self._count_dropped(slot)
-        else:
-            self._drop(slot)
-        return False
-    if m.nbytes >= 0:
-        self._delivered[kind] += 1
-        self._in[m.target] += m.nbytes
-        if self.passages.most:
-            messagelog_end(&self.passages, self.passages.of_slot[slot], time)
-    return True

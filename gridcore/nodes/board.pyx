@@ -21,12 +21,19 @@ from gridcore.nodes.random_stream cimport RandomStream
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Number, Rows, read, shown
 
 __all__ = ["REFRESHES", "Board"]
 
 #: When the board shows what has been published.
 REFRESHES = ("continuous", "periodic", "individual")
+# A time may be the sum of two; the last two columns are for what nobody sees yet.
+_STATE = {
+    "published": Number(0, LATEST + 1), "errors": Number(0, LATEST + 1),
+    "board": Rows({"since": (0, 2 * LATEST + 1), "node": (0, "nodes"), "falling": FLAG, "due": (0, 2 * LATEST + 1),
+                   "number": INSTANT}),
+    "board_values": Array(np.float64, ("board", 2)),
+}
 
 cdef enum:
     CONTINUOUS, PERIODIC, INDIVIDUAL
@@ -55,7 +62,8 @@ cdef class Board:
     Raises ValueError for arguments that are out of range.
     """
 
-    def __cinit__(self, up, *, long long age, str refresh, double error, phase, seed, bint of_applications=False):
+    def __cinit__(self, up: ArrayLike, *, long long age, str refresh, double error, phase: NDArray[Any], seed: int,
+                  bint of_applications=False):
         cdef Py_ssize_t k
         up = np.asarray(up, bool)
         self.nodes, self.of_applications = len(up), of_applications
@@ -85,13 +93,13 @@ cdef class Board:
         free(self.unused)
         free(self.at)
 
-    def publish(self, node, value, falling, now):
+    def publish(self, node: int, value: float, falling: bool, now: int):
         """Let `node` publish `value` at `now` ns; `falling`: it falls by 1 each second, down to 0."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         self._publish(node, value, falling, now)
 
-    def read(self, now):
+    def read(self, now: int) -> Floats:
         """Return what the board shows at `now` ns, which must not be before what has been read: float64[nodes].
 
         It is the board's own memory, which the next look at the board changes.
@@ -168,7 +176,7 @@ cdef class Board:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """What has changed since the board was made; see `gridcore.common.state`."""
         return shown(self._entries())
 
@@ -196,15 +204,13 @@ cdef class Board:
         """Go on from a state; raises ValueError."""
         cdef Py_ssize_t k
         cdef Published new
-        read = State(state)
-        whole = read.array("board", np.int64, (None, 5), 0, LATEST * 2)
-        real = read.array("board_values", np.float64, (len(whole), 2))
-        if len(whole) < self.nodes or (whole[:, 1] >= self.nodes).any() or (whole[:, 2] > 1).any() or (
-                whole[:self.nodes, 1] != np.arange(self.nodes)).any():
+        given = read(state, _STATE, nodes=self.nodes)
+        whole, real = given["board"], given["board_values"]
+        if len(whole) < self.nodes or (whole[:self.nodes, 1] != np.arange(self.nodes)).any():
             raise ValueError(f"state['board'] must have rows for {self.nodes} nodes, in order, then others of them")
         pending_clear(&self.pending)
         self.n_unused = self.room = 0
-        self.published, self.errors.drawn = read.whole("published", 0, LATEST), read.whole("errors", 0, LATEST)
+        self.published, self.errors.drawn = given["published"], given["errors"]
         for k in range(len(whole)):
             new.since, new.node, new.falling = whole[k, 0], whole[k, 1], whole[k, 2]
             new.value, new.factor = real[k]

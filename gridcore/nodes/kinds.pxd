@@ -2,7 +2,7 @@
 
 cdef class Kind:
     cdef readonly str name
-    cdef readonly tuple fields
+    cdef readonly tuple fields          # type: tuple[str, ...]
     cdef readonly object type           # of the message objects
     cdef object handler                 # the name of the method
     cdef tuple types                    # per field: int, float, or the type of an array

@@ -30,8 +30,9 @@ class Received:
     """A message as its receiver gets it: ``kind``, ``sender``, and the fields of its kind."""
 
     __slots__ = ()
-    kind = ""
-    plain = True                        # in a checkpoint its `__dict__` stands for it
+    kind: str = ""
+    sender: int
+    plain: bool = True                  # in a checkpoint its `__dict__` stands for it
 
     @property
     def __dict__(self):

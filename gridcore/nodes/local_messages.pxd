@@ -1,7 +1,7 @@
 """C-level contract of the messages that nodes have sent themselves."""
 
 from gridcore.common.pending cimport Pending
-from gridcore.nodes.instants cimport NEVER
+from gridcore.common.instants cimport NEVER
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.payloads cimport Payloads
 

@@ -8,9 +8,14 @@ from gridcore.nodes.calls cimport new_object
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State
+from gridcore.common.state import INSTANT, LATEST, Array, Number, Rows, read
 
 __all__ = ["LocalMessages"]
+
+_STATE = {
+    "local": Rows({"time": (0, 2 * LATEST + 1), "number": INSTANT, "node": (0, "nodes"), "kind": (0, "kinds")}),
+    "local_fields": Array(np.int64), "local_number": Number(0, LATEST + 1),
+}
 
 
 @cython.final
@@ -102,14 +107,10 @@ cdef class LocalMessages:
         """Read the local messages of a state, whose arrays are in `payloads`."""
         cdef Kind kind
         cdef Py_ssize_t k, at = 0
-        read = State(state)
-        rows = read.array("local", np.int64, (None, 4), 0)
-        fields = read.array("local_fields", np.int64, (None,))
-        self.number = read.whole("local_number", 0, LATEST)
+        given = read(state, _STATE, nodes=self.nodes, kinds=len(self.kinds))
+        rows, fields, self.number = given["local"], given["local_fields"], given["local_number"]
         self.messages, self.unused = [], []
         pending_clear(&self.due)
-        if (rows > (2 * LATEST, LATEST, self.nodes - 1, len(self.kinds) - 1)).any():
-            raise ValueError(f"state['local'] must be of {self.nodes} nodes and {len(self.kinds)} kinds")
         for time, number, node, index in rows.tolist():
             kind = self.kinds[index]
             if at + kind.n > len(fields):

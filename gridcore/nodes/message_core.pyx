@@ -24,6 +24,7 @@ from libc.math cimport INFINITY
 cimport cython
 
 from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
 from gridcore.nodes.calls cimport call
@@ -42,15 +43,13 @@ from gridcore.queues.task_queues cimport TaskQueues
 import numpy as np
 
 from gridcore.common.names import listed
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import read, shown
 from gridcore.nodes.kinds import Received
-from gridcore.nodes.state import read_nodes, payload_entries
+from gridcore.nodes.state import STATE, payload_entries
 from gridcore.nodes.view import View
 
-__all__ = ["NEVER", "NodeCore"]
+__all__ = ["NodeCore"]
 
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 
 
 @cython.final
@@ -100,10 +99,14 @@ cdef class NodeCore(NodeEvents):
 
     cdef bint occupied                  # see `gridcore.common.arguments.hold`
 
-    def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds, timers, handlers, neighbours, up,
-                  release, submitter, tasks, application, seed, lost, noted, decided, checked, error, compiled=None,
-                  observe=None, bint at_once=False, home=None, str until="done", slots=None,
-                  Board board=None):
+    def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
+                  timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
+                  release: ArrayLike, submitter: ArrayLike, tasks: ArrayLike, application: Callable[[int], Any],
+                  seed: int, lost: Callable[[int, int, int], None], noted: Callable[..., None],
+                  decided: Callable[..., None] | None, checked: Callable[..., Any], error: type[Exception],
+                  compiled=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
+                  bint at_once=False, home: ArrayLike | None = None, str until="done",
+                  slots: Callable[[int], Any] | None = None, Board board=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError("links and queues must be given, got None")
@@ -171,7 +174,7 @@ cdef class NodeCore(NodeEvents):
 
     # -- what the engine calls ----------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run all that is due up to `limit` ns; the instant at which the engine is needed, else `NEVER`.
 
         It is needed where all tasks are done or `stop` was called (`finished`), and now and then for what the engine
@@ -201,7 +204,7 @@ cdef class NodeCore(NodeEvents):
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
-    def view_of(self, Py_ssize_t node, Py_ssize_t application):
+    def view_of(self, Py_ssize_t node, Py_ssize_t application) -> View:
         """Return the view of `node`, to which this makes an application known."""
         self._check_node(node, application)
         holdings_give(&self.holdings, node, application, 0)
@@ -214,11 +217,11 @@ cdef class NodeCore(NodeEvents):
             self._flush()
 
     @property
-    def exhausted(self):
+    def exhausted(self) -> bool:
         """Whether nothing is left to do."""
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied))
-        self.limit = _NEVER
-        return not self.dirty and self._due() == _NEVER
+        self.limit = NEVER
+        return not self.dirty and self._due() == NEVER
 
     cdef int _reach(self, long long now) except -1:
         """An event of the engine happens at `now` ns."""
@@ -229,7 +232,7 @@ cdef class NodeCore(NodeEvents):
 
     # -- events of the engine, and failures ---------------------------------------------------------------------
 
-    def resubmit(self, applications, tasks, long long now):
+    def resubmit(self, applications: ArrayLike, tasks: ArrayLike, long long now):
         """Give lost tasks of `applications` (int64[k] both) to nodes again, at an event of the engine at `now` ns.
 
         Timers that are set for this very instant fall into the same wave.
@@ -246,12 +249,12 @@ cdef class NodeCore(NodeEvents):
         while self._phase_due() == TIMERS:
             self._release_or_fire()
 
-    def give(self, node, application, tasks):
+    def give(self, node: int, application: int, tasks: int):
         """Give `tasks` tasks that are submitted now to `node` even if it is down: what it sends is then lost."""
         self._check_node(node, application)
         self._give_to(node, application, tasks, "on_release")
 
-    def tick(self, nodes, name, long long now):
+    def tick(self, nodes: ArrayLike, name: str, long long now):
         """Let the timer `name` fire on each of `nodes`, at an event of the engine at `now` ns."""
         cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
         if not isinstance(name, str):
@@ -276,7 +279,7 @@ cdef class NodeCore(NodeEvents):
         self._reach(now)
         self._drain()
 
-    def act(self, nodes, long long now):
+    def act(self, nodes: ArrayLike, long long now):
         """Let `nodes` act at `now` ns, an instant of the engine; see `View.act`."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -285,12 +288,12 @@ cdef class NodeCore(NodeEvents):
         for k in range(u.shape[0]):
             timers_set(&self.turns, now, <int> u[k], 0, 0.0)
 
-    def add_applications(self, submitter):
+    def add_applications(self, submitter: ArrayLike):
         """Append further applications, submitted by the machines `submitter`: only `resubmit` gives them to nodes."""
         cdef _Held alone = hold(&self.occupied)
         self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
 
-    def with_completions(self, long long now):
+    def with_completions(self, long long now) -> list[int]:
         """Return the machines, ascending, that have completed tasks by `now` ns for which no node has asked."""
         cdef _Held alone = hold(&self.occupied, hold(&self.queues.occupied))
         self._reach(now)
@@ -298,7 +301,7 @@ cdef class NodeCore(NodeEvents):
         self._read_completions()
         return sorted(self.unreported)
 
-    def restart(self, nodes, programs, long long now):
+    def restart(self, nodes: ArrayLike, programs, long long now) -> list[tuple[int, int]]:
         """Let `nodes` fail at `now` ns; `programs` are the new objects in their place.
 
         Returns (application, tasks) pairs: what the nodes held and had placed nowhere.
@@ -327,7 +330,7 @@ cdef class NodeCore(NodeEvents):
             holdings_forget(&self.holdings, u[k])
         return held
 
-    def begin(self, nodes):
+    def begin(self, nodes: ArrayLike):
         """Let `nodes` start at this instant."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -337,7 +340,7 @@ cdef class NodeCore(NodeEvents):
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """What has changed since the core was made, but for the programs; see `gridcore.common.state`.
 
         It can be read at the end of a wave only.  Raises RuntimeError at another time.
@@ -391,28 +394,28 @@ cdef class NodeCore(NodeEvents):
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
-        read, applications = State(state), self.submitter.shape[0]
-        found = read_nodes(state, self.nodes, self.queues.machines, applications, len(self.timer_names))
+        found = read(state, STATE, nodes=self.nodes, machines=self.queues.machines, applications=self.submitter.shape[0],
+                     names=len(self.timer_names), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
         timers, values = found["timers"], found["values"]
-        self.now, self.events = read.whole("now", 0, LATEST), read.whole("events", 0, LATEST)
-        self.pause_at, self.phase = read.whole("pause_at", 0, LATEST * 2), read.whole("phase", 0, NOTHING)
+        self.now, self.events = found["now"], found["events"]
+        self.pause_at, self.phase = found["pause_at"], found["phase"]
         self.since, self.stuck = self.events, False
-        self.released, self.finished = read.whole("released", 0, self.release.shape[0]), False
-        self.directs, self.unheard = read.whole("directs", 0, LATEST), 0
-        self.placed_at = read.whole("placed", 0, LATEST) - 1
+        self.released, self.finished = found["released"], False
+        self.directs, self.unheard = found["directs"], 0
+        self.placed_at = found["placed"] - 1
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):
             self.timers.number = timers[k, 1]
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
-        self.timers.number = read.whole("number", 0, LATEST)
+        self.timers.number = found["number"]
         timers_free(&self.turns)
         timers_make(&self.turns, self.nodes)
         turns = found["turns"]
         for k in np.argsort(turns[:, 1], kind="stable"):
             self.turns.number = turns[k, 1]
             timers_set(&self.turns, turns[k, 0], turns[k, 2], 0, 0.0)
-        self.turns.number = read.whole("turn_number", 0, LATEST)
+        self.turns.number = found["turn_number"]
         self.unreported = {}
         for machine, application, tasks in found["completed"].tolist():
             self.unreported.setdefault(machine, {})[application] = tasks
@@ -437,18 +440,19 @@ cdef class NodeCore(NodeEvents):
 
     # -- what others may read -----------------------------------------------------------------------------------
 
-    def machine_of(self, Py_ssize_t node):
+    def machine_of(self, Py_ssize_t node) -> int:
         """The machine on which `node` sits now."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         return self.links.machine_of[node]
 
-    def work_of(self, Py_ssize_t machine):
+    def work_of(self, Py_ssize_t machine) -> float:
         """How long `machine` needs for its running task and all that wait there, s."""
         self._check(machine)
         return self._work(machine)
 
-    def available(self, double stretch, double release, double size, double task_size, long long now, machines):
+    def available(self, double stretch, double release, double size, double task_size, long long now,
+                  machines: ArrayLike) -> Integers:
         """`TaskQueues.available`, which may be called while nodes run, since it changes nothing that they see."""
         cdef bint held = self.queues.occupied
         self.queues.occupied = False
@@ -457,12 +461,12 @@ cdef class NodeCore(NodeEvents):
         finally:
             self.queues.occupied = held
 
-    def tasks_at(self, Py_ssize_t machine):
+    def tasks_at(self, Py_ssize_t machine) -> int:
         """How many tasks `machine` has, with the running one."""
         self._check(machine)
         return self._tasks_at(machine)
 
-    def waiting_at(self, Py_ssize_t machine):
+    def waiting_at(self, Py_ssize_t machine) -> int:
         """How many tasks wait at `machine`; a running task does not count."""
         self._check(machine)
         self._catch_up(machine)

@@ -13,8 +13,9 @@ cimport cython
 
 from gridcore.common.arguments cimport check_instant
 from gridcore.common.memory cimport grown
+from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
-from gridcore.nodes.instants cimport later_by
+from gridcore.common.instants cimport later_by
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport timers_free, timers_set
 from gridcore.nodes.touched cimport touched_add, touched_free
@@ -31,9 +32,6 @@ from gridcore.queues import journal_tables
 from gridcore.queues.summary_grid import SummaryGrid
 
 __all__ = ["NodeActions"]
-
-#: The longest that a message takes at an interface, ns, see `gridcore.network.links`.
-cdef long long _LONGEST_MESSAGE = 2**40
 
 
 @cython.auto_pickle(False)
@@ -300,7 +298,7 @@ cdef class NodeActions:
         """Send one message, whose record is at `row`."""
         cdef Links links = self.links
         cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
-        check_instant(self.now, "now", max(kind.delay, 2 * links.latency + _LONGEST_MESSAGE))
+        check_instant(self.now, "now", max(kind.delay, 2 * links.latency + LONGEST_MESSAGE))
         if self.observe is not None:
             records = np.empty((1, 8 * (2 + kind.n)), np.uint8)
             self._copy(row, records)
@@ -329,7 +327,7 @@ cdef class NodeActions:
             box = &self.out[number]
             if box.n == 0:
                 continue
-            check_instant(self.now, "now", 2 * self.links.latency + _LONGEST_MESSAGE)
+            check_instant(self.now, "now", 2 * self.links.latency + LONGEST_MESSAGE)
             kind = <Kind> self.kinds[number]
             if box.unsorted:
                 outbox_sort(box)

@@ -30,7 +30,7 @@ from gridcore.nodes.compiled_calls cimport fill_context
 from gridcore.nodes.handlers cimport (EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER,
                                       Handlers)
 from gridcore.nodes.holdings cimport holdings_give
-from gridcore.nodes.instants cimport NEVER
+from gridcore.common.instants cimport NEVER
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
 from gridcore.nodes.touched cimport touched_add, touched_clear, touched_free

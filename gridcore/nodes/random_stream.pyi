@@ -1,3 +1,4 @@
+# by hand: overloads
 from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 

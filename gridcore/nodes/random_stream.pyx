@@ -13,7 +13,7 @@ from gridcore.nodes.random_stream cimport stream_bits, stream_key
 
 import numpy as np
 
-from gridcore.common.state import State
+from gridcore.common.state import Number, read
 
 __all__ = ["RandomStream"]
 
@@ -65,7 +65,7 @@ cdef class RandomStream:
 
     def setstate(self, state):
         """Go on from what `getstate` of a stream made with the same arguments gave; raises ValueError."""
-        self.drawn = State(state).whole("drawn")
+        self.drawn = read(state, {"drawn": Number()})["drawn"]
 
     cdef unsigned long long _bits(self) noexcept:
         cdef unsigned long long bits = stream_bits(self.key, self.drawn)

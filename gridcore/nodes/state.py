@@ -7,32 +7,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.common.state import LATEST, State
+from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Entry, Limits, Number, Rows, read, refuse
 
-
-def read_nodes(
-    state: Any, nodes: int, machines: int, applications: int, names: int
-) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a state; `names` is the number of names of timers.
-
-    Raises ValueError naming the entry that cannot be.
-    """
-    read = State(state)
-    limits: dict[str, tuple[int, ...]] = {
-        "timers": (LATEST * 2, LATEST, nodes - 1, names - 1),
-        "held": (nodes - 1, applications - 1, LATEST),
-        "random": (nodes - 1, LATEST),
-        "turns": (LATEST * 2, LATEST, nodes - 1),
-        "completed": (machines - 1, applications - 1, LATEST),
-    }
-    found = {name: read.array(name, np.int64, (None, len(most)), 0) for name, most in limits.items()}
-    for name, most in limits.items():
-        if (found[name] > np.array(most)).any():
-            raise ValueError(f"state[{name!r}] must be at most {list(most)}")
-    found["values"] = read.array("values", np.float64, (len(found["timers"]),))
-    for name, count in (("reorder", machines), ("start", nodes), ("end", machines), ("idle", machines)):
-        found[name] = read.array(name, np.int64, (None,), 0, count - 1)
-    return found
+_NUMBER = Number(0, LATEST + 1)
+_TIMER: Limits = (0, 2 * LATEST + 1)
+#: But for what messages and the board have, which read their own.
+STATE: dict[str, Entry] = {
+    **dict.fromkeys(("now", "events", "directs", "placed", "number", "turn_number"), _NUMBER),
+    "pause_at": Number(0, 2 * LATEST + 1),
+    "phase": Number(0, "phases"),
+    "released": Number(0, "up_to_releases"),
+    "timers": Rows({"time": _TIMER, "number": INSTANT, "node": (0, "nodes"), "name": (0, "names")}),
+    "values": Array(np.float64, ("timers",)),
+    "turns": Rows({"time": _TIMER, "number": INSTANT, "node": (0, "nodes")}),
+    "held": Rows({"node": (0, "nodes"), "application": (0, "applications"), "tasks": INSTANT}),
+    "random": Rows({"node": (0, "nodes"), "drawn": INSTANT}),
+    "completed": Rows({"machine": (0, "machines"), "application": (0, "applications"), "tasks": INSTANT}),
+    "start": Array(np.int64, limits=(0, "nodes")),
+    **{name: Array(np.int64, limits=(0, "machines")) for name in ("reorder", "end", "idle")},
+}
+PAYLOADS: dict[str, Entry] = {
+    "payloads": Rows(
+        {
+            **{"number": (0, 2**31 + 1), "real": FLAG, "dimensions": (0, 3)},
+            **{"length": (0, None), "width": (0, None)},
+        }
+    ),
+    "contents": Array(np.int64),
+}
 
 
 def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
@@ -58,12 +60,10 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
 
     Raises ValueError for entries that `payload_entries` cannot have returned.
     """
-    read = State(state)
-    rows = read.array("payloads", np.int64, (None, 5), 0)
-    contents = read.array("contents", np.int64, (None,))
+    given = read(state, PAYLOADS)
+    rows, contents = given["payloads"], given["contents"]
     numbers = rows[:, 0]
-    if (np.diff(numbers) <= 0).any() or (rows[:, 1:3] > (1, 2)).any() or (numbers > 2**31).any():
-        raise ValueError("state['payloads'] must be of ascending numbers, with at most two dimensions")
+    refuse("payloads", np.diff(numbers, prepend=-1) <= 0, "of a number above the one before")
     found: list[NDArray[Any] | None] = [None] * (int(numbers[-1]) + 1 if len(numbers) else 0)
     at = 0
     for number, real, dimensions, *lengths in rows.tolist():

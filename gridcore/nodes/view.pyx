@@ -6,7 +6,7 @@ cimport cython
 
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport holdings_give
-from gridcore.nodes.instants cimport LONGEST, NEVER, later_by
+from gridcore.common.instants cimport LATEST, NEVER, later_by
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
@@ -31,61 +31,61 @@ cdef class View:
     cdef object _neighbours
 
     @property
-    def machine(self):
+    def machine(self) -> int:
         """The number of the machine on which this node sits: `node` itself unless there is a layout."""
         return self.core.links.machine_of[self.node]
 
     @property
-    def machines(self):
+    def machines(self) -> int:
         """How many machines there are; they have the numbers 0..machines - 1."""
         return self.core.queues.machines
 
     @property
-    def neighbours(self):
+    def neighbours(self) -> tuple[int, ...]:
         """The numbers of the neighbours of this node."""
         if self._neighbours is None:
             self._neighbours = tuple(self.core.neighbours[self.node].tolist())
         return self._neighbours
 
     @property
-    def now(self):
+    def now(self) -> float:
         """The simulated time, s."""
         return self.core.now / 1e9
 
     @property
-    def now_ns(self):
+    def now_ns(self) -> int:
         """The simulated time, ns, as a whole number: exact, where `now` is rounded after 52 days."""
         return self.core.now
 
     @property
-    def speed(self):
+    def speed(self) -> float:
         """The speed of this machine, Mflop/s."""
         return self.core.queues.speed[self._machine()]
 
     @property
-    def random(self):
+    def random(self) -> RandomStream:
         """The node's own random stream."""
         return self.core._stream(self.node)
 
     @property
-    def waiting(self):
+    def waiting(self) -> int:
         """The number of tasks that wait here; a running task does not count."""
         cdef Py_ssize_t machine = self._machine()
         self.core._catch_up(machine)
         return self.core.queues.waiting[machine]
 
     @property
-    def tasks(self):
+    def tasks(self) -> int:
         """The number of tasks here: those that wait, and the one that runs."""
         return self.core._tasks_at(self._machine())
 
     @property
-    def work(self):
+    def work(self) -> float:
         """How long this machine needs for its running task and all that wait here, s."""
         return self.core._work(self._machine())
 
     @property
-    def board(self):
+    def board(self) -> Floats:
         """What nodes have published, as old as the scheduler says: float64[nodes], read-only.
 
         0 where nothing has been shown yet; inf for nodes that were down.  The array changes at the next look at
@@ -95,7 +95,7 @@ cdef class View:
         self.core.board._read(self.core.now)
         return self.core.board.given
 
-    def publish(self, value, falling=False, application=-1):
+    def publish(self, value: float, falling: bool = False, application: int = -1):
         """Put a number on the board in place of this node's last one; see `Informed` on when others see it.
 
         falling : whether it falls by 1 each second, down to 0, as s of work do.
@@ -108,18 +108,18 @@ cdef class View:
         self.core._publish(self.node, application, value, falling)
 
     @property
-    def minimum_stretch(self):
+    def minimum_stretch(self) -> float:
         """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf if there are none."""
         return self.core._minimum_stretch(self._machine())
 
-    def sample(self, grid, release=None):
+    def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
         """Return how many tasks this machine could take besides those it has: uint32[nS, nW, nA] on `grid`.
 
         release : ns, when the application with these tasks would be released; by default now.
         """
         return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
 
-    def completed(self):
+    def completed(self) -> list[tuple[int, int]]:
         """Return the tasks that this machine has completed since the last call: a list of (application, tasks).
 
         The scheduler must ask for them (`LocalScheduler.reports`).
@@ -130,21 +130,21 @@ cdef class View:
         return done
 
     @property
-    def queued(self):
+    def queued(self) -> tuple[tuple[int, int], ...]:
         """What waits here: (application, tasks) pairs in the order of the queue, without the running task.
 
         Tasks that have been enqueued since the queue was last brought into order come at its end.
         """
         return self.core._queued(self._machine())
 
-    def held(self, application):
+    def held(self, application: int) -> int:
         """Return how many tasks of `application` are in this node's hands: submitted or moved here, not placed yet."""
         cdef object number = application
         if type(number) is not int:
             number = self.core.checked(int, number, self.node, "application")
         return self.core._held(self.node, number)
 
-    def application(self, index):
+    def application(self, index: int) -> Any:
         """Return an application that this node knows.
 
         It knows those that were submitted here, and those that came in a message's field ``application``.
@@ -162,14 +162,14 @@ cdef class View:
         self.core._check_heard(self.node, index)
         return index
 
-    def enqueue(self, application, tasks):
+    def enqueue(self, application: int, tasks: int):
         """Queue `tasks` tasks of `application` on this machine.  Raises SchedulerError if the node holds fewer."""
         cdef long long index = self._heard(application)
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         self.core._enqueue(self.node, index, tasks)
 
-    def take(self, application, tasks):
+    def take(self, application: int, tasks: int) -> int:
         """Take tasks of `application` that wait here out of the queue again; return how many.
 
         These are up to `tasks`, and none if none wait; a running task stays.  The node holds them as it holds
@@ -181,7 +181,7 @@ cdef class View:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         return self.core._take(self.node, index, tasks)
 
-    def send(self, to, kind, **fields):
+    def send(self, to: int, kind: str, **fields: ArrayLike):
         """Send a message to node `to`.
 
         It leaves once all events of the current wave have been handled, unless its kind has a delay of its own or
@@ -237,7 +237,7 @@ cdef class View:
         outbox_drop(box)                # the record stays where it is until another one is added
         core._leave(k, row - 2)
 
-    def later(self, seconds, kind, **fields):
+    def later(self, seconds: float, kind: str, **fields: ArrayLike):
         """Let a message of a local kind arrive here after `seconds`, unless the machine fails before that.
 
         It is for what takes time on this machine, such as a search.  It is handled with the other messages of
@@ -267,7 +267,7 @@ cdef class View:
             self._heard(come.application)
         core.local._add(later_by(core.now, seconds), self.node, k, come)
 
-    def timer(self, seconds, name, value=0.0):
+    def timer(self, seconds: float, name: str, value: float = 0.0):
         """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
 
         value : a number that `on_timer` gets as a third argument, if it takes three.
@@ -283,14 +283,14 @@ cdef class View:
             raise core._wrong_timer(self.node, name, seconds)
         core._set_timer(self.node, core.timer_names.index(name), seconds, value)
 
-    def at(self, instant, name, value=0.0):
+    def at(self, instant: int, name: str, value: float = 0.0):
         """Set a timer as `timer` does, for an instant in ns (see `now_ns`): exact, however far ahead that is."""
         cdef NodeActions core = self.core
         if type(instant) is not int:
             instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
             value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
-        if not (core.fires and name in core.timer_names and core.now <= instant <= LONGEST):
+        if not (core.fires and name in core.timer_names and core.now <= instant <= LATEST):
             raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
@@ -305,7 +305,7 @@ cdef class View:
                              "more, and its class must define on_act")
         timers_set(&core.turns, later_by(core.now, seconds), self.node, 0, 0.0)
 
-    def cancel(self, name):
+    def cancel(self, name: str):
         """Cancel all timers `name` of this node that have not fired."""
         cdef NodeActions core = self.core
         if name not in core.timer_names:
@@ -313,7 +313,7 @@ cdef class View:
                              f"not declare; {listed(core.timer_names, name)}")
         timers_cancel(&core.timers, self.node, core.timer_names.index(name))
 
-    def note(self, table, **values):
+    def note(self, table: str, **values: float):
         """Add a row to a table of the result.  No node can read it, and no failure removes it.
 
         Raises SchedulerError for a table or columns that the scheduler does not declare, and for values of
@@ -321,8 +321,8 @@ cdef class View:
         """
         self.core.noted(self.node, table, values)
 
-    def decide(self, action, application, *, machine=-1, task=-1, tasks=0, among=-1, saw=float("nan"),
-               limit=float("nan"), age=float("nan")):
+    def decide(self, action: str, application: int, *, machine: int = -1, task: int = -1, tasks: int = 0,
+               among: int = -1, saw: float = float("nan"), limit: float = float("nan"), age: float = float("nan")):
         """Note a decision for `Result.why`.  Nothing is noted unless decisions are recorded.
 
         action : one of the scheduler's `decision_words`, which say what the numbers measure.

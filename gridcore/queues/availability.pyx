@@ -34,6 +34,8 @@ from gridcore.queues.edf cimport Queue, check_running, late, running_floor, sort
 from gridcore.queues.edf import _SPAN
 from gridcore.queues.summary_grid import SummaryGrid
 
+__all__ = ["available_tasks", "gap", "sample_availability", "sample_availability_batch"]
+
 detect(1)
 
 
@@ -209,10 +211,9 @@ cdef double one_gap(double stretch, double release_new, double size_new, _Single
     return value
 
 
-def gap(
-    double stretch, double release_new, double size_new, release, size, work, *, double speed, double free_at,
-    running_release=None, running_size=None,
-) -> float:
+def gap(double stretch, double release_new, double size_new, release: ArrayLike, size: ArrayLike, work: ArrayLike, *,
+        double speed, double free_at, running_release: float | None = None,
+        running_size: float | None = None) -> float:
     """Return the work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3, corrected).
 
     Parameters
@@ -233,10 +234,9 @@ def gap(
                    _Single(release, size, work, speed, free_at, running_release, running_size, 0))
 
 
-def available_tasks(
-    double stretch, double release_new, double size_new, double task_size_new, release, size, work, *,
-    double speed, double free_at, running_release=None, running_size=None,
-) -> int:
+def available_tasks(double stretch, double release_new, double size_new, double task_size_new, release: ArrayLike,
+                    size: ArrayLike, work: ArrayLike, *, double speed, double free_at,
+                    running_release: float | None = None, running_size: float | None = None) -> int:
     """Return how many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a). See `gap`."""
     cdef double h
     cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size, 0)
@@ -276,10 +276,9 @@ cdef class _Axes:
         self.grid.task_size = &self.a[0]
 
 
-def sample_availability(
-    grid, double release_new, release, size, work, *, double speed, double free_at, running_release=None,
-    running_size=None,
-):
+def sample_availability(grid: SummaryGrid, double release_new, release: ArrayLike, size: ArrayLike, work: ArrayLike,
+                        *, double speed, double free_at, running_release: float | None = None,
+                        running_size: float | None = None) -> NDArray[np.uint32]:
     """Return the summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA].
 
     Counts above 2**32 - 1 are written as 2**32 - 1. Time O(nS * (n log n + nW) + cells).
@@ -342,10 +341,10 @@ cdef class _Batch:
             raise OverflowError(_SPAN)
 
 
-def sample_availability_batch(
-    grid, double release_new, offsets, release, size, work, *, speed, free_at, running_release=None,
-    running_size=None, Py_ssize_t threads=1,
-):
+def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: ArrayLike, release: ArrayLike,
+                              size: ArrayLike, work: ArrayLike, *, speed: ArrayLike, free_at: ArrayLike,
+                              running_release: ArrayLike | None = None, running_size: ArrayLike | None = None,
+                              Py_ssize_t threads=1) -> NDArray[np.uint32]:
     """Return the summaries of many queues, uint32[nodes, nS, nW, nA].
 
     Parameters

@@ -22,6 +22,8 @@ from gridcore.common.arguments cimport (
     doubles, integers, refuse,
 )
 
+__all__ = ["meets_deadlines", "optimal_stretch", "project_queues"]
+
 cdef double TOLERANCE = 1e-12
 cdef double EPSILON = 2.220446049250313e-16
 cdef double LEAST = 5e-324
@@ -279,7 +281,7 @@ cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noe
 
 # --- Python level ---------------------------------------------------------------------------------
 
-def meets_deadlines(work, deadlines, *, double speed, double now) -> bool:
+def meets_deadlines(work: ArrayLike, deadlines: ArrayLike, *, double speed, double now) -> bool:
     """Return whether every entry of one queue ends by its deadline (Algorithm 1).
 
     Parameters
@@ -324,10 +326,9 @@ def meets_deadlines(work, deadlines, *, double speed, double now) -> bool:
     return met
 
 
-def optimal_stretch(
-    release, size, work, *, double speed, double now, running_release=None, running_size=None,
-    str method="exact", double rtol=1e-9,
-) -> float:
+def optimal_stretch(release: ArrayLike, size: ArrayLike, work: ArrayLike, *, double speed, double now,
+                    running_release: float | None = None, running_size: float | None = None,
+                    str method: Literal["exact", "bisection"] = "exact", double rtol=1e-9) -> float:
     """Return the minimum stretch (s/Mflop) at which one queue meets all its deadlines.
 
     Parameters
@@ -414,10 +415,10 @@ cdef Py_ssize_t started(double base, double a, double speed, double until, doubl
     return m
 
 
-def project_queues(
-    offsets, release, size, work, task_size, *, speed, free_at, until, bint preemptive=False,
-    running_release=None, running_size=None,
-) -> tuple:
+def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work: ArrayLike, task_size: ArrayLike, *,
+                   speed: ArrayLike, free_at: ArrayLike, until: float, bint preemptive=False,
+                   running_release: ArrayLike | None = None,
+                   running_size: ArrayLike | None = None) -> tuple[Floats, Floats, Integers]:
     """Return the queues that many nodes will hold at a later instant, if nothing arrives in the meantime.
 
     Each node serves its queue from ``free_at`` in EDF order at its own minimum stretch. Whole tasks that have

@@ -6,9 +6,9 @@ A row has machine, application, tasks, start, end (ns) and completed (tasks).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from gridcore.common.arrays import Integers
+
 COLUMNS = ("machine", "application", "tasks", "start", "end", "completed")
 
 

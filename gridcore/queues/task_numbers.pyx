@@ -10,9 +10,14 @@ cimport cython
 
 import numpy as np
 
-from gridcore.common.state import State
+from gridcore.common.state import Array, read
 
 __all__ = ["TaskNumbers"]
+
+_STATE = {
+    "running_task": Array(np.int32, ("machines",), (-1, "tasks")), "fresh": Array(np.int32, ("applications",), (0, None)),
+    "queued_tasks": Array(np.int32, limits=(0, "tasks")), "returned_tasks": Array(np.int32, limits=(0, "tasks")),
+}
 
 
 @cython.final
@@ -164,11 +169,8 @@ cdef class TaskNumbers:
         cdef Py_ssize_t k, machine = 0, at = 0
         cdef int task
         cdef long long tasks = self.size.shape[0]
-        read = State(state)
-        running = read.array("running_task", np.int32, (self.head.shape[0],), -1, tasks - 1)
-        fresh = read.array("fresh", np.int32, (self.applications,), 0, 2**31 - 1)
-        queued = read.array("queued_tasks", np.int32, (None,), 0, tasks - 1)
-        returned = read.array("returned_tasks", np.int32, (None,), 0, tasks - 1)
+        given = read(state, _STATE, machines=self.head.shape[0], applications=self.applications, tasks=tasks)
+        running, fresh, queued, returned = (given[name] for name in _STATE)
         offset = np.asarray(self.offset)
         if (fresh > np.diff(offset)).any():
             raise ValueError("state['fresh'] must be at most the tasks of each application")

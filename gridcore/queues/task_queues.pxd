@@ -2,8 +2,7 @@
 
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
-from gridcore.queues.journal cimport Journal
-from gridcore.queues.task_numbers cimport TaskNumbers
+from gridcore.queues.machine_queues cimport MachineQueues
 
 cdef struct Scratch:
     double* release
@@ -17,58 +16,15 @@ cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nog
 cdef void scratch_free(Scratch* s) noexcept nogil
 
 
-cdef class TaskQueues:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
-    cdef readonly Py_ssize_t machines
-    cdef readonly str order, watch
-    cdef public bint log
-    cdef bint edf, each_task
-    cdef const double[::1] speed
+cdef class TaskQueues(MachineQueues):
+    cdef readonly str order
+    cdef bint edf
     cdef readonly double tolerance          # relative, of minimum stretches; 0: exact
-    cdef readonly long long enqueued, tasks_done    # since the beginning; enqueued without those withdrawn
-    # per machine
-    cdef Py_ssize_t capacity
-    cdef int[:, :, ::1] share
-    cdef int[::1] first, count, running
-    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done, interrupted
-    # per application
-    cdef Py_ssize_t n_applications
-    cdef const double[::1] release, size, task_size
-    cdef const long long[::1] whose     # the application to which a further bag belongs; else its own index
-    cdef TaskNumbers numbers            # of tasks with sizes of their own; None if those of an application are equal
-    cdef bint own_sizes
-    cdef long long[::1] first_start, finish, completed, nodes_used
-    cdef unsigned char[:, ::1] used     # a bit for each application of which tasks have started here or been lost
-    cdef Journal ended                  # completions not yet handed out
-    cdef Journal ran, came              # if `record`: what has run, and what has been enqueued or withdrawn
-    cdef readonly bint record
-    # machines in order of their next change: an indexed heap, with ties by machine
-    cdef long long[::1] change
-    cdef int[::1] heap, where
 
-    cdef _add_sizes(self, own, sizes, tasks)
-    cdef dict _columns(self)
-    cdef _all_used(self)
-    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
-    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
-    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
-    cdef int _make_room(self, Py_ssize_t u) except -1
     cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil
     cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
         # returns the minimum stretch of the machine; nan if fewer than two shares wait, which have one order only
-    cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
-    cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
-    cdef int _catch_up(self, long long until) except -1
-    cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
-    cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
-    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
-                        long long end) noexcept nogil
-    cdef void _update(self, Py_ssize_t u) noexcept nogil
-    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
-    cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil
     cdef advance_quietly(self, const long long[::1] u, long long now)
     cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
                       Scratch* s) noexcept nogil
     cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil
-    cdef const long long[::1] _machines(self, machines)
-    cdef int _check_machine(self, Py_ssize_t machine) except -1

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.common.state import LATEST, State
+from gridcore.common.state import FLAG, INSTANT, LATEST, OR_NEVER, Array, Entry, Number, Rows, refuse
+from gridcore.common.state import read as read_state
 
 #: Kinds of message, and so the order of `kinds`: a probe, its answer, a job that moves, and its result.
 PROBE, LOAD, JOB, RESULT = range(4)
@@ -36,9 +37,38 @@ NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
 #: verdict : its place in `VERDICTS`.  free : when the node will be free, as heard.
 #: home_free, true_free : when the job's own node and this one really will be, as of `heard`.
 #: count : jobs on which "own" and "others" rest.
-LOOKS = ("job", "node", "asked", "heard", "verdict", "free", "home_free", "true_free", "count")
+_LOOKS = Rows(
+    {
+        **{"job": (0, "next"), "node": (-1, "nodes"), "asked": OR_NEVER, "heard": OR_NEVER},
+        "verdict": (0, len(VERDICTS)),
+        **dict.fromkeys(("free", "home_free", "true_free", "count"), OR_NEVER),
+    }
+)
+LOOKS = tuple(_LOOKS.columns)
 #: Searches under way, a row each, then their steps: a node, or ~node if it has been asked before.
-SEARCH = ("job", "time", "sequence", "asking", "taken", "seen", "seen_free", "best", "best_free", "steps")
+_SEARCHES = Rows(
+    {
+        **{"job": (0, "next"), "time": INSTANT, "sequence": OR_NEVER, "asking": FLAG, "taken": OR_NEVER},
+        **{"seen": (-1, "nodes"), "seen_free": INSTANT, "best": (-1, "nodes"), "best_free": INSTANT},
+        "steps": (1, "up_to_walks"),
+    }
+)
+STATE: dict[str, Entry] = {
+    "now": Number(0, LATEST + 1),
+    "next": Number(0, "up_to_jobs"),
+    "sequence": Number(0, LATEST + 1),
+    "free": Array(np.int64, ("nodes",), INSTANT),
+    "answered": Array(np.uint32, ("nodes",)),
+    **{name: Array(np.int64, ("nodes",), INSTANT) for name in NODE_COLUMNS},
+    **{name: Array(dtype, ("jobs",), OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
+    "machine": Array(np.int32, ("jobs",), (-1, "nodes")),
+    "probes": Array(np.int32, ("jobs",), (-1, "up_to_walks")),
+    "ending": Rows({"time": INSTANT, "job": (0, "jobs")}),
+    "searches": _SEARCHES,
+    "steps": Array(np.int64, limits=("least", "nodes")),
+    "dispatchers": Array(np.int64, limits=(0, "jobs")),
+}
+LOG: dict[str, Entry] = {"looks": _LOOKS, "unlogged": Number(0, LATEST + 1)}
 
 
 def checked(
@@ -141,61 +171,39 @@ def read(
     home : of each job.  walks : steps of a search, at most.  queued : whether jobs and results wait for
         dispatchers.  log : rows of the log, at most.
     """
-    state, jobs = State(state), len(home)
-    made: dict[str, Any] = {
-        "now": state.whole("now", 0, LATEST),
-        "next": state.whole("next", 0, jobs),
-        "sequence": state.whole("sequence", 0, LATEST),
-        "free": state.array("free", np.int64, (nodes,), 0, LATEST),
-        "answered": state.array("answered", np.uint32, (nodes,)),
-    }
-    for name in NODE_COLUMNS:
-        made[name] = state.array(name, np.int64, (nodes,), 0, LATEST)
-    for name, dtype in JOB_COLUMNS.items():
-        high = nodes - 1 if name == "machine" else walks if name == "probes" else LATEST
-        made[name] = state.array(name, dtype, (jobs,), -1, high)
+    made = read_state(
+        state,
+        STATE | (LOG if log else {}),
+        nodes=nodes,
+        jobs=len(home),
+        up_to_jobs=len(home) + 1,
+        up_to_walks=walks + 1,
+        least=-nodes,
+    )
     if log:
-        made["looks"] = looks = state.array("looks", np.int64, (None, len(LOOKS)), -1, LATEST)
-        made["unlogged"] = state.whole("unlogged", 0, LATEST)
-        job, node, _, heard, verdict = looks.T[:5]
-        sound = (job >= 0) & (job < made["next"]) & (node < nodes) & ((node >= 0) | (heard >= 0))
-        sound &= (verdict >= 0) & (verdict < len(VERDICTS)) & (np.arange(len(looks)) < log)
-        for k in np.flatnonzero(~sound)[:1]:
-            raise ValueError(f"state['looks'][{k}] must be a row of this log, got {looks[k].tolist()}")
-    made["ending"] = state.array("ending", np.int64, (None, 2), 0, LATEST)
-    made["searches"] = searches = state.array("searches", np.int64, (None, len(SEARCH)), -1, LATEST)
-    made["steps"] = steps = state.array("steps", np.int64, (None,), -nodes, nodes - 1)
-    placed = np.append(made["machine"] >= 0, False)
-    for k in np.flatnonzero(~placed[np.minimum(made["ending"][:, 1], jobs)])[:1]:
-        job = made["ending"][k, 1]
-        raise ValueError(f"state['ending'][{k}] must name a job that has a machine, got {job}")
-    of = dict(zip(SEARCH, searches.T, strict=True))
+        _, node, _, heard = made["looks"].T[:4]
+        sound = ((node >= 0) | (heard >= 0)) & (np.arange(len(heard)) < log)
+        refuse("looks", ~sound, "a row of this log")
+    refuse("ending", made["machine"][made["ending"][:, 1]] < 0, "of a job that has a machine")
+    of = dict(zip(_SEARCHES.columns, made["searches"].T, strict=True))
     # a job looks for a node once, when it has been released: else it would meet its own stamps
-    sound = (of["job"] >= 0) & (of["job"] < made["next"]) & (of["time"] >= 0) & (of["asking"] >= 0)
-    sound &= (of["seen"] < nodes) & (of["best"] < nodes) & (of["seen_free"] >= 0) & (of["best_free"] >= 0)
-    sound &= (of["steps"] >= 1) & (of["steps"] <= walks) & (of["taken"] >= 1 - of["asking"])
-    sound &= (of["taken"] < of["steps"] + 1 - np.minimum(of["asking"], 1)) & (of["asking"] <= 1)
-    sound &= np.isin(np.arange(len(searches)), np.unique(of["job"], return_index=True)[1])
-    for k in np.flatnonzero(~sound)[:1]:
-        raise ValueError(f"state['searches'][{k}] must be a search of these jobs, got {searches[k].tolist()}")
-    if int(of["steps"].sum()) != len(steps):
-        raise ValueError(
-            f"state['steps'] must be {of['steps'].sum()}, as the searches have, got {len(steps)}"
-        )
-    _dispatchers(state, made, home, of["job"] if queued else None)
+    sound = (of["taken"] >= 1 - of["asking"]) & (of["taken"] < of["steps"] + 1 - of["asking"])
+    sound &= np.isin(np.arange(len(sound)), np.unique(of["job"], return_index=True)[1])
+    refuse("searches", ~sound, "a search of these jobs")
+    if int(of["steps"].sum()) != len(made["steps"]):
+        raise ValueError(f"state['steps'] must be those of the searches, {of['steps'].sum()}")
+    _dispatchers(made, home, of["job"] if queued else None)
     waiting = np.flatnonzero((made["start"] > made["now"]) & (made["machine"] >= 0))
     order = np.lexsort((made["start"][waiting], made["machine"][waiting]))
     return {**made, "waiting": waiting[order]}
 
 
-def _dispatchers(
-    state: State, made: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None
-) -> None:
+def _dispatchers(made: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None) -> None:
     """Who waits for a dispatcher, in order: jobs without a machine, and others that have run.
 
     deciding : the jobs for which dispatchers look for a node; None where nobody waits.
     """
-    made["dispatchers"] = line = state.array("dispatchers", np.int64, (None,), 0, len(home) - 1)
+    line = made["dispatchers"]
     if deciding is None:
         sound, deciding = np.zeros(len(line), np.bool_), np.zeros(0, np.int64)
     else:
@@ -209,5 +217,4 @@ def _dispatchers(
         sound &= (machine < 0) | ((made["end"][line] <= made["now"]) & (made["returned"][line] < 0))
         sound &= ~np.isin(line, made["ending"][:, 1])
     sound &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
-    for k in np.flatnonzero(~sound)[:1]:
-        raise ValueError(f"state['dispatchers'][{k}] must be a job that waits for one, got {line[k]}")
+    refuse("dispatchers", ~sound, "a job that waits for one")

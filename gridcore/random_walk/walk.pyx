@@ -15,6 +15,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from gridcore.common.arguments cimport _Held, hold
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown, prefetch
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
@@ -26,14 +27,10 @@ from gridcore.random_walk.searches cimport (Node, Record, Search, Searches, belo
 
 import numpy as np
 
-from gridcore.common.state import LATEST, shown
-from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
+from gridcore.common.state import shown
+from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, checked, read
 
-__all__ = ["NEVER", "RECORD", "JobWalks"]
-
-cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
-cdef long long _LATEST = LATEST
+__all__ = ["RECORD", "JobWalks"]
 
 cdef enum:
     PROBE, LOAD, JOB, RESULT, KINDS
@@ -45,11 +42,8 @@ cdef enum:
     FITS, SLOW, OWN, OTHERS, MOVES, STAYS
 cdef enum:
     AHEAD = 16                      # nodes are drawn and prefetched this many probes ahead
-cdef enum:
     DRAWN = 4                       # steps drawn at first for a search that may end after any step
-cdef enum:
     NOWHERE = -2                    # the job is in no queue of a dispatcher
-cdef enum:
     FIELDS = 10                     # columns of a search in a state
 
 
@@ -124,9 +118,12 @@ cdef class JobWalks:
     cdef ProbeLog log
     cdef long long[::1] looked          # by job: its row in the log that has no answer yet, -1
 
-    def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
-                  rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
-                  probe_time=0, bint queued=True, packet=100, seed=0, neighbours=None, log=0):
+    def __cinit__(self, Links links, speed: ArrayLike, *, kinds: ArrayLike, release: ArrayLike, node: ArrayLike,
+                  work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
+                  rule: str = "exactly-one", local_threshold: float = 0.5, remote_threshold: float = 1.0,
+                  min_speed: float = 0.0, bint printed=False, probe_time: SupportsIndex = 0, bint queued=True,
+                  packet: SupportsIndex = 100, seed: SupportsIndex = 0, neighbours: NDArray[np.int32] | None = None,
+                  log: SupportsIndex = 0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
         if links is None:
@@ -186,7 +183,7 @@ cdef class JobWalks:
 
     # -- time -----------------------------------------------------------------------------------------------
 
-    def advance(self, long long limit):
+    def advance(self, long long limit) -> int:
         """Run up to and including `limit` ns; return `NEVER`, because the caller never has to act.
 
         Raises OverflowError if a node would be busy until after the last instant.
@@ -195,11 +192,11 @@ cdef class JobWalks:
         cdef long long own, now
         cdef Event e
         while True:
-            own = self.release[self.next] if self.next < self.count else _NEVER
+            own = self.release[self.next] if self.next < self.count else NEVER
             own = min(own, first_of(&self.ending), first_of(&self.steps))
             now = min(self.links._advance(min(limit, own)), own)
-            if now > limit or now == _NEVER:
-                return _NEVER
+            if now > limit or now == NEVER:
+                return NEVER
             self.now = now
             if not self._arrive(now) and now < own:
                 raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
@@ -244,8 +241,8 @@ cdef class JobWalks:
         if self.queued and self.deciding[u] >= 0:
             return self._line_up(job, u)
         if self.machine[job] < 0:
-            if now > _LATEST:
-                raise OverflowError(f"node {u} would decide on jobs until after {_LATEST} ns")
+            if now > LATEST:
+                raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
             self._begin(job, now)
             if self.queued:
                 self.deciding[u] = <int> job
@@ -638,8 +635,8 @@ cdef class JobWalks:
         cdef long long start = max(now, node.free), end = start + lasts(self.work[job], node.speed)
         if self.start[job] >= 0:  # a state from a file may name it twice; then it would wait for itself
             raise ValueError(f"job {job} has been queued already")
-        if end > _LATEST:
-            raise OverflowError(f"node {u} would be busy until after {_LATEST} ns")
+        if end > LATEST:
+            raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
         self.busy[u] += end - start
@@ -666,7 +663,7 @@ cdef class JobWalks:
 
     # -- reports --------------------------------------------------------------------------------------------
 
-    def jobs(self):
+    def jobs(self) -> dict[str, NDArray[Any]]:
         """Return columns over jobs: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
 
         probes : nodes asked, or steps of a walk.  predicted : the wait expected at the node to which the job moved,
@@ -675,7 +672,7 @@ cdef class JobWalks:
         cdef _Held alone = self._hold()
         return dict(self._jobs)
 
-    def looks(self):
+    def looks(self) -> dict[str, Integers]:
         """Return the log, in order, as int64 columns; see `gridcore.random_walk.state.LOOKS`."""
         cdef _Held alone = self._hold()
         rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
@@ -683,11 +680,11 @@ cdef class JobWalks:
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
 
     @property
-    def unlogged(self):
+    def unlogged(self) -> int:
         """The number of rows for which the log had no room."""
         return self.log.lost
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return int64[nodes] each: busy (ns), done, own (jobs released there), remote (jobs sent there), and peak.
 
         peak is the largest number of jobs that waited at a time.
@@ -697,7 +694,7 @@ cdef class JobWalks:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the kernel was made; see `gridcore.common.state`.
 
         The links have a state of their own.
@@ -737,7 +734,7 @@ cdef class JobWalks:
             "steps": np.concatenate([np.zeros(0, np.int64), *steps]), "dispatchers": np.array(waiting, np.int64),
         })
 
-    def setstate(self, state):
+    def setstate(self, state: dict[str, Any]):
         """Continue from a state that `getstate` returned for a kernel made with the same arguments.
 
         Raises ValueError for a state that does not fit.
@@ -800,4 +797,4 @@ cdef class JobWalks:
 
 cdef inline long long first_of(const Pending* events) noexcept nogil:
     cdef const Event* first = pending_first(events)
-    return _NEVER if first == NULL else first.time
+    return NEVER if first == NULL else first.time

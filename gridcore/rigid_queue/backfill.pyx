@@ -25,6 +25,7 @@ from libc.stdlib cimport free
 from libc.string cimport memmove
 
 from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport Entry, heap_pop, heap_push
 from gridcore.common.memory cimport grown
@@ -39,14 +40,19 @@ from gridcore.rigid_queue.waiting cimport (Waiting, waiting_clear, waiting_find_
 import numpy as np
 
 from gridcore.rigid_queue.state import check_coming, check_log, check_running
-from gridcore.common.state import LATEST, State, shown
+from gridcore.common.state import FLAG, Array, Number, Rows, like, read, shown
 
 __all__ = ["BackfillQueue"]
 
-cdef long long _NEVER = 9223372036854775807
 # The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
-cdef long long _LONGEST = LATEST
+_INSTANT = (0, _LAST + 1)
+_STATE = {
+    "now": Number(), "changed": Number(0, 2), "coming": Rows({"job": _INSTANT, "at": _INSTANT}),
+    "on": Array(np.int32, ("machines",), (-1, "jobs")),
+    "runs": Rows({"job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (1, _LAST + 1)}),
+    "masks": Array(np.uint64), "words": Array(np.int64, ("masks",), (0, "groups")),
+}
 
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
@@ -101,17 +107,18 @@ cdef class BackfillQueue:
     cdef bint changed                      # machines have failed or recovered since the queue was last examined
     # Whether the head is known not to fit: since that was found, nothing but submissions has happened.
     cdef bint blocked
-    cdef long long shadow, extra           # of the head, set if machines are free; _NEVER for no shadow time
+    cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
     cdef RunLog past
 
-    def __cinit__(self, machines, nodes, run, estimate, *, bint easy=True, bint log=False):
+    def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
+                  bint easy=True, bint log=False):
         cdef Py_ssize_t k
         if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
         self.machines, self.easy, self.log = machines, easy, log
         self.nodes = indices(nodes, "nodes", 1, self.machines + 1).astype(np.int32)
-        self.length = indices(run, "run", 1, _LONGEST + 1)
-        self.estimate = indices(estimate, "estimate", 1, _LONGEST + 1)
+        self.length = indices(run, "run", 1, LATEST + 1)
+        self.estimate = indices(estimate, "estimate", 1, LATEST + 1)
         self.jobs = self.nodes.shape[0]
         check_lengths(self.jobs, self.length.shape[0], "nodes", "run")
         check_lengths(self.jobs, self.estimate.shape[0], "nodes", "estimate")
@@ -159,12 +166,12 @@ cdef class BackfillQueue:
 
     # -- results --------------------------------------------------------------------------------------------
 
-    def next_end(self):
+    def next_end(self) -> int:
         """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
         cdef _Held alone = hold(&self.occupied)
-        return self.ends[0].at if self.n_running else _NEVER
+        return self.ends[0].at if self.n_running else NEVER
 
-    def totals(self):
+    def totals(self) -> dict[str, Integers]:
         """Return copies of the totals so far.
 
         Per job: first_start, the earliest start, even if that run was cut off; start, that of the last run; finish
@@ -177,7 +184,7 @@ cdef class BackfillQueue:
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
-    def starts(self):
+    def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """Return (machine, job, start ns, end ns, completed), int64[k]: an entry for each machine of each run.
 
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
@@ -195,7 +202,7 @@ cdef class BackfillQueue:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
@@ -219,17 +226,13 @@ cdef class BackfillQueue:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, u
-        read, known = State(state), self._columns()
-        lows = {"status": (0, ENDED), "down": (0, 1), "first_start": (-1, _LAST), "start": (-1, _LAST),
-                "finish": (-1, _LAST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, (0, _LAST)))
-                 for name, column in known.items()}
-        now, changed = read.whole("now"), read.whole("changed", 0, 1)
-        coming = read.array("coming", np.int64, (None, 2), 0, _LAST)
-        on_array = read.array("on", np.int32, (self.machines,), -1, self.jobs - 1)
-        runs = read.array("runs", np.int64, (None, 5), 0, _LAST)
-        masks = read.array("masks", np.uint64, (None,))
-        words = read.array("words", np.int64, (len(masks),), 0, self.occupancy.words - 1)
+        known, begun = self._columns(), (-1, _LAST + 1)
+        given = read(state, {
+            **like(known, (0, _LAST + 1), status=(0, ENDED + 1), down=FLAG, first_start=begun, start=begun, finish=begun),
+            **_STATE,
+        }, jobs=self.jobs, machines=self.machines, groups=self.occupancy.words)
+        now, coming, on_array = given["now"], given["coming"], given["on"]
+        runs, masks, words = given["runs"], given["masks"], given["words"]
         status, nodes = given["status"], np.asarray(self.nodes)
         check_coming(coming, now, status == COMING, status > COMING)
         check_running(on_array, given["down"], status == RUNNING, nodes, given["start"], np.asarray(self.length), now)
@@ -239,7 +242,7 @@ cdef class BackfillQueue:
         runlog_fill(&self.past, runs, masks, words)
         for name, column in known.items():
             column[...] = given[name]
-        self.now, self.changed, self.ended = now, changed, int((status == ENDED).sum())
+        self.now, self.changed, self.ended = now, given["changed"], int((status == ENDED).sum())
         self._clear()
         self.n_coming = 0
         for k in range(self.jobs):
@@ -270,7 +273,7 @@ cdef class BackfillQueue:
 
     # -- events ---------------------------------------------------------------------------------------------
 
-    def submit(self, jobs, now):
+    def submit(self, jobs: ArrayLike, now: ArrayLike):
         """Put `jobs` (int64[k], ascending) at the end of the queue at `now` ns; nothing starts before `run`.
 
         now : one instant for all, or int64[k], not descending; not before the instant reached, nor before an
@@ -305,7 +308,7 @@ cdef class BackfillQueue:
             self.status[who[k]] = COMING
             self.n_coming += 1
 
-    def run(self, long long until):
+    def run(self, long long until) -> int:
         """Run up to and including `until` ns; return how many jobs have ended so far.
 
         Running to t1 and then to t2 equals running to t2.  Raises MemoryError, and OverflowError if a job would end
@@ -321,7 +324,7 @@ cdef class BackfillQueue:
             raise OverflowError("a job ends after the last instant")
         return self.ended
 
-    def fail(self, machines, long long now):
+    def fail(self, machines: ArrayLike, long long now) -> Integers:
         """Let `machines` (int64[k], ascending) fail at `now` ns, the instant reached by `run`.
 
         Jobs that run on any of them are cut off on all their machines and go back to their place in the queue.
@@ -367,7 +370,7 @@ cdef class BackfillQueue:
             self.changed = True
         return cut
 
-    def restore(self, machines, long long now):
+    def restore(self, machines: ArrayLike, long long now):
         """Let `machines` (int64[k], ascending) recover at `now` ns, the instant reached by `run`.
 
         Machines that are up stay as they are.  Raises ValueError naming the index of a bad machine.
@@ -397,14 +400,14 @@ cdef class BackfillQueue:
         cdef Py_ssize_t first
         cdef int failed
         while until >= self.now:
-            at = _NEVER
+            at = NEVER
             if self.n_running > 0:
                 at = self.ends[0].at
             if self.came < self.n_coming and self.coming_at[self.came] < at:
                 at = self.coming_at[self.came]
             if self.changed:
                 at = self.now
-            elif at > until or at == _NEVER:
+            elif at > until or at == NEVER:
                 self.now = until
                 break
             self.now = at
@@ -466,7 +469,7 @@ cdef class BackfillQueue:
             k -= 1
             n += self.believed[k].nodes
         if n < need:
-            self.shadow, self.extra = _NEVER, self.machines
+            self.shadow, self.extra = NEVER, self.machines
             return
         self.shadow = max(self.believed[k].at, self.now)
         while k > 0 and self.believed[k - 1].at <= self.shadow:

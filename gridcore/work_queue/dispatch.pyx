@@ -14,7 +14,8 @@ from gridcore.common.arguments cimport POSITIVE, _Held, check_array, check_lengt
 from gridcore.common.heap cimport Entry
 from gridcore.common.memory cimport grown, prefetch
 from gridcore.work_queue.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
-from gridcore.work_queue.progress cimport NEVER, lasts
+from gridcore.common.instants cimport NEVER
+from gridcore.work_queue.progress cimport lasts
 from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
 from gridcore.work_queue.tournament cimport (
     OUT, tournament_best, tournament_free, tournament_make, tournament_set,
@@ -141,10 +142,12 @@ cdef class WorkQueue:
     cdef const unsigned char[::1] fault_up
     cdef Py_ssize_t fault
 
-    def __cinit__(self, speed, tasks, sizes, up_until, *, order, choice, max_replicas, interval=0,
-                  checkpoint=0, restore=0, bint local=False, bint printed=False, prediction="told",
-                  bint faults=False, seed=0, bint log=False, period=0, factors=None, series=None, first=None,
-                  bint step=False):
+    def __cinit__(self, speed: ArrayLike, tasks: ArrayLike, sizes: ArrayLike, up_until: ArrayLike, *, order: str,
+                  choice: str, max_replicas: SupportsIndex, interval: SupportsIndex = 0,
+                  checkpoint: SupportsIndex = 0, restore: SupportsIndex = 0, bint local=False, bint printed=False,
+                  prediction: str = "told", bint faults=False, seed: SupportsIndex = 0, bint log=False,
+                  period: SupportsIndex = 0, factors: ArrayLike | None = None, series: ArrayLike | None = None,
+                  first: ArrayLike | None = None, bint step=False):
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         cdef const double[::1] speeds = doubles(speed, "speed")
@@ -270,23 +273,23 @@ cdef class WorkQueue:
         outlook_free(&w.outlook)
 
     @property
-    def now(self):
+    def now(self) -> int:
         """The instant that has been reached, ns."""
         return self.w.now
 
     @property
-    def left(self):
+    def left(self) -> int:
         """The number of tasks of all bags that are not completed."""
         return self.w.left
 
     @property
-    def looked(self):
+    def looked(self) -> int:
         """The number of machines that were examined for choices by "all"."""
         return self.w.looked
 
     # -- input ------------------------------------------------------------------------------------------
 
-    def submit(self, Py_ssize_t bag, sequence):
+    def submit(self, Py_ssize_t bag, sequence: ArrayLike):
         """Release `bag` now.
 
         sequence : int64[tasks of the bag], the order in which its tasks are started for the first time, counted
@@ -320,7 +323,7 @@ cdef class WorkQueue:
                 if w.machine[k].task < 0:
                     work_set_idle(w, k)
 
-    def feed(self, time, machine, up, until):
+    def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike):
         """Give the next failures and recoveries of machines, in order of time, machine, and down before up.
 
         An empty block says that there are no more.  Only allowed after `run` has returned "blocks".
@@ -343,7 +346,7 @@ cdef class WorkQueue:
         self.fault_time, self.fault_machine, self.fault_up, self.fault_until = times, whose, back, predicted
         self.fault, self.fed = 0, times.shape[0] == 0
 
-    def run(self, long long until):
+    def run(self, long long until) -> Literal["reached", "blocks", "decide", "done", "over"]:
         """Run everything that is due before `until` ns, and return why the run stops.
 
         "reached": all of it has happened, and `now` is `until`, unless that is `NEVER`.  "blocks": `feed` must be
@@ -430,7 +433,7 @@ cdef class WorkQueue:
 
     # -- decisions from outside -------------------------------------------------------------------------
 
-    def candidates(self):
+    def candidates(self) -> tuple[int, Integers, Floats]:
         """Return (bag, tasks int64[k], residual float64[k] Mflop): the tasks that may be next, k = 0 for none.
 
         Tasks are counted from 0 within the bag, in ascending order.
@@ -454,7 +457,7 @@ cdef class WorkQueue:
         residual = [w.task[k].size - work_newest(w, k) for k in chosen]
         return b, np.array(chosen, np.int64) - bag.first, np.array(residual, np.float64)
 
-    def idle_machines(self):
+    def idle_machines(self) -> tuple[Integers, Integers]:
         """Return (machines int64[k], until int64[k] ns): the free machines, in ascending order.
 
         until : when each is predicted to fail.
@@ -465,7 +468,7 @@ cdef class WorkQueue:
         until = [w.idle.round[0][w.rank[u]] for u in chosen]
         return np.array(chosen, np.int64), np.array(until, np.int64)
 
-    def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines):
+    def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
         """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -475,7 +478,7 @@ cdef class WorkQueue:
         return np.array([lasts(&w.rules, saved, w.task[k].size, w.machine[u].run.speed) for u in who],
                         np.int64)
 
-    def pick_task(self):
+    def pick_task(self) -> tuple[int, int]:
         """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
@@ -489,7 +492,7 @@ cdef class WorkQueue:
             raise MemoryError
         return b, k - w.bag[b].first
 
-    def pick_machine(self, Py_ssize_t bag, Py_ssize_t task):
+    def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
         """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
         cdef _Held alone = hold(&self.occupied)
         if self.w.choice == ASK_MACHINE:
@@ -517,7 +520,7 @@ cdef class WorkQueue:
         cdef _Held alone = hold(&self.occupied)
         self.dirty = False
 
-    def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
+    def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
         """Return what explains the decision to give `task` of `bag`, which is next, to `machine`, which is free.
 
         The tuple has: the number of its copies; whether it ever had one; the number of tasks, with this one, that
@@ -560,7 +563,7 @@ cdef class WorkQueue:
 
     # -- results ----------------------------------------------------------------------------------------
 
-    def totals(self):
+    def totals(self) -> dict[str, NDArray[Any]]:
         """Return copies of the totals of bags and machines so far.
 
         Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
@@ -580,7 +583,7 @@ cdef class WorkQueue:
             **{name: machines[name].copy() for name in ("busy", "interrupted", "ended")},
         }
 
-    def instances(self):
+    def instances(self) -> dict[str, NDArray[Any]]:
         """Return columns of all copies that are over, in the order of their ends; empty without ``log``.
 
         int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
@@ -601,7 +604,7 @@ cdef class WorkQueue:
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`.
 
         Tables are copied as they are.  Lists and heaps are given by their members in order, from which `setstate`

@@ -9,12 +9,12 @@ With background load a machine has a series of speed factors, one for each perio
 
 from libc.math cimport llrint
 
+from gridcore.common.instants cimport NEVER
+
 cdef extern from *:
     """
-    #define GRIDCORE_NEVER 9223372036854775807LL
     #define GRIDCORE_LONGEST 9200000000000000000LL
     """
-    const long long NEVER "GRIDCORE_NEVER"        # as gridcore.NEVER
     const long long LONGEST "GRIDCORE_LONGEST"    # ns; the longest duration that is computed with
 
 

@@ -3,7 +3,8 @@
 from gridcore.work_queue.agenda cimport Agenda
 from gridcore.common.memory cimport prefetch
 from gridcore.work_queue.outlook cimport outlook_until
-from gridcore.work_queue.progress cimport NEVER, lasts
+from gridcore.common.instants cimport NEVER
+from gridcore.work_queue.progress cimport lasts
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_first, tournament_from
 from gridcore.work_queue.work cimport (
     ALL, AVAIL, BEGUN, FIRST, RANDOM, Bag, Work, work_drop_ranking, work_enrank, work_is_idle, work_make_ranking,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gridcore.common.state import LATEST, State
+from gridcore.common.arrays import Rows
+from gridcore.common.state import AMOUNT, FLAG, INSTANT, LATEST, Array, Entry, Limits, Number, read, refuse
+from gridcore.common.state import Rows as Table
 
 #: Instances of a task at a time, at most.
 MOST_REPLICAS = 1024
@@ -16,8 +19,6 @@ LONGEST = 10**18
 LONGEST_PERIOD = 10**16
 
 BEGUN, COMPLETED = 1, 2
-
-Rows = NDArray[Any]
 
 
 def _struct(**fields: str) -> np.dtype[Any]:
@@ -90,6 +91,42 @@ def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
     tasks["running"], bags["at"] = 0, 0
 
 
+_FINITE: Limits = (-sys.float_info.max, math.inf)
+_PER_MACHINE = Array(np.int64, ("machines",), INSTANT)
+STATE: dict[str, Entry] = {
+    "now": Number(0, LATEST + 1),
+    "looked": Number(),
+    "dirty": Number(0, 2),
+    "fed": Number(0, 2),
+    "chance": Array(np.uint64, (1,)),
+    "tasks": Table({"state": (0, 8), "spent": _FINITE, "saved": AMOUNT}, "tasks", TASK),
+    "machines": Table(
+        {
+            **{"task": (-1, "tasks"), "local_task": (-1, "tasks"), "met": (-1, "bags"), "up": FLAG},
+            **{"begin": AMOUNT, "local_saved": AMOUNT},
+        },
+        "machines",
+        MACHINE,
+    ),
+    "bags": Table({}, "bags", BAG),
+    "rows": Table({"machine": (0, "machines"), "task": (0, "tasks"), "completed": FLAG}, None, ROW),
+    "sequence": Array(np.int32, ("tasks",), (0, "tasks")),
+    "due": Array(np.int64, ("machines",), (0, None)),
+    "until": Array(np.int64, ("machines",), (-1, None)),
+    "since": _PER_MACHINE,
+    "told": Array(np.int64, ("machines",), (0, None)),
+    "up_times_ended": _PER_MACHINE,
+    "up_times": Array(np.int64, ("kept",), INSTANT),
+    "running": Array(np.int64, limits=(0, "machines")),
+    "failed": Array(np.int64, limits=(0, "tasks")),
+    "ranked_bags": Array(np.int64, limits=(0, "bags")),
+    "ranked": Array(np.int64, limits=(0, "tasks")),
+    "seen_of": Array(np.int64, limits=(0, "bags")),
+    "seen": Array(np.uint64, ("seen_of", "words")),
+    "faults": Table({"time": (0, None), "machine": (0, "machines"), "up": (0, None), "until": (0, None)}),
+}
+
+
 def check_state(
     state: Any, tasks: Rows, machines: Rows, bags: Rows, kept: int, most: int, faults: bool
 ) -> dict[str, Any]:
@@ -101,76 +138,33 @@ def check_state(
     What leads from row to row in the tables is empty, and what a queue never changes is as in the queue;
     `task_of` is int64[machines], what each machine runs (-1: nothing).
     """
-    read, n, m, b = State(state), len(tasks), len(machines), len(bags)
-    whole = np.int64
-    got: dict[str, Any] = {
-        "now": read.whole("now", 0, LATEST),
-        "looked": read.whole("looked"),
-        "dirty": read.whole("dirty", 0, 1),
-        "fed": read.whole("fed", 0, 1),
-        "chance": read.array("chance", np.uint64, (1,)),
-        "tasks": read.array("tasks", TASK, (n,)),
-        "machines": read.array("machines", MACHINE, (m,)),
-        "bags": read.array("bags", BAG, (b,)),
-        "rows": read.array("rows", ROW, (None,)),
-        "sequence": read.array("sequence", np.int32, (n,), 0, max(0, n - 1)),
-        "due": read.array("due", whole, (m,), 0),
-        "until": read.array("until", whole, (m,), -1),
-        "since": read.array("since", whole, (m,), 0, LATEST),
-        "told": read.array("told", whole, (m,), 0),
-        "up_times_ended": read.array("up_times_ended", whole, (m,), 0, LATEST),
-        "up_times": read.array("up_times", whole, (m * kept,), 0, LATEST),
-        "running": read.array("running", whole, (None,), 0, max(0, m - 1)),
-        "failed": read.array("failed", whole, (None,), 0, max(0, n - 1)),
-        "ranked_bags": read.array("ranked_bags", whole, (None,), 0, max(0, b - 1)),
-        "ranked": read.array("ranked", whole, (None,), 0, max(0, n - 1)),
-        "seen_of": read.array("seen_of", whole, (None,), 0, max(0, b - 1)),
-        "faults": read.array("faults", whole, (None, 4), 0),
-    }
-    got["seen"] = read.array("seen", np.uint64, (len(got["seen_of"]), (m + 63) >> 6))
+    n, m, b = len(tasks), len(machines), len(bags)
+    got = read(state, STATE, tasks=n, machines=m, bags=b, kept=m * kept, words=(m + 63) >> 6)
     for name in ("ranked_bags", "seen_of"):
         if (np.diff(got[name]) <= 0).any():
             raise ValueError(f"state[{name!r}] must be bags of the queue, in order")
-    _check_machines(got, machines, n, b)
+    _check_machines(got, machines)
     _check_tasks(got, tasks, bags, most)
     without_links(got["tasks"], got["machines"], got["bags"])
     got["machines"]["task"] = -1
-    times, who = got["faults"][:, 0], got["faults"][:, 1]
-    if len(times) and (times[0] < got["now"] or (np.diff(times) < 0).any() or who.max() >= m):
-        raise ValueError("state['faults'] must be in order, not before its time, of machines of the queue")
+    times = got["faults"][:, 0]
+    refuse("faults", np.diff(times, prepend=got["now"]) < 0, "not before the one before it, nor before now")
     if not faults and (not got["fed"] or len(times)):
         raise ValueError("state['fed'] must be 1 where no machine fails")
-    rows = got["rows"]
-    for name, high in (("machine", m), ("task", n), ("completed", 2)):
-        if len(rows) and (rows[name].min() < 0 or rows[name].max() >= high):
-            raise ValueError(f"state['rows']: {name} must be in 0..{high - 1}")
     return got
 
 
-def _check_machines(got: dict[str, Any], mine: Rows, tasks: int, bags: int) -> None:
+def _check_machines(got: dict[str, Any], mine: Rows) -> None:
     given, now = got["machines"], got["now"]
     task, up = given["task"].astype(np.int64), given["up"]
-    for name, value, high in (
-        ("task", task, tasks),
-        ("local_task", given["local_task"], tasks),
-        ("met", given["met"], bags),
-    ):
-        if ((value < -1) | (value >= high)).any():
-            raise ValueError(f"state['machines']: {name} must be in -1..{high - 1}")
     runs = task >= 0
-    if not np.isin(up, (0, 1)).all() or (runs & (up == 0)).any():
-        raise ValueError("state['machines']: up must be 0 or 1, and 1 for each machine that runs a task")
+    refuse("machines", runs & (up == 0), "up where it runs a task")
     start, end, marks, due = given["start"], given["end"], given["marks"], got["due"]
     timed = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
-    if not timed[runs].all():
-        raise ValueError("state['machines'] must begin tasks before its time, and end them later")
-    for name in ("begin", "local_saved"):
-        if not (np.isfinite(given[name]) & (given[name] >= 0)).all():
-            raise ValueError(f"state['machines']: {name} must be finite and >= 0")
+    refuse("machines", runs & ~timed, "of a task that has begun, and ends later")
     if not np.array_equal(np.sort(got["running"]), np.flatnonzero(runs)):
         raise ValueError("state['running'] must have each machine that runs a task, once")
-    if ((got["until"] >= 0) != ((up == 1) & ~runs)).any():
-        raise ValueError("state['until'] must be -1 but of machines that are free")
+    refuse("until", (got["until"] >= 0) != ((up == 1) & ~runs), "-1 but of machines that are free")
     for name in ("speed", "machine"):
         given[name] = mine[name]
     got["task_of"] = task
@@ -180,11 +174,7 @@ def _check_tasks(got: dict[str, Any], mine: Rows, bags: Rows, most: int) -> None
     given, own = got["tasks"], got["bags"]
     state, count = given["state"], len(mine)
     of = np.repeat(np.arange(len(bags)), bags["tasks"])
-    saved = given["saved"]
-    if ((state < 0) | (state > 7)).any() or not np.isfinite(given["spent"]).all():
-        raise ValueError("state['tasks']: state must be in 0..7, and spent finite")
-    if not ((saved >= 0) & (saved <= mine["size"] * 1.000001)).all():
-        raise ValueError("state['tasks']: saved must be Mflop of the task")
+    refuse("tasks", given["saved"] > mine["size"] * 1.000001, "of which no more is saved than there is")
     begun, completed = state & BEGUN != 0, state & COMPLETED != 0
     released = (own["unstarted"] > 0) | (own["first_start"] >= 0)
     if (begun | completed)[~released[of]].any():

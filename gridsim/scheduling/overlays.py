@@ -23,11 +23,6 @@ def tree_level(nodes: ArrayLike) -> Integers:
     return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
 
 
-def tree_parent(nodes: Integers) -> Integers:
-    """Return the parents of `nodes`; -1 for the root."""
-    return (np.asarray(nodes, np.int64) + 1) // 2 - 1
-
-
 def tree_spans(machines: int) -> tuple[Integers, Integers]:
     """Return which leaves, counted from left to right, the subtree of each of the 2N-1 nodes has.
 

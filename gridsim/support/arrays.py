@@ -1,13 +1,6 @@
 """Types of arrays, for annotations."""
 
-from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-#: A structured array with one row per message.
-Rows = NDArray[Any]
+from gridcore.common.arrays import Bools as Bools
+from gridcore.common.arrays import Floats as Floats
+from gridcore.common.arrays import Integers as Integers
+from gridcore.common.arrays import Rows as Rows

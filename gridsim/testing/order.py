@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.results.result import Result
+from gridsim.support.clock import NEVER
 from gridsim.validation.order import in_turn
 
 

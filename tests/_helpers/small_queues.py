@@ -13,7 +13,6 @@ from tests.reference import task_queues as reference
 
 QUICK = settings(max_examples=30, deadline=None)
 BOTH = pytest.mark.parametrize("module", [queues, reference])
-NEVER = queues.NEVER
 NS = 10**9
 GRID = SummaryGrid([0.25, 0.5, 1.0, 2.0, 4.0, 8.0], [0.5, 2.0, 8.0, 32.0], [0.5, 1.0, 3.0])
 quarters = st.integers(1, 24).map(lambda k: k / 4.0)

@@ -10,11 +10,11 @@ import numpy as np
 import gridcore
 import gridsim as gs
 from gridcore import BackfillQueue, PullQueue, SlotSchedules, SummaryGrid, TaskQueues, Views, WorkQueue
+from gridcore.common.state import NEVER
 from gridsim.simulation.simulate import Options, Simulation
 
 CHANCE = np.random.default_rng(1)
 SECOND = 10**9
-NEVER = 2**63 - 1
 
 
 def frozen(values: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.common.state import NEVER
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER
 from gridsim.engine.transport import message
 from gridsim.results.decisions import Words

@@ -107,7 +107,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
         return lambda: backfill.run(most), backfill
     if kind == "WorkQueue":
         queue = work.work_queue(60_000)
-        return lambda: queue.run(work.NEVER), queue
+        return lambda: queue.run(gridcore.NEVER), queue
     if kind == "PullQueue":
         pull, how = work.pull(tasks=4000)
         return lambda: pull.run(*how), pull

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
 from tests.reference.arguments import check_lengths, indices, integers
 
 __all__ = ["BackfillQueue"]
 
-Integers = NDArray[np.int64]
-NEVER = 2**63 - 1
 LAST = 2**62
 LONGEST = 2**61
 

@@ -8,13 +8,13 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
 from gridcore.work_queue.state import check_rules, named
 from tests.reference.arguments import POSITIVE, check_array, check_lengths, doubles, indices, integers
 
 __all__ = ["WorkQueue"]
 
-Integers = NDArray[np.int64]
-NEVER = 2**63 - 1
 LONGEST = 9.2e18
 KEPT = 32
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridcore.common.arrays import Floats
 from tests.reference.arguments import (
     FINITE,
     NOT_NEGATIVE,
@@ -29,8 +30,6 @@ EPSILON = 2.0**-52
 LEAST = 5e-324
 
 SPAN = "the queue takes longer than float64 can hold"
-
-Floats = npt.NDArray[np.float64]
 
 
 def running_floor(running_release: float | None, running_size: float | None, free_at: float) -> float:

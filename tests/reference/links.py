@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
 from tests.reference.arguments import check_instant, integers
 
-__all__ = ["LOGGED", "NEVER", "Links"]
+__all__ = ["LOGGED", "Links"]
 
-NEVER = 2**63 - 1
 LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
 UNDER_WAY, DROPPED = -1, -2
 MOST = 2**31 - 1
 LONGEST, LATEST = 2**40, 2**61
 
-Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 #: Bytes of a record, at most.

@@ -7,14 +7,13 @@ from math import ceil, inf, isfinite
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gridcore.common.arrays import Floats, Integers
 from tests.reference.arguments import integers
 
 __all__ = ["map_batch", "map_in_turn"]
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 _BATCH = ("min-min", "max-min", "sufferage")
 

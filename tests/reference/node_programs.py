@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.common.state import NEVER
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.model.applications import Application
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Policy, Run

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tests.reference.task_queues import NEVER, Integers, TaskQueues
+from gridcore.common.state import NEVER
+from tests.reference.task_queues import Integers, TaskQueues
 
 
 class OwnSizes(TaskQueues):

@@ -7,14 +7,13 @@ from operator import index
 from typing import SupportsIndex
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
 from tests.reference.arguments import integers
 
 __all__ = ["PullQueue", "bind_earliest"]
-
-Integers = NDArray[np.int64]
-NEVER = 2**63 - 1
 
 
 def duration(task_size: float, speed: float) -> int:

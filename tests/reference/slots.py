@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
 from tests.reference.arguments import indices, integers
 
 __all__ = ["SlotSchedules"]
 
-NEVER = 2**63 - 1
 LATEST = 2**61
-
-Integers = NDArray[np.int64]
 
 
 @dataclass

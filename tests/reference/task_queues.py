@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference import availability, edf
 from tests.reference.arguments import (
@@ -24,12 +26,9 @@ from tests.reference.arguments import (
     integers,
 )
 
-__all__ = ["NEVER", "TaskQueues"]
+__all__ = ["TaskQueues"]
 
-NEVER = 2**63 - 1
 MOST = 2**31 - 1
-
-Integers = NDArray[np.int64]
 
 
 @dataclass

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.common.state import LATEST
+from gridcore.common.arrays import Integers
+from gridcore.common.state import LATEST, NEVER
 from gridcore.random_walk.state import (
     FITS,
     JOB,
@@ -30,11 +31,7 @@ from gridcore.random_walk.state import (
 )
 from tests.reference.links import Links
 
-__all__ = ["NEVER", "RECORD", "JobWalks"]
-
-NEVER = 2**63 - 1
-
-Integers = NDArray[np.int64]
+__all__ = ["RECORD", "JobWalks"]
 
 
 @dataclass(eq=False)

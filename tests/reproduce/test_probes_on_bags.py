@@ -14,7 +14,7 @@ def task_trace(tmp_path):
     path = tmp_path / "jobs.tr"
     mean = TaskTrace.cutoff
     path.write_text("".join(f"{10 * i} {i} {mean} {' '.join([str(mean)] * i)}\n" for i in range(1, 41)))
-    return TaskTrace(str(path), part=4, machines=10)
+    return TaskTrace(10, 0.02, str(path), 4)
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def grid_log(tmp_path):
     path = tmp_path / "jobs.swf"
     line = "{i} {at} 0 {run} 1 -1 -1 1 -1 -1 1 {i} -1 -1 -1 -1 -1 -1\n"
     path.write_text("".join(line.format(i=i, at=1000 * i, run=7200 + i) for i in range(1, 41)))
-    return GridLog(str(path), bags=10, machines=10)
+    return GridLog(10, 0.1, str(path), 10)
 
 
 @pytest.mark.parametrize("source", ["task_trace", "grid_log"])

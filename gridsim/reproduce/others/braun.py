@@ -27,9 +27,6 @@ PUBLISHED = ("olb", "met", "mct", "min-min", "max-min")
 #: Settings of the other heuristics: the defaults of `map_tasks`.
 SETTINGS = "KPB with 20 % of the machines (4 of 16), the switching algorithm between 0.6 and 0.9"
 
-#: Class -> heuristic -> makespan of each seed.
-Makespans = Mapping[str, Mapping[str, Floats]]
-
 
 def run(how: Run) -> Report:
     """Run all heuristics on a matrix of each class and seed."""

@@ -6,17 +6,7 @@ from __future__ import annotations
 import math
 
 from gridsim.reproduce.framework import POSITIVE, Report, Run, judge
-from gridsim.reproduce.others.probes import (
-    SAME,
-    SEEDS,
-    compared,
-    faster,
-    faster_there,
-    figure,
-    measure,
-    names,
-    report,
-)
+from gridsim.reproduce.others.probes import SAME, SEEDS, compared, figure, gain, measure, names, report
 
 __all__ = ["CLAIMS", "NAME", "SEEDS", "TITLE", "figure", "run"]
 
@@ -32,11 +22,7 @@ def run(how: Run) -> Report:
     rows = []
     for log, each in made.items():
         for metric in (name for name in names() if name.startswith("short")):
-            measured, there = (
-                faster(each, "eagle", "hawk", metric),
-                faster_there(log, "eagle", "hawk", metric),
-            )
-            what = f"{log.title}: {metric}, Eagle faster than Hawk by"
+            what, measured, there = gain(log, each, "eagle", "hawk", metric)
             rows.append(judge(BETTER, what, "> 0", measured, POSITIVE, math.inf, unit="%", why=there))
         rows += compared(log, each)
     return report(how, made, rows)

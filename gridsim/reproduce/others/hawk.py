@@ -11,9 +11,8 @@ from gridsim.reproduce.others.probes import (
     SEEDS,
     Log,
     compared,
-    faster,
-    faster_there,
     figure,
+    gain,
     measure,
     names,
     report,
@@ -46,11 +45,7 @@ def run(how: Run) -> Report:
 def _faster(log: Log, made: Replicates) -> Iterator[Row]:
     """Return by how much Hawk is faster; the claims are judged on the Google log."""
     for metric in names():
-        what = f"{log.title}: {metric}, Hawk faster than Sparrow by"
-        measured, there = (
-            faster(made, "hawk", "sparrow", metric),
-            faster_there(log, "hawk", "sparrow", metric),
-        )
+        what, measured, there = gain(log, made, "hawk", "sparrow", metric)
         if log.title == GOOGLE and metric in FASTER:
             claim, percent = FASTER[metric]
             yield near(claim, what, percent, measured, unit="%", why=there)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -38,7 +39,7 @@ from gridsim.schedulers import (
 )
 from gridsim.scheduling.contract import NodeForm, Scheduler
 from gridsim.studies.replicate import Replicates
-from gridsim.support.arrays import Floats
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:
@@ -68,44 +69,55 @@ class _Stealing(WorkStealing, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = _FORMS
 
 
-class Source(Protocol):
-    """Where bags come from.
+@dataclass(frozen=True)
+class Source(ABC):
+    """Where bags come from, and machines of what speeds.
 
-    name : of the scenario's file.  about : what machines and bags are, for the report.
     machines : how many.  reserved : share of them that runs no long tasks under Hawk and Eagle; about the
         share of short bags in the work, as in the paper on Hawk.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def machines(self) -> int: ...
-    @property
-    def reserved(self) -> float: ...
+    machines: int
+    reserved: float
 
-    def platform(self, seed: int) -> Platform: ...
-    def workload(self, seed: int) -> Workload: ...
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the scenario's file."""
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """What machines and bags are, for the report."""
+
+    @abstractmethod
+    def workload(self, seed: int) -> Workload:
+        """Return the bags."""
+
+    def platform(self, seed: int) -> Platform:
+        """Return the machines: by default those of a desktop grid."""
+        return Platform.desktop_grid(self.machines, seed)
+
+    def submitters(self, seed: int, bags: int) -> Integers:
+        """Draw the machine at which each bag is submitted."""
+        return Streams(seed)("probes on bags submitters").integers(self.machines, size=bags)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Drawn(Source):
     """Poisson arrivals and a lognormal task size for each bag: 10 % of the bags, with most work, are long."""
 
     bags: int
-    machines: int = 100
-    reserved: float = 0.15
-    name: str = "drawn"
+
+    @property
+    def name(self) -> str:
+        """See `Source`."""
+        return "drawn"
 
     @property
     def about(self) -> str:
         """See `Source`."""
         return f"{self.bags} drawn bags of 1 to 19 tasks; speeds of a desktop grid"
-
-    def platform(self, seed: int) -> Platform:
-        """See `Source`."""
-        return Platform.desktop_grid(self.machines, seed)
 
     def workload(self, seed: int) -> Workload:
         """See `Source`."""
@@ -113,70 +125,62 @@ class Drawn:
         release = np.cumsum(streams("probes on bags arrivals").exponential(60.0, bags))
         sizes = CUTOFF * np.exp(2.0 * (streams("probes on bags sizes").standard_normal(bags) - 1.28))
         tasks = streams("probes on bags tasks").integers(1, 20, size=bags)
-        submitter = streams("probes on bags submitters").integers(self.machines, size=bags)
-        return Workload.of(release, tasks, sizes, submitter=submitter)
+        return Workload.of(release, tasks, sizes, submitter=self.submitters(seed, bags))
 
 
 @dataclass(frozen=True)
-class GridLog:
-    """Bags of a job log of a grid (SWF or GWF): a window of so many bags for each seed."""
+class _Log(Source):
+    """`part` says how much of the log is run, other parts for each seed."""
 
     path: str
-    bags: int
-    machines: int = 300
-    reserved: float = 0.1
-
-    #: s; the run time of tasks of size `CUTOFF` on the log's machines.
-    cutoff: ClassVar[float] = 7200.0
+    part: int
+    #: s; the run time above which tasks are long, with size `CUTOFF`.
+    cutoff: ClassVar[float]
 
     @property
     def name(self) -> str:
         """See `Source`."""
-        return _stem(self.path)
+        return self.file.split(".")[0].lower()
+
+    @property
+    def file(self) -> str:
+        """Name of the log."""
+        return os.path.basename(self.path)
+
+
+class GridLog(_Log):
+    """Bags of a job log of a grid (SWF or GWF): a window of `part` bags for each seed."""
+
+    cutoff: ClassVar[float] = 7200.0
 
     @property
     def about(self) -> str:
         """See `Source`."""
         return (
-            f"{self.bags} bags in a row of {os.path.basename(self.path)}, other ones for each seed; long: "
-            f"tasks above {self.cutoff:g} s; speeds of a desktop grid"
+            f"{self.part} bags in a row of {self.file}, other ones for each seed; long: tasks above "
+            f"{self.cutoff:g} s; speeds of a desktop grid"
         )
-
-    def platform(self, seed: int) -> Platform:
-        """See `Source`."""
-        return Platform.desktop_grid(self.machines, seed)
 
     def workload(self, seed: int) -> Workload:
         """See `Source`."""
         whole = Workload.from_log(self.path, reference_speed=CUTOFF / self.cutoff, seed=seed)
-        windows = max(1, len(whole.realize(Platform.equal(self.machines))) // self.bags)
-        skip = (seed - 1) % windows * self.bags
-        return Workload(msgspec.structs.replace(whole.recipe, skip=skip, max_applications=self.bags))
+        windows = max(1, len(whole.realize(Platform.equal(self.machines))) // self.part)
+        skip = (seed - 1) % windows * self.part
+        return Workload(msgspec.structs.replace(whole.recipe, skip=skip, max_applications=self.part))
 
 
-@dataclass(frozen=True)
-class TaskTrace:
+class TaskTrace(_Log):
     """One job in `part` of a `.tr` log, other ones for each seed; all tasks of a job last its mean."""
 
-    path: str
-    part: int
-    machines: int
-    reserved: float = 0.02
-
-    #: s; the cutoff of the papers for the Yahoo trace.
+    #: That of the papers for the Yahoo trace.
     cutoff: ClassVar[float] = 90.5811
-
-    @property
-    def name(self) -> str:
-        """See `Source`."""
-        return _stem(self.path)
 
     @property
     def about(self) -> str:
         """See `Source`."""
         return (
-            f"one job in {self.part} of {os.path.basename(self.path)}, other ones for each seed, all tasks "
-            f"of a job as long as their mean; long: above {self.cutoff:g} s; machines of one speed"
+            f"one job in {self.part} of {self.file}, other ones for each seed, all tasks of a job as long as "
+            f"their mean; long: above {self.cutoff:g} s; machines of one speed"
         )
 
     def platform(self, seed: int) -> Platform:
@@ -189,8 +193,8 @@ class TaskTrace:
 
         whole = read_tr(self.path)
         log = whole.take(np.arange((seed - 1) % self.part, len(whole), self.part))
-        submitter = Streams(seed)("probes on bags submitters").integers(self.machines, size=len(log))
-        return Workload.of(log.release, log.tasks, log.mean * (CUTOFF / self.cutoff), submitter=submitter)
+        sizes = log.mean * (CUTOFF / self.cutoff)
+        return Workload.of(log.release, log.tasks, sizes, submitter=self.submitters(seed, len(log)))
 
 
 @dataclass(frozen=True)
@@ -210,20 +214,16 @@ class AtLoad:
         return Scenario(Platform.of(platform.speeds * factor), workload, seed=seed)
 
 
-def _stem(path: str) -> str:
-    return os.path.basename(path).split(".")[0].lower()
-
-
 def source_of(how: Run) -> Source:
     """Return the bags of a log, if there is one, or drawn ones."""
     if how.log is None:
-        return Drawn(200 if how.quick else 1000)
+        return Drawn(100, 0.15, 200 if how.quick else 1000)
     from gridsim.traces.info import detect_format
 
     path = how.log.path
     if detect_format(path) == "tr":
-        return TaskTrace(path, 40, 100) if how.quick else TaskTrace(path, 10, 400)
-    return GridLog(path, 300, 100) if how.quick else GridLog(path, 1200)
+        return TaskTrace(100, 0.02, path, 40) if how.quick else TaskTrace(400, 0.02, path, 10)
+    return GridLog(100, 0.1, path, 300) if how.quick else GridLog(300, 0.1, path, 1200)
 
 
 def schedulers_for(reserved: float) -> dict[str, Scheduler]:

@@ -100,22 +100,10 @@ def wasted_share(cycles: Mapping[str, Floats]) -> float:
     return wasted / total if total > 0 else math.nan
 
 
-def jain_index(values: Floats) -> float:
-    """Return Jain's fairness index (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if one has everything."""
-    squares = total(values * values)
-    return total(values) ** 2 / (len(values) * squares) if squares > 0 else 1.0
-
-
 def quantiles(values: Floats, shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Floats:
     """Return the quantiles at `shares` (in 0..1), interpolated linearly."""
     result: Floats = np.quantile(values, np.asarray(shares, dtype=np.float64))
     return result
-
-
-def peak_to_mean(values: Floats) -> float:
-    """Return the largest value over the mean: 1 for a perfectly even load; NaN if all values are 0."""
-    middle = mean(values)
-    return float(values.max()) / middle if middle > 0 else math.nan
 
 
 def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:

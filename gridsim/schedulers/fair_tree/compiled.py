@@ -10,7 +10,7 @@ import numpy as np
 from gridcore.fair_tree.protocol import SHARE, TreeFlow
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import TreeLog
@@ -20,7 +20,7 @@ from gridsim.schedulers.fair_tree.tree import idle_minimum
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arrays import Floats, Rows
-from gridsim.support.clock import nanoseconds
+from gridsim.support.clock import NEVER, nanoseconds
 
 
 class Compiled(Policy):

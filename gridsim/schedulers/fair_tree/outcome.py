@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.overlays import tree_level
 from gridsim.support.arrays import Integers, Rows
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 
 @dataclass

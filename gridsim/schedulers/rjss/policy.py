@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.state import LATEST
-from gridcore.random_walk.walk import NEVER, RECORD, JobWalks
+from gridcore.random_walk.walk import RECORD, JobWalks
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.table import frozen
@@ -16,7 +16,7 @@ from gridsim.schedulers.rjss.decisions import note_walks
 from gridsim.scheduling.contract import ARRIVALS, SCHEDULE, Outcome, Policy, Run
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.clock import NEVER, NS, nanoseconds
 
 #: s to ask a node and hear from it; "network": as long as the network takes for that.
 ProbeLatency = float | Literal["network"]

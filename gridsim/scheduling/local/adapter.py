@@ -16,7 +16,7 @@ import numpy as np
 
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
-from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
@@ -29,7 +29,7 @@ from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, a
 from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 

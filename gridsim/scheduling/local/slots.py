@@ -26,12 +26,6 @@ class OwnSlots:
     ) -> None:
         self._schedules, self._machine, self._clock, self._freed = schedules, [machine], clock, freed
 
-    def free_from(self, start: int, slots: int) -> int:
-        """Return the first slot, from `start` on, from which this machine is free for `slots` slots."""
-        found = self._schedules.earliest_start(self._machine, 1, slots, start)
-        assert found is not None  # there is one candidate, and one machine is wanted
-        return int(found[0])
-
     def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
         """Reserve `slots` slots from `start` on; return False, and reserve nothing, if they are not free.
 

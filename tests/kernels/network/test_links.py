@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from gridcore.common.state import NEVER
 from gridcore.network import links
-from tests._helpers.small_links import BOTH, NEVER, SUBJECTS, counters, deliveries, make, records, words_of
+from tests._helpers.small_links import BOTH, SUBJECTS, counters, deliveries, make, records, words_of
 from tests.reference import links as reference
 
 QUICK = settings(max_examples=30, deadline=None)

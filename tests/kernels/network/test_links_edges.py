@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from gridcore.common.state import NEVER
 from gridcore.network import links
 from tests._helpers.small_links import (
     BOTH,
     COUNTERS,
     DEFERRED,
-    NEVER,
     SUBJECTS,
     WIDTHS,
     counters,

@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from gridcore.common.state import NEVER
 from gridcore.queues.task_queues import TaskQueues
-from tests._helpers.small_queues import NEVER, quarters, same, speeds, steps
+from tests._helpers.small_queues import quarters, same, speeds, steps
 from tests.reference.own_sizes import OwnSizes
 
 SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_size=3)

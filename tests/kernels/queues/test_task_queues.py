@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from gridcore.common.state import NEVER
 from gridcore.queues import task_queues as queues
 from gridcore.queues.summary_grid import SummaryGrid
 from tests._helpers.small_queues import (
     BOTH,
     GRID,
-    NEVER,
     NS,
     TOLERANCES,
     quarters,
@@ -413,7 +413,7 @@ def test_a_state_needs_the_further_bags():
         store.add_applications([5.0], [2.0], [1.0], [whose])
     stores[0].setstate(stores[0].getstate())
     with pytest.raises(
-        ValueError, match=r"state\['whose'\] must have the further bags that have been appended"
+        ValueError, match=r"state\['whose'\]\[3\] must be of the further bags that have been appended"
     ):
         stores[1].setstate(stores[0].getstate())
     with pytest.raises(ValueError, match=r"state\['whose'\] must be int64\(3\), got int64\(4,\)"):

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from gridcore.common.state import NEVER
 from gridcore.queues import task_queues as queues
-from tests._helpers.small_queues import BOTH, GRID, NEVER, NS, same, simple, totals_of
+from tests._helpers.small_queues import BOTH, GRID, NS, same, simple, totals_of
 from tests.reference import task_queues as reference
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridcore.common.state import NEVER
 from gridcore.queues import availability, edf
 from gridcore.queues import task_queues as queues
 from tests._helpers.exact_oracles import Node, Share, minimum_stretch
 from tests._helpers.small_queues import (
     GRID,
-    NEVER,
     NS,
     QUICK,
     TOLERANCES,

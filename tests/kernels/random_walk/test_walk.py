@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridcore.common.state import NEVER
 from gridcore.network.links import Links
 from gridcore.random_walk import walk
 from gridcore.random_walk.state import LOOKS, VERDICTS
@@ -47,7 +48,7 @@ def plain(**changes: Any) -> Case:
 
 def run(case: Case) -> tuple[Any, dict[str, list[Any]]]:
     wires, walks = make(walk, Links, case)
-    assert walks.advance(walk.NEVER) == walk.NEVER
+    assert walks.advance(NEVER) == NEVER
     walks.settle()
     return wires, {name: column.tolist() for name, column in walks.jobs().items()}
 
@@ -101,8 +102,8 @@ def equal(case: Case, stops: list[int]) -> None:
     """Kernel and reference implementation do the same up to each of `stops`, and after them."""
     wires, walks = make(walk, Links, case)
     reference_wires, reference_walks = make(reference, ReferenceLinks, case)
-    for at in [*sorted(stops), walk.NEVER]:
-        assert walks.advance(at) == reference_walks.advance(at) == walk.NEVER
+    for at in [*sorted(stops), NEVER]:
+        assert walks.advance(at) == reference_walks.advance(at) == NEVER
         # what goes on is another kernel, from the state of this one
         other_wires, other = make(walk, Links, case)
         other_wires.setstate(wires.getstate())
@@ -152,7 +153,7 @@ def test_many_jobs_equal_reference(pick: str, rule: str) -> None:
 def test_what_is_logged_changes_nothing_else(case: Case) -> None:
     wires, jobs = run({**case, "log": 0})
     logged, other = make(walk, Links, {**case, "log": 10**6})
-    other.advance(walk.NEVER)
+    other.advance(NEVER)
     other.settle()
     assert {name: column.tolist() for name, column in other.jobs().items()} == jobs
     for name in BOOKS:
@@ -312,7 +313,7 @@ def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) ->
 
     def went(**changes: Any) -> dict[str, Any]:
         _, walks = make(module, links, {**case, **changes})
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
     jobs, ran = went(), S // 100
@@ -339,7 +340,7 @@ def test_a_dispatcher_that_is_busy_beyond_the_clock(module: Any, links: Any) -> 
     case["network"]["latency"] = 2**61
     _, walks = make(module, links, case)
     with pytest.raises(OverflowError, match=f"^node 0 would decide on jobs until after {2**61} ns$"):
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
 
 
 def test_every_other_node_is_asked_once_and_all_are_alike() -> None:
@@ -371,7 +372,7 @@ def test_what_is_not_said(module: Any, links: Any) -> None:
 
     def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
         wires, walks = make(module, links, plain(**changes))
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         walks.settle()
         assert walks.unlogged == 0 and not len(walks.looks()["job"])
         return wires, {name: column.tolist() for name, column in walks.jobs().items()}
@@ -404,10 +405,10 @@ def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: 
         rule="at-least-one", probe_time=3,
     )  # fmt: skip
     _, walks = make(module, links, case)
-    walks.advance(walk.NEVER)
+    walks.advance(NEVER)
     assert walks.jobs()["machine"][0] == 1
     _, walks = make(module, links, {**case, "release": [0, 0]})
-    walks.advance(walk.NEVER)
+    walks.advance(NEVER)
     assert walks.jobs()["machine"][0] == 0
 
 
@@ -421,7 +422,7 @@ def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
         )
         case["network"]["latency"] = latency
         _, walks = make(module, links, case)
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         return int(walks.jobs()["machine"][1])
 
     assert went() == 1  # exactly one of infinitely many never comes
@@ -436,7 +437,7 @@ def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> No
     case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
     for allowed, machine in ((1 / 3 + 1e-10, 1), (1 / 3 - 1e-10, 0)):
         _, walks = make(module, links, {**case, "remote_threshold": allowed})
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         assert walks.jobs()["machine"].tolist() == [1, machine]
 
 
@@ -449,7 +450,7 @@ def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any)
     )  # fmt: skip
     for seed in range(8):
         _, walks = make(module, links, {**case, "seed": seed})
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
 
 
@@ -457,7 +458,7 @@ def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any)
 def test_a_nanosecond_counts(module: Any, links: Any) -> None:
     def went(**changes: Any) -> dict[str, Any]:
         _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
     # 1 s to go, and at home a queue of 1 s and 1 ns
@@ -466,7 +467,7 @@ def test_a_nanosecond_counts(module: Any, links: Any) -> None:
     # 1000 s to send the data, and 1 s more: 999 s before node 1 is free
     case = plain(release=[0, 0], node=[1, 0], work=[400_000.0, 1e6], data=[0, 10**6], rule="none")
     _, walks = make(module, links, case)
-    walks.advance(walk.NEVER)
+    walks.advance(NEVER)
     assert walks.jobs()["predicted"].tolist() == [-1, 999 * S]
 
 
@@ -479,7 +480,7 @@ def test_the_log_says_what_was_heard_and_what_was_true() -> None:
         probe_time=2 * S, release=[0, S // 2], node=[1, 0], work=[4000.0, 1000.0], data=[0, 0], log=10
     )
     _, walks = make(walk, Links, case)
-    walks.advance(walk.NEVER)
+    walks.advance(NEVER)
     looks = walks.looks()
     assert [VERDICTS[k] for k in looks["verdict"]] == ["fits", "fits", "stays", "moves"]
     assert list(looks) == list(LOOKS)
@@ -492,14 +493,14 @@ def test_the_log_says_what_was_heard_and_what_was_true() -> None:
     ]
     # three rows of room: the first ones, and one was not kept
     _, walks = make(walk, Links, {**case, "log": 3})
-    walks.advance(walk.NEVER)
+    walks.advance(NEVER)
     assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_log_of_one_row(module: Any, links: Any) -> None:
     _, walks = make(module, links, plain(log=1))
-    walks.advance(walk.NEVER)
+    walks.advance(NEVER)
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
 
 
@@ -511,7 +512,7 @@ def test_the_log_says_why_a_node_was_passed_over() -> None:
         ({"min_speed": 300.0}, 0, "slow", 0),
     ):
         _, walks = make(walk, Links, plain(**two, **changes))
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         looks = walks.looks()
         (k,) = np.flatnonzero((looks["job"] == job) & (looks["asked"] >= 0))
         assert (VERDICTS[looks["verdict"][k]], looks["count"][k]) == (verdict, count)
@@ -569,11 +570,11 @@ def test_kinds_and_links_must_fit() -> None:
 def test_beyond_the_clock() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         _, walks = make(module, links, plain(work=[1e300], probes=0))
-        walks.advance(walk.NEVER)
+        walks.advance(NEVER)
         assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
         _, walks = make(module, links, plain(release=[S], work=[1e300], probes=0))
         with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
-            walks.advance(walk.NEVER)
+            walks.advance(NEVER)
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
@@ -583,4 +584,4 @@ def test_who_could_not_be_queued_is_refused_again(module: Any, links: Any) -> No
     _, walks = make(module, links, case)
     for _ in range(3):
         with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
-            walks.advance(walk.NEVER)
+            walks.advance(NEVER)

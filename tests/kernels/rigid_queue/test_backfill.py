@@ -584,8 +584,8 @@ def in_the_midst() -> BackfillQueue:
         ("down", 0, 1, r"state\['on'\] must have no job on machines that are down"),
         ("start", 1, 11, r"state\['start'\] of running jobs must be up to 10 ns"),
         ("start", 1, -1, r"state\['start'\] of running jobs must be up to 10 ns"),
-        ("runs", (0, 0), 5, r"state\['runs'\] must be of jobs"),
-        ("runs", (0, 4), 2, r"state\['runs'\] must be of jobs"),
+        ("runs", (0, 0), 5, "must have job in 0..4, got 5"),
+        ("runs", (0, 4), 2, r"state\['runs'\] must have all of the masks"),
         ("runs", (0, 0), 1, r"state\['masks'\] must be of as many machines"),
         ("masks", 0, 8, r"state\['masks'\] must be of as many machines"),
         ("masks", 0, 3, r"state\['masks'\] must be of as many machines"),
@@ -603,7 +603,7 @@ def test_a_state_that_cannot_be(entry: str, at: Any, value: int, said: str) -> N
     assert seen(other) == seen(queue)
     with pytest.raises(ValueError, match=r"state\['start'\] of running jobs .* their ends later"):
         other.setstate({**good, "now": 56, "coming": np.array([[3, 56]])})
-    with pytest.raises(ValueError, match=r"state\['masks'\] must belong to runs"):
+    with pytest.raises(ValueError, match=r"state\['runs'\] must have all of the masks"):
         other.setstate({**good, "runs": good["runs"][:0]})
     other.setstate(good)
     assert other.run(NEVER) == queue.run(NEVER) == 4

@@ -1,0 +1,409 @@
+"""Messages in flight between the network interfaces of machines, as kernels send and receive them.
+
+The model is exact, in two stages.  In the first, the message starts when the sender's interface is free,
+``start = max(now, up_free)``, and its head arrives `latency` later.  In the second, the receiver's interface
+takes the bytes of the message as soon as the head is there and the interface is free,
+``delivered = max(head, down_free) + length``.  One stage would not be exact: once messages queue at the
+senders, a message sent later may arrive first.
+
+The kernel runs the first stage of everything in flight by itself, and stops where a delivery must be handled.
+Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
+(``fifo=False``) messages do not wait: each takes the latency and its own length.
+
+A record is opaque except for its first two int64 fields, the receiving and the sending node.
+The reference implementation is `tests.reference.links`.
+"""
+
+from libc.math cimport llrint
+from libc.stdlib cimport free, qsort
+from libc.string cimport memcpy
+
+from gridcore.common.instants cimport LATEST, NEVER
+from gridcore.common.memory cimport copy_words, grown, prefetch
+from gridcore.common.pending cimport Event, Pending, pending_first, pending_free, pending_pop, pending_push
+from gridcore.network.mailboxes cimport (
+    Letter, mailboxes_due, mailboxes_free, mailboxes_put, mailboxes_reserve, mailboxes_take,
+)
+from gridcore.network.message_log cimport (
+    DROPPED, UNDER_WAY, Passage, messagelog_add, messagelog_end, messagelog_free, messagelog_letters,
+    messagelog_slots, messagelog_subject,
+)
+
+cimport cython
+
+import numpy as np
+
+__all__ = ["Transit"]
+
+# How many messages ahead the kernel prefetches.
+cdef Py_ssize_t _AHEAD = 8
+
+
+cdef int by_node(const void* a, const void* b) noexcept nogil:
+    cdef const Due* x = <const Due*> a
+    cdef const Due* y = <const Due*> b
+    if x.node != y.node:
+        return -1 if x.node < y.node else 1
+    return -1 if x.rank < y.rank else 1
+
+
+@cython.auto_pickle(False)
+cdef class Transit:
+    """Messages in flight; the attributes are set by `Links`."""
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        mailboxes_free(&self.boxes)
+        pending_free(&self.heads)
+        for k in range(self.kinds):
+            pending_free(&self.queue[k])
+        free(self.queue)
+        free(self.message)
+        free(self.data)
+        free(self.unused)
+        free(self.due)
+        free(self.missing)
+        messagelog_free(&self.passages)
+
+    cdef int _make_slots(self) except -1:
+        # grow by half, not to double: messages in flight may be most of the memory of a run
+        cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
+        if more > 2147483647:
+            raise MemoryError(f"more than {2**31 - 1} messages in flight")
+        self.message = <Message*> grown(self.message, more * sizeof(Message))
+        self.data = <char*> grown(self.data, more * self.stride)
+        self.unused = <int*> grown(self.unused, more * sizeof(int))
+        if self.passages.most:
+            messagelog_slots(&self.passages, more)
+        # nothing can fail from here on
+        for k in range(more - 1, self.slots - 1, -1):
+            self.unused[self.n_unused] = <int> k
+            self.n_unused += 1
+        self.slots = more
+        return 0
+
+    cdef int _make_letter(self) except -1:
+        """Make room for one more message in the mailboxes, and for its place in the log."""
+        mailboxes_reserve(&self.boxes)
+        return messagelog_letters(&self.passages, self.boxes.room)
+
+    cdef long long _length(self, long long nbytes) except -1:
+        cdef double length = nbytes / self.bandwidth * 1e9
+        if not 0.0 <= length <= LONGEST_MESSAGE:
+            raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
+                             f"at most {LONGEST_MESSAGE} ns are possible")
+        return llrint(length)
+
+    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
+        cdef const long long* header = <const long long*> record
+        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef long long sequence = self.sequence, start
+        if self.n_unused == 0:
+            self._make_slots()
+        slot = self.unused[self.n_unused - 1]
+        # filled in place: to build a struct and then copy it would stall on its own fields
+        cdef Message* m = &self.message[slot]
+        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
+        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.nbytes = <int> nbytes if source != target else -1
+        m.length, m.start = length, now
+        m.lost = self.down[source]
+        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        if source != target and self.fifo:
+            start = max(now, self.up_free[source])
+            if start > LATEST:
+                raise OverflowError(f"a message of machine {source} would start after {LATEST} ns, the last instant")
+            m.start = start
+            self.up_free[source] = start + length
+        self.n_unused -= 1
+        self.sequence += 1
+        if self.passages.most:
+            self.passages.of_slot[slot] = -1
+            if source != target:
+                self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
+        if source == target:
+            return pending_push(&self.queue[kind], now, sequence, slot)
+        self._sent[kind] += 1
+        self._traffic[kind] += nbytes
+        self._out[source] += nbytes
+        self._by_level[0, kind, self.level_of[header[1]]] += 1
+        self._by_level[1, kind, self.level_of[header[1]]] += nbytes
+        if self.fifo:
+            return pending_push(&self.heads, start + self._delay(sequence), sequence, slot)
+        if self.windows is not None:
+            self._count_window(source, now, <int> nbytes)
+            self._count_window(target, now + self.latency, <int> nbytes)
+        return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
+
+    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
+                        long long sequence, bint counted) except -1:
+        """Send a message past the interfaces: it arrives exactly `delay` ns later and keeps no other waiting.
+
+        sequence : orders such messages of the kind; all messages of the kind must be sent in this way.
+        counted : whether the accounting has it, if it goes to another machine.
+        """
+        cdef const long long* header = <const long long*> record
+        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef Message* m
+        if self.n_unused == 0:
+            self._make_slots()
+        self.n_unused -= 1
+        slot = self.unused[self.n_unused]
+        m = &self.message[slot]
+        counted = counted and source != target
+        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
+        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.nbytes = <int> nbytes if counted else -1
+        m.length, m.start = 0, now
+        m.lost = self.down[source]
+        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        if self.passages.most:
+            self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if counted else -1
+        if counted:
+            self._sent[kind] += 1
+            self._traffic[kind] += nbytes
+            self._out[source] += nbytes
+            self._by_level[0, kind, self.level_of[header[1]]] += 1
+            self._by_level[1, kind, self.level_of[header[1]]] += nbytes
+        return pending_push(&self.queue[kind], now + delay, sequence, slot)
+
+    cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
+        """Return the latency of a message, from a hash of its number: nothing depends on the order of draws."""
+        if self.jitter == 0:
+            return self.latency
+        # SplitMix64 (Steele, Lea and Flood 2014)
+        cdef unsigned long long x = self.seed + (sequence + 1) * <unsigned long long> 0x9E3779B97F4A7C15
+        x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
+        x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
+        x ^= x >> 31
+        return self.latency - self.jitter + <long long> (x % (2 * <unsigned long long> self.jitter + 1))
+
+    cdef long long _advance(self, long long limit) except -1:
+        cdef Event e
+        cdef const Event* head
+        cdef Message* m
+        cdef Letter letter
+        cdef long long until = min(limit, self._first_end()), box
+        while True:
+            head = pending_first(&self.heads)
+            if head == NULL or head.time > until:
+                break
+            e = pending_pop(&self.heads)
+            self._read_ahead(&self.heads)
+            m = &self.message[e.slot]
+            if (m.lost or e.time >= self._until(m.target, m.target_life)
+                    or m.start > self._until(m.source, m.source_life)):
+                # the loss is reported at the instant at which the head would have arrived
+                m.lost = True
+                if self.keep[m.kind]:
+                    pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
+                    until = min(until, e.time)
+                else:
+                    self._drop(e.slot)
+                continue
+            if self.windows is not None:
+                self._count_window(m.source, m.start, m.nbytes)
+            e.time = max(e.time, self.down_free[m.target]) + m.length
+            self.down_free[m.target] = e.time
+            if self.windows is not None:
+                self._count_window(m.target, e.time - m.length, m.nbytes)
+            if self.deferred[m.kind]:
+                letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
+                box = self.boxes_of[m.kind] + m.target
+                if self.passages.most:
+                    self._make_letter()
+                mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
+                if self.passages.most:
+                    self.passages.of_letter[self.boxes.last[box]] = self.passages.of_slot[e.slot]
+                self._give_back(e.slot)
+            else:
+                pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
+                until = min(until, e.time)
+        until = self._first_end()
+        return until if until <= limit else NEVER
+
+    cdef long long _first_end(self) noexcept nogil:
+        """Return the earliest known delivery (ns) of a kind that is not deferred."""
+        cdef long long first = NEVER
+        cdef const Event* e
+        cdef int kind
+        for kind in range(self.kinds):
+            if not self.deferred[kind]:
+                e = pending_first(&self.queue[kind])
+                if e != NULL and e.time < first:
+                    first = e.time
+        return first
+
+    cdef long long _first_outer(self) noexcept nogil:
+        """Return the earliest known delivery (ns) of a kind that is neither deferred nor `inner`."""
+        cdef long long first = NEVER
+        cdef const Event* e
+        cdef int kind
+        for kind in range(self.kinds):
+            if not self.deferred[kind] and not self.inner[kind]:
+                e = pending_first(&self.queue[kind])
+                if e != NULL and e.time < first:
+                    first = e.time
+        return first
+
+    cdef long long _until(self, int machine, int life) noexcept nogil:
+        """Return when a life of the machine ended, `NEVER` if it lasts; a life spent down ended as it began."""
+        cdef long long entry = machine
+        cdef int later = self.life[machine] - life - 1
+        if later < 0:
+            return self.failures[machine, 0] if self.down[machine] else NEVER
+        while later > 0:
+            entry = self.failures[entry, 1]
+            later -= 1
+        return self.failures[entry, 0]
+
+    cdef void _drop(self, int slot) noexcept nogil:
+        self._count_dropped(slot)
+        self._give_back(slot)
+
+    cdef void _count_dropped(self, int slot) noexcept nogil:
+        if self.message[slot].nbytes >= 0:
+            self._dropped[self.message[slot].kind] += 1
+            if self.passages.most:
+                messagelog_end(&self.passages, self.passages.of_slot[slot], DROPPED)
+
+    cdef void _give_back(self, int slot) noexcept nogil:
+        self.unused[self.n_unused] = slot
+        self.n_unused += 1
+
+    cdef Py_ssize_t _take(self, int kind, long long until) except -1:
+        """Move messages of `kind` delivered by `until` ns into `due`, in order of delivery; return their number.
+
+        The caller gives back their slots once it has read the records.
+        """
+        cdef Py_ssize_t n = 0
+        cdef const Event* first
+        cdef Event e
+        cdef Message* m
+        while True:
+            first = pending_first(&self.queue[kind])
+            if first == NULL or first.time > until:
+                return n
+            e = pending_pop(&self.queue[kind])
+            self._read_ahead(&self.queue[kind])
+            if not arrives(self, e.slot, kind, e.time):
+                continue
+            m = &self.message[e.slot]
+            self._reserve_due(n + 1)
+            self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
+            n += 1
+
+    cdef int _take_first(self, int kind) except -2:
+        """Take the first message of `kind`; return its slot, which the caller gives back, or -1 if it is lost."""
+        cdef Event e = pending_pop(&self.queue[kind])
+        return e.slot if arrives(self, e.slot, kind, e.time) else -1
+
+    cdef void _read_ahead(self, const Pending* p) noexcept nogil:
+        cdef int slot
+        if p.n > 0:
+            slot = p.event[0].slot
+            prefetch(&self.message[slot])
+            prefetch(self.data + slot * self.stride)
+        if p.n_run > _AHEAD:
+            prefetch(&self.message[p.run[(p.first + _AHEAD) & (p.run_room - 1)].slot])
+
+    cdef int _reserve_due(self, Py_ssize_t n) except -1:
+        if n > self.due_room:
+            self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
+            self.due_room = 2 * n + 64
+        return 0
+
+    cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
+        """Sort the messages taken into `due` by (receiver, order of delivery)."""
+        cdef Py_ssize_t k
+        for k in range(1, n):
+            if self.due[k].node < self.due[k - 1].node:
+                qsort(self.due, n, sizeof(Due), by_node)
+                return
+
+    cdef object _records(self, int kind, Py_ssize_t n):
+        """Return uint8[n, width], the records of the messages in `due`, and give back their slots."""
+        cdef Py_ssize_t k, width = self.width[kind]
+        result = np.empty((n, width), np.uint8)
+        cdef unsigned char[:, ::1] out = result
+        for k in range(n):
+            memcpy(&out[k, 0], self.data + self.due[k].slot * self.stride, width)
+            self._give_back(self.due[k].slot)
+        return result
+
+    cdef object _take_unboxed(self, int kind, long long until):
+        """Return the deferred messages that passed no interface: machines, times, records."""
+        cdef Py_ssize_t k, n = self._take(kind, until)
+        machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef long long[::1] to = machine, at = times
+        for k in range(n):
+            to[k], at[k] = self.message[self.due[k].slot].target, self.due[k].time
+        return machine, times, self._records(kind, n)
+
+    cdef object _take_boxed(self, int kind, long long until):
+        """Return the deferred messages that wait in mailboxes: machines, times, records."""
+        cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, room
+        cdef int entry, target
+        cdef const Letter* letter
+        high = low + self.machines if low >= 0 else low
+        room = mailboxes_due(&self.boxes, low, high, until)
+        machine, times = np.empty(room, np.int64), np.empty(room, np.int64)
+        records = np.empty((room, width), np.uint8)
+        cdef long long[::1] to = machine, at = times
+        cdef unsigned char[:, ::1] out = records
+        for k in range(self.boxes.n_open):
+            if not low <= self.boxes.open[k] < high:
+                continue
+            target = <int> (self.boxes.open[k] - low)
+            while True:
+                entry = mailboxes_take(&self.boxes, self.boxes.open[k], until)
+                if entry < 0:
+                    break
+                letter = &self.boxes.letter[entry]
+                if letter.time >= self._until(target, letter.life):
+                    self._dropped[kind] += 1
+                    if self.passages.most:
+                        messagelog_end(&self.passages, self.passages.of_letter[entry], DROPPED)
+                    continue
+                self._delivered[kind] += 1
+                self._in[target] += letter.nbytes
+                if self.passages.most:
+                    messagelog_end(&self.passages, self.passages.of_letter[entry], letter.time)
+                to[n], at[n] = target, letter.time
+                memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
+                n += 1
+        return machine[:n], times[:n], records[:n]
+
+    cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
+        if at >= self.window_start and (at - self.window_start) // self.window < self.n_windows:
+            self._windows[machine, (at - self.window_start) // self.window] += nbytes
+
+    cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
+        """Log a message between the nodes of `record`; return its place in the log."""
+        cdef const long long* header = <const long long*> record
+        cdef Passage p
+        p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
+        p.receiver, p.sender = <int> self.machine_of[header[0]], <int> self.machine_of[header[1]]
+        p.subject = messagelog_subject(record, self.subject_at[kind])
+        return messagelog_add(&self.passages, &p)
+
+
+cdef inline bint arrives(Transit self, int slot, int kind, long long time) except -1:
+    """Count a message of `kind` as delivered at `time` ns; False if it is lost, which is counted, too."""
+    cdef Message* m = &self.message[slot]
+    if (m.lost or time >= self._until(m.target, m.target_life)
+            or self.detached[m.node] and not self.deferred[kind]):
+        if self.keep[kind]:
+            self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
+            self.missing[self.n_missing] = slot
+            self.n_missing += 1
+            self._count_dropped(slot)
+        else:
+            self._drop(slot)
+        return False
+    if m.nbytes >= 0:
+        self._delivered[kind] += 1
+        self._in[m.target] += m.nbytes
+        if self.passages.most:
+            messagelog_end(&self.passages, self.passages.of_slot[slot], time)
+    return True

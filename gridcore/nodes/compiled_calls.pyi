@@ -1,3 +1,0 @@
-__all__ = ["CONTEXT"]
-
-CONTEXT: tuple[str, ...]

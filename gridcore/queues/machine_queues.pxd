@@ -1,0 +1,53 @@
+"""C-level contract of the machines' queues."""
+
+from gridcore.queues.journal cimport Journal
+from gridcore.queues.task_numbers cimport TaskNumbers
+
+
+cdef class MachineQueues:
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t machines
+    cdef readonly str watch
+    cdef public bint log
+    cdef bint each_task
+    cdef const double[::1] speed
+    cdef readonly long long enqueued, tasks_done    # since the beginning; enqueued without those withdrawn
+    # per machine
+    cdef Py_ssize_t capacity
+    cdef int[:, :, ::1] share
+    cdef int[::1] first, count, running
+    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done, interrupted
+    # per application
+    cdef Py_ssize_t n_applications
+    cdef const double[::1] release, size, task_size
+    cdef const long long[::1] whose     # the application to which a further bag belongs; else its own index
+    cdef TaskNumbers numbers            # of tasks with sizes of their own; None if those of an application are equal
+    cdef bint own_sizes
+    cdef long long[::1] first_start, finish, completed, nodes_used
+    cdef unsigned char[:, ::1] used     # a bit for each application of which tasks have started here or been lost
+    cdef Journal ended                  # completions not yet handed out
+    cdef Journal ran, came              # if `record`: what has run, and what has been enqueued or withdrawn
+    cdef readonly bint record
+    # machines in order of their next change: an indexed heap, with ties by machine
+    cdef long long[::1] change
+    cdef int[::1] heap, where
+
+    cdef _add_sizes(self, own, sizes, tasks)
+    cdef dict _columns(self)
+    cdef _all_used(self)
+    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
+    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
+    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
+    cdef int _make_room(self, Py_ssize_t u) except -1
+    cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
+    cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
+    cdef int _catch_up(self, long long until) except -1
+    cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
+    cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
+                        long long end) noexcept nogil
+    cdef void _update(self, Py_ssize_t u) noexcept nogil
+    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
+    cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil
+    cdef const long long[::1] _machines(self, machines)
+    cdef int _check_machine(self, Py_ssize_t machine) except -1

@@ -1,0 +1,690 @@
+"""What waits and runs at every machine, and when it ends, in one object of flat arrays.
+
+The queue of a machine holds shares (application, whole tasks left), grouped per application, never per task.
+They run in the order of the queue.  Between two changes nothing is decided, so a machine is advanced only
+when a method needs it: its completions follow from its order by integer arithmetic.  Advancing to t1
+and then to t2 equals advancing to t2, bit for bit.
+
+Tasks of one application may have sizes of their own (`gridcore.queues.task_numbers`).  Then each task takes its own
+time, whatever task size is stated for the application.
+
+Times are int64 nanoseconds.  The duration of a task is rounded once per (machine, task size), and is at least
+1 ns.  A task that could start at exactly `until` is not started yet: tasks that arrive at that instant may
+still go before it.
+
+Lost tasks may be submitted again as a further bag of their application.  A further bag is queued by an index,
+release and size of its own, but everything it does is counted for the application.
+"""
+
+cimport cython
+
+from libc.math cimport llrint
+from libc.stdlib cimport free
+
+from gridcore.common.arguments cimport (
+    FINITE, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, integers, kept,
+)
+from gridcore.common.instants cimport LATEST, NEVER
+from gridcore.queues.journal cimport Journal, Row, journal_add, journal_copy, journal_fill, journal_note
+from gridcore.queues.task_numbers cimport TaskNumbers
+
+import numpy as np
+
+from gridcore.queues import journal_tables
+from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, like, read, refuse, shown
+
+__all__ = ["MachineQueues"]
+
+_JOURNAL = Array(np.int64, (None, 6))
+_STATE = {
+    "whose": Array(np.int64, ("applications",)), "share": Array(np.int32, ("machines", None, 2)),
+    "used": Array(np.uint8, ("machines", "bytes")), "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
+    "enqueued": Number(0, LATEST + 1), "tasks_done": Number(0, LATEST + 1),
+}
+
+
+
+cdef long long _nanoseconds(double seconds) noexcept nogil:
+    return max(1, llrint(seconds * 1e9)) if seconds * 1e9 < 9.2e18 else NEVER
+
+
+cdef _rows(const Journal* j):
+    """Return the rows of a journal as int64[n, 6]."""
+    rows = np.empty((j.n, 6), np.int64)
+    journal_copy(j, rows)
+    return rows
+
+
+@cython.auto_pickle(False)
+cdef class MachineQueues:
+    """The queues of machines, without an order other than that of arrival; `TaskQueues` says what the parameters are."""
+
+    def __cinit__(self, speed, *, str watch="idle", bint log=False, bint record=False, **ordering):
+        if watch not in ("idle", "completion"):
+            raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        self.speed = kept(speed, "speed")
+        check_array(self.speed, "speed", POSITIVE)
+        cdef Py_ssize_t n = self.speed.shape[0]
+        self.machines = n
+        self.watch, self.log, self.record = watch, log, record
+        self.each_task = watch == "completion"
+        self.capacity = 4
+        self.share = np.zeros((n, self.capacity, 2), np.int32)
+        self.first = np.zeros(n, np.int32)
+        self.count = np.zeros(n, np.int32)
+        self.running = np.full(n, -1, np.int32)
+        self.free_at = np.zeros(n, np.int64)
+        self.idle_at = np.zeros(n, np.int64)
+        self.waiting = np.zeros(n, np.int64)
+        self.peak = np.zeros(n, np.int64)
+        self.busy = np.zeros(n, np.int64)
+        self.done = np.zeros(n, np.int64)
+        self.interrupted = np.zeros(n, np.int64)
+        self.release = self.size = self.task_size = np.zeros(0)
+        self.whose = self.first_start = np.zeros(0, np.int64)
+        self.finish = np.zeros(0, np.int64)
+        self.completed = np.zeros(0, np.int64)
+        self.nodes_used = np.zeros(0, np.int64)
+        self.used = np.zeros((n, 0), np.uint8)
+        self.change = np.full(n, NEVER, np.int64)
+        self.heap = np.arange(n, dtype=np.int32)
+        self.where = np.arange(n, dtype=np.int32)
+
+    def __dealloc__(self):
+        free(self.ended.row)
+        free(self.ran.row)
+        free(self.came.row)
+
+    # -- what is there ----------------------------------------------------------------------------------
+
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
+                         whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
+                         tasks: ArrayLike | None = None):
+        """Append applications; their indices are consecutive.
+
+        Parameters
+        ----------
+        release : float64[k], s.
+        size : float64[k], Mflop of the whole application.
+        task_size : float64[k], Mflop of a task.
+        whose : int64[k]; for a further bag (tasks of an earlier application that are submitted again), the
+            index of that application, which must not be a further bag and must have the same `task_size`; for
+            any other application its own index.  By default there are no further bags.
+        sizes : float64[sum of tasks], Mflop, the true size of each task, application after application; then
+            `task_size` is what is stated of them.  By default all tasks of an application have its `task_size`.
+        tasks : int64[k], with `sizes`: the number of tasks of each application, 0 for a further bag.
+
+        If applications that came before have tasks of their own sizes, all others must have such, too; further bags
+        need neither `sizes` nor `tasks`.
+
+        Shares of a further bag are joined and ordered by the index, release and size of the bag.  Only `queue`
+        distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
+        application.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
+        cdef const double[::1] a = doubles(task_size, "task_size")
+        cdef Py_ssize_t n = self.n_applications, j
+        cdef const long long[::1] i
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        cdef Py_ssize_t k = r.shape[0]
+        if w.shape[0] != k or a.shape[0] != k:
+            raise ValueError("release, size and task_size must be equally long, "
+                             f"got {k}, {w.shape[0]}, {a.shape[0]}")
+        i = np.arange(n, n + k) if whose is None else integers(whose, "whose")
+        check_lengths(k, i.shape[0], "release", "whose")
+        for j in range(k):
+            if i[j] == n + j:
+                continue
+            if not 0 <= i[j] < n or self.whose[i[j]] != i[j]:
+                raise ValueError(f"whose[{j}] must be {n + j}, its own index, or an application below {n} "
+                                 f"that is no further bag, got {i[j]}")
+            if a[j] != self.task_size[i[j]]:
+                raise ValueError(f"task_size[{j}] of a further bag must be that of application {i[j]}, "
+                                 f"{self.task_size[i[j]]!r}, got {a[j]!r}")
+        self._add_sizes(np.asarray(i) == np.arange(n, n + k), sizes, tasks)
+        self.whose = np.concatenate((self.whose, i))
+        self.release = np.concatenate((self.release, r))
+        self.size = np.concatenate((self.size, w))
+        self.task_size = np.concatenate((self.task_size, a))
+        zeros, never = np.zeros(k, np.int64), np.full(k, -1, np.int64)
+        self.first_start = np.concatenate((self.first_start, never))
+        self.finish = np.concatenate((self.finish, never))
+        self.completed = np.concatenate((self.completed, zeros))
+        self.nodes_used = np.concatenate((self.nodes_used, zeros))
+        self.n_applications += k
+        if 8 * self.used.shape[1] < self.n_applications:
+            wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
+            wider[:, :self.used.shape[1]] = self.used
+            self.used = wider
+
+    cdef _add_sizes(self, own, sizes, tasks):
+        """Note the sizes of the tasks of applications to be added; own: bool[k], which are no further bags."""
+        if (sizes is None) != (tasks is None):
+            raise ValueError("sizes and tasks must be given together")
+        if sizes is None and (not self.own_sizes or not own.any()):
+            sizes, tasks = np.zeros(0), np.zeros(own.shape[0] if self.own_sizes else 0, np.int64)
+        elif sizes is None or (self.n_applications and not self.own_sizes):
+            raise ValueError("sizes must be given for all applications, or for none")
+        elif not self.own_sizes:
+            self.numbers, self.own_sizes = TaskNumbers(self.machines), True
+        if self.own_sizes:
+            checked, counts = doubles(sizes, "sizes"), integers(tasks, "tasks")
+            check_array(checked, "sizes", POSITIVE)
+            check_lengths(own.shape[0], counts.shape[0], "release", "tasks")
+            self.numbers.add(checked, counts)
+
+    def totals(self) -> dict[str, Integers]:
+        """Return copies of the totals so far, as a dict of arrays.
+
+        Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
+        received tasks of it, without those from which all of them were withdrawn); a further bag has only
+        finish and completed.  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
+        failed), peak_queue (most tasks waiting), waiting.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        return {
+            "first_start": np.array(self.first_start), "finish": np.array(self.finish),
+            "completed": np.array(self.completed), "nodes_used": self._all_used(),
+            "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "interrupted": np.array(self.interrupted),
+            "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
+        }
+
+    cdef _all_used(self):
+        """Return `nodes_used`, with the machines where tasks of an application wait and none has started."""
+        cdef Py_ssize_t u, k, j, f
+        cdef long long whose
+        cdef bint twice
+        found = np.array(self.nodes_used)
+        cdef long long[::1] out = found
+        for u in range(self.machines):
+            f = self.first[u]
+            for k in range(f, f + self.count[u]):
+                whose = self.whose[self.share[u, k, 0]]
+                if self.used[u, whose // 8] & 1 << whose % 8:
+                    continue
+                twice = False  # of shares of an application and its further bags one counts
+                for j in range(f, f + self.count[u] if whose != self.share[u, k, 0] else f):
+                    if self.whose[self.share[u, j, 0]] == whose and (j < k or self.share[u, j, 0] == whose):
+                        twice = True
+                        break
+                out[whose] += not twice
+        return found
+
+    def queue(self, Py_ssize_t machine) -> tuple[Integers, Integers, int, int]:
+        """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
+        cdef _Held alone = hold(&self.occupied)
+        self._check_machine(machine)
+        cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
+        rows = np.asarray(self.share)[machine, f:f + n]
+        return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
+            self.free_at[machine]
+
+    def schedule(self) -> dict[str, Integers]:
+        """Return what has run so far, as columns int64[k] by machine and start; empty without ``record``.
+
+        machine, application : indices.
+        tasks : number of tasks of equal length that ran one after another without a gap; 1 for tasks of own sizes.
+        start, end : ns.
+        completed : equal to tasks, or 0 for one task that a failure interrupted at `end`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        return journal_tables.schedule(_rows(&self.ran), merge=not self.own_sizes)
+
+    def arrivals(self) -> dict[str, Integers]:
+        """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns).
+
+        A row with a negative number of tasks says that so many were withdrawn.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        return journal_tables.arrivals(_rows(&self.came))
+
+    def is_busy(self, machines: ArrayLike) -> Bools:
+        """Return bool[k]: which of `machines` run a task or have tasks waiting."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
+        cdef _Held alone = hold(&self.occupied)
+        return shown({
+            **{name: np.asarray(column) for name, column in self._columns().items()},
+            "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
+            "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
+            "enqueued": self.enqueued, "tasks_done": self.tasks_done,
+            **(self.numbers.getstate() if self.own_sizes else {}),
+        })
+
+    def setstate(self, state):
+        """Restore what `getstate` returned for queues with the same machines and applications.
+
+        Further bags count as applications: append them again before this call.
+        Raises ValueError for a state that cannot belong to these queues.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t n = self.machines, k, j
+        cdef int task
+        cdef double end
+        known = {name: np.asarray(column) for name, column in self._columns().items()}
+        given = read(state, _STATE, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
+        refuse("whose", given["whose"] != np.asarray(self.whose), "of the further bags that have been appended here")
+        share = given["share"]
+        capacity = share.shape[1]
+        if capacity < 1:
+            raise ValueError("state['share'] must have room for a share a machine, got none")
+        given |= read(state, like(known, OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1),
+                                  count=(0, capacity + 1), free_at=INSTANT))
+        place, first = np.arange(capacity), given["first"][:, None]
+        held = (place >= first) & (place < first + given["count"][:, None])
+        if (held.sum(axis=1) != given["count"]).any() or (share[held] < (0, 1)).any() or \
+                (share[held][:, 0] >= self.n_applications).any():
+            raise ValueError("state['share'] must have applications and tasks where state['first'] and "
+                             "state['count'] say that there are any")
+        if self.own_sizes:
+            machine, at = np.nonzero(held)
+            self.numbers.setstate(state, np.column_stack((
+                machine, np.asarray(self.whose)[share[held][:, 0]], share[held][:, 1])).astype(np.int64))
+            if ((np.asarray(self.numbers.running) >= 0) != (given["running"] >= 0)).any():
+                raise ValueError("state['running_task'] must be -1 where state['running'] is, and only there")
+        cdef const int[:, :, ::1] shares = share
+        cdef const int[::1] firsts = given["first"], counts = given["count"]
+        cdef const long long[::1] frees = given["free_at"]
+        for k in range(n):
+            end = <double> frees[k]
+            for j in range(firsts[k], firsts[k] + counts[k]):
+                end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
+            if not end < 2.0 * 2305843009213693952.0:
+                raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
+        self.share, self.used, self.capacity = share, given["used"], capacity
+        for name, column in known.items():
+            column[...] = given[name]
+        journal_fill(&self.ended, given["ended"])
+        journal_fill(&self.ran, given["ran"])
+        journal_fill(&self.came, given["came"])
+        self.enqueued, self.tasks_done = given["enqueued"], given["tasks_done"]
+        for k in range(n):
+            self.change[k], self.heap[k], self.where[k] = NEVER, <int> k, <int> k
+        for k in range(n):
+            self.idle_at[k] = self.free_at[k]
+            task = self.numbers.head[k] if self.own_sizes else -1
+            while task >= 0:
+                self.idle_at[k] += self._length(k, task)
+                task = self.numbers.after[task]
+            for j in range(self.first[k], 0 if self.own_sizes else self.first[k] + self.count[k]):
+                self.idle_at[k] += self.share[k, j, 1] * self._duration(k, self.share[k, j, 0])
+            self._update(k)
+
+    cdef dict _columns(self):
+        """Return the arrays that change during a run and have a value per machine or application, by name."""
+        return {
+            "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
+            "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
+            "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
+            "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
+        }
+
+    # -- changes ------------------------------------------------------------------------------------------
+
+    def enqueue(self, machines: ArrayLike, applications: ArrayLike, tasks: ArrayLike, long long now):
+        """Add a cohort of shares at `now` ns: int64[k] machines, applications, tasks (>= 1).
+
+        A share of an application that still waits at the machine joins it.  The order is not touched:
+        call `reschedule` once all shares of the instant are in.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
+        cdef const long long[::1] n = integers(tasks, "tasks")
+        cdef Py_ssize_t k, rows = u.shape[0]
+        if i.shape[0] != rows or n.shape[0] != rows:
+            raise ValueError(f"machines, applications and tasks must be equally long, got {rows}, "
+                             f"{i.shape[0]}, {n.shape[0]}")
+        if now < 0:
+            raise ValueError(f"now must be >= 0 ns, got {now}")
+        for k in range(rows):
+            if not 1 <= n[k] < 2**31:
+                raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
+        try:
+            for k in range(rows):
+                self._enqueue(u[k], <int> i[k], n[k], now)
+        except BaseException:
+            self._update(u[k])  # the machine has advanced to `now` in spite of the error
+            raise
+
+    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
+        """Record that tasks of `application`, which must not be a further bag, have started or been lost on `u`."""
+        cdef unsigned char* bits = &self.used[u, application // 8]
+        cdef unsigned char bit = <unsigned char> (1 << application % 8)
+        if not bits[0] & bit:
+            bits[0] |= bit
+            self.nodes_used[application] += 1
+
+    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
+        self._advance(u, now)
+        cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        cdef long long length = self._duration(u, application)
+        cdef long long longest = _nanoseconds(self.numbers.largest / self.speed[u]) if self.own_sizes else length
+        cdef bint idle = n == 0 and self.running[u] < 0
+        cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
+        cdef long long end = start
+        cdef Py_ssize_t whose = self.whose[application]
+        if self.own_sizes and tasks > self.numbers.free[whose]:
+            raise ValueError(f"application {application} has {self.numbers.free[whose]} tasks that are in no queue, "
+                             f"got {tasks}")
+        if tasks > (NEVER - 1 - start) // longest:
+            raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
+        for k in range(f, f + n):
+            if self.share[u, k, 0] == application:
+                if self.share[u, k, 1] > 2**31 - 1 - tasks:
+                    raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+                self.share[u, k, 1] += <int> tasks
+                break
+        else:
+            if tasks > 2**31 - 1:
+                raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+            if f + n == self.capacity:
+                self._make_room(u)
+                f = self.first[u]
+            self.share[u, f + n, 0] = application
+            self.share[u, f + n, 1] = <int> tasks
+            self.count[u] += 1
+        if idle:
+            self.free_at[u] = start
+        if self.own_sizes:
+            for k in range(tasks):
+                end += self._length(u, self.numbers.bind(u, whose))
+        else:
+            end += tasks * length
+        self.idle_at[u] = end
+        self.enqueued += tasks
+        self.waiting[u] += tasks
+        if self.record:
+            journal_note(&self.came, u, <int> self.whose[application], tasks, now, now, 0)
+        self.peak[u] = max(self.peak[u], self.waiting[u])
+        self._update(u)
+        return 0
+
+    def withdraw(self, Py_ssize_t machine, Py_ssize_t application, long long tasks, long long now) -> int:
+        """Take tasks of `application` that wait at `machine` out of its queue at `now` ns; return how many.
+
+        These are up to `tasks` (>= 0), those that came last.  A running task stays.  They count as never
+        enqueued: in `enqueued`, and in `nodes_used` if no other task of the application has started at the
+        machine, waits there or was lost there.  `peak_queue` stays as it was.  The order is not touched: call
+        `reschedule`.  For a further bag give its own index, as in `queue`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        self._check_machine(machine)
+        if not 0 <= application < self.n_applications:
+            raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
+        if tasks < 0:
+            raise ValueError(f"tasks must be >= 0, got {tasks}")
+        check_instant(now, "now")
+        return self._withdraw(machine, <int> application, tasks, now)
+
+    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil:
+        self._advance(u, now)
+        cdef Py_ssize_t k = self.first[u], end = self.first[u] + self.count[u], j
+        while k < end and self.share[u, k, 0] != application:
+            k += 1
+        tasks = min(tasks, <long long> self.share[u, k, 1]) if k < end else 0
+        if tasks > 0:
+            if self.own_sizes:
+                for j in range(tasks):
+                    self.idle_at[u] -= self._length(u, self.numbers.release_last(u, self.whose[application]))
+            else:
+                self.idle_at[u] -= tasks * self._duration(u, application)
+            self.share[u, k, 1] -= <int> tasks
+            if self.share[u, k, 1] == 0:
+                for j in range(k, end - 1):
+                    self.share[u, j, 0], self.share[u, j, 1] = self.share[u, j + 1, 0], self.share[u, j + 1, 1]
+                self.count[u] -= 1
+                if self.count[u] == 0:
+                    self.first[u] = 0
+            self.enqueued -= tasks
+            self.waiting[u] -= tasks
+            if self.record:
+                journal_note(&self.came, u, <int> self.whose[application], -tasks, now, now, 0)
+        self._update(u)
+        return tasks
+
+    cdef int _make_room(self, Py_ssize_t u) except -1:
+        """Move the queue of `u` to the front of its row, or double the rows of all machines."""
+        cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        if f > self.capacity // 2:
+            for k in range(n):
+                self.share[u, k, 0] = self.share[u, f + k, 0]
+                self.share[u, k, 1] = self.share[u, f + k, 1]
+            self.first[u] = 0
+            return 0
+        wider = np.zeros((self.machines, 2 * self.capacity, 2), np.int32)
+        wider[:, :self.capacity] = self.share
+        self.share = wider
+        self.capacity *= 2
+        return 0
+
+    def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers, Integers]:
+        """Remove all tasks on `machines` at `now` ns, running tasks too; the machines are then empty and up.
+
+        Returns (machines, applications, tasks) int64[k]: the lost tasks, a row per machine and application;
+        tasks of further bags count for their application.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k, j, m
+        cdef long long length, application
+        check_instant(now, "now")
+        lost = []
+        for k in range(u.shape[0]):
+            m = u[k]
+            self._advance(m, now)
+            left = {}
+            if self.running[m] >= 0:
+                application = self.whose[self.running[m]]
+                left[application] = 1
+                self.busy[m] -= self.free_at[m] - now
+                if self.record:
+                    length = self._length(m, self.numbers.running[m]) if self.own_sizes \
+                        else self._duration(m, self.running[m])
+                    journal_note(&self.ran, m, <int> application, 1, self.free_at[m] - length, now, 0)
+                self.interrupted[m] += 1
+                self.running[m] = -1
+            for j in range(self.first[m], self.first[m] + self.count[m]):
+                application = self.whose[self.share[m, j, 0]]
+                left[application] = left.get(application, 0) + self.share[m, j, 1]
+                self._use(m, <int> application)
+            lost += [(m, *row) for row in sorted(left.items())]
+            if self.own_sizes:
+                self.numbers.release_all(m)
+            self.first[m] = self.count[m] = 0
+            self.waiting[m] = 0
+            self.free_at[m] = self.idle_at[m] = now
+            self._update(m)
+        rows = np.array(lost, np.int64).reshape(-1, 3)
+        return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def advance(self, long long until,
+                machines: ArrayLike | None = None) -> tuple[Integers, Integers, Integers, Integers]:
+        """Let `machines` (default: all) work up to `until` ns.
+
+        Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
+        row per machine and application, with the `end` of its last task; empty without ``log``.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        cdef const long long[::1] u
+        if machines is None:
+            self._catch_up(until)
+        else:
+            u = self._machines(machines)
+            with nogil:
+                for k in range(u.shape[0]):
+                    self._advance(u[k], until)
+                    self._update(u[k])
+        rows = _rows(&self.ended)
+        self.ended.n = 0
+        return journal_tables.completions(rows)
+
+    def catch_up(self, long long until):
+        """Let all machines work up to `until` ns; the next `advance` returns what they complete."""
+        cdef _Held alone = hold(&self.occupied)
+        self._catch_up(until)
+
+    cdef int _catch_up(self, long long until) except -1:
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(self.machines):
+                self._advance(k, until)
+                self._update(k)
+        return 0
+
+    cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
+        """Return how long a task of `application` takes on `u`, ns; where tasks have own sizes, as stated."""
+        return _nanoseconds(self.task_size[application] / self.speed[u])
+
+    cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil:
+        """Return how long a task with a size of its own takes on `u`, ns."""
+        return _nanoseconds(self.numbers.size[task] / self.speed[u])
+
+    cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil:
+        """Return when the running task of `u` ends, ns; where tasks have own sizes, by what is stated of it."""
+        if not self.own_sizes or self.running[u] < 0:
+            return self.free_at[u]
+        return self.free_at[u] - self._length(u, self.numbers.running[u]) + self._duration(u, self.running[u])
+
+    cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
+        cdef long long length, whole, at
+        cdef int application
+        cdef Py_ssize_t f, whose
+        while True:
+            at = self.free_at[u]
+            application = self.running[u]
+            if application >= 0:
+                if at > until:
+                    return
+                self.running[u] = -1
+                if self.own_sizes:
+                    length = self._length(u, self.numbers.running[u])
+                    self.numbers.running[u] = -1
+                else:
+                    length = self._duration(u, application)
+                self._complete(u, application, 1, at - length, at)
+            if self.count[u] == 0 or at >= until:
+                return
+            f = self.first[u]
+            application = self.share[u, f, 0]
+            length = self._duration(u, application)
+            whose = self.whose[application]
+            if self.first_start[whose] < 0 or at < self.first_start[whose]:
+                self.first_start[whose] = at
+            self._use(u, <int> whose)
+            if self.own_sizes:
+                whole, length = 0, self._length(u, self.numbers.begin(u, whose))
+            else:
+                whole = min(<long long> self.share[u, f, 1], (until - at) // length)
+            if whole > 0:
+                self._complete(u, application, whole, at, at + whole * length)
+                self.share[u, f, 1] -= <int> whole
+                self.waiting[u] -= whole
+                self.busy[u] += whole * length
+                at = self.free_at[u] = at + whole * length
+            if self.share[u, f, 1] > 0 and at < until:
+                self.running[u] = application
+                self.share[u, f, 1] -= 1
+                self.waiting[u] -= 1
+                self.busy[u] += length
+                self.free_at[u] = at + length
+            if self.share[u, f, 1] == 0:
+                self.first[u] += 1
+                self.count[u] -= 1
+                if self.count[u] == 0:
+                    self.first[u] = 0
+
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
+                        long long end) noexcept nogil:
+        cdef int bag = application
+        application = <int> self.whose[bag]  # of the same task size
+        if bag != application:
+            self.completed[bag] += tasks
+            self.finish[bag] = max(self.finish[bag], end)
+        self.completed[application] += tasks
+        self.done[u] += tasks
+        self.tasks_done += tasks
+        if end > self.finish[application]:
+            self.finish[application] = end
+        if self.log:
+            journal_note(&self.ended, u, application, tasks, start, end, tasks)
+        if self.record:
+            if self.own_sizes:  # a row each
+                journal_add(&self.ran)[0] = Row(u, application, tasks, start, end, tasks)
+            else:
+                journal_note(&self.ran, u, application, tasks, start, end, tasks)
+
+    def next_change(self) -> int:
+        """Return the first instant (ns) at which a machine becomes idle (or ends a task: ``watch``), else `NEVER`."""
+        cdef _Held alone = hold(&self.occupied)
+        return self.change[self.heap[0]] if self.machines else NEVER
+
+    def due(self, long long now) -> Integers:
+        """Return int64[k]: the machines, ascending, whose next change is due by `now` ns; advances them to `now`."""
+        cdef _Held alone = hold(&self.occupied)
+        found = []
+        while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != NEVER:
+            u = self.heap[0]
+            found.append(u)
+            self._advance(u, now)
+            self._update(u)
+        return np.unique(np.array(found, np.int64))
+
+    cdef void _update(self, Py_ssize_t u) noexcept nogil:
+        """Set the next change of `u` and move it in the heap."""
+        cdef long long at = NEVER
+        cdef int application
+        if self.running[u] >= 0 or self.count[u] > 0:
+            if not self.each_task:
+                at = self.idle_at[u]
+            elif self.running[u] >= 0:
+                at = self.free_at[u]
+            else:
+                application = self.share[u, self.first[u], 0]
+                at = self.free_at[u] + (
+                    self._length(u, self.numbers.first(u, self.whose[application])) if self.own_sizes
+                    else self._duration(u, application))
+        if at == self.change[u]:
+            return
+        self.change[u] = at
+        cdef Py_ssize_t n = self.machines, k = self.where[u], other
+        while k > 0 and self._before(u, self.heap[(k - 1) // 2]):
+            self._place(self.heap[(k - 1) // 2], k)
+            k = (k - 1) // 2
+        while 2 * k + 1 < n:
+            other = 2 * k + 1
+            if other + 1 < n and self._before(self.heap[other + 1], self.heap[other]):
+                other += 1
+            if not self._before(self.heap[other], u):
+                break
+            self._place(self.heap[other], k)
+            k = other
+        self._place(u, k)
+
+    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+        return self.change[a] < self.change[b] or (self.change[a] == self.change[b] and a < b)
+
+    cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil:
+        self.heap[k] = <int> u
+        self.where[u] = <int> k
+
+    cdef const long long[::1] _machines(self, machines):
+        return indices(machines, "machines", 0, self.machines)
+
+    cdef int _check_machine(self, Py_ssize_t machine) except -1:
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        return 0
