@@ -14,7 +14,7 @@ cdef class Handlers:
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_more):
         self.nodes, self.applications = nodes, applications
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """What has changed since this was made; see `gridcore.common.state`."""
         raise NotImplementedError
 

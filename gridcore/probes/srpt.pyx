@@ -17,10 +17,21 @@ from gridcore.probes.workers cimport Worker
 
 import numpy as np
 
-from gridcore.common.state import LATEST, State
+from gridcore.common.state import LATEST, Array, Arrays, Rows, read
 from gridcore.probes.waiting_times import StaleTimes as Stale
 
-__all__ = ["Dlwl", "Eagle"]
+__all__ = ["Dlwl", "Eagle", "Srpt"]
+
+_SRPT = {
+    "smallest": Array(np.float64, ("nodes",)),
+    "served": Array(np.int32, ("nodes",), (-1, None)),
+}
+_EAGLE = {
+    "version": Array(np.int64, ("nodes",), (-1, LATEST)),
+    "bits": Arrays(np.int64, (None,)),
+    "bits_of": Array(np.int64, ("nodes",), (0, None)),
+    "refused": Rows({"node": (0, "nodes"), "application": (0, "applications"), "round": (0, 4)}),
+}
 
 # Rounds of probes, see the definition.
 cdef enum:
@@ -36,7 +47,7 @@ cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_
     return outbox_add(&core.out[kind], to, sender)
 
 
-def one_by_one(arrays):
+def one_by_one(arrays) -> Any:
     """Yield arrays, as a state has them where there are many."""
     yield from arrays
 
@@ -161,14 +172,12 @@ cdef class Srpt(Worker):
 
     cdef int _set(self, state) except -1:
         cdef Py_ssize_t node, k
-        read = State(state)
-        smallest = read.array("smallest", np.float64, (self.nodes,))
-        served = read.array("served", np.int32, (self.nodes,), -1)
+        given = read(state, _SRPT, nodes=self.nodes)
         Worker._set(self, state)
-        self.smallest, self.served, self.longs = smallest, served, np.zeros(self.nodes, np.int32)
+        self.smallest, self.served, self.longs = given["smallest"], given["served"], np.zeros(self.nodes, np.int32)
         for node in range(self.nodes):
-            if served[node] >= self.places[node].n:
-                raise ValueError(f"state['served'] must be -1 or a place of node {node}, got {served[node]}")
+            if self.served[node] >= self.places[node].n:
+                raise ValueError(f"state['served'] must be -1 or a place of node {node}, got {self.served[node]}")
             for k in range(self.places[node].n):
                 self.longs[node] += places_first(&self.places[node])[k].size > self.cutoff
         return 0
@@ -329,18 +338,15 @@ cdef class Eagle(Srpt):
                 "bits_of": np.array(of, np.int64), "refused": np.array(refused, np.int64).reshape(-1, 3)}
 
     cdef int _set(self, state) except -1:
-        read = State(state)
-        version = read.array("version", np.int64, (self.nodes,), -1, LATEST)
-        arrays = list(read.arrays("bits", np.int64, (None,)))
-        of = read.array("bits_of", np.int64, (self.nodes,), 0, len(arrays) - 1)
-        refused = read.array("refused", np.int64, (None, 3), 0)
-        if (refused >= (self.nodes, self.applications, RESERVED + 1)).any():
-            raise ValueError("state['refused'] must be of nodes, applications and rounds that there are")
+        given = read(state, _EAGLE, nodes=self.nodes, applications=self.applications)
+        arrays = list(given["bits"])
+        if (given["bits_of"] >= len(arrays)).any():
+            raise ValueError(f"state['bits_of'] must be in 0..{len(arrays) - 1}")
         Srpt._set(self, state)
-        self.version, self.bits = version, [arrays[k] for k in of]
+        self.version, self.bits = given["version"], [arrays[k] for k in given["bits_of"]]
         for node in range(self.nodes):
             places_clear(&self.refused[node])
-        for node, job, number in refused.tolist():
+        for node, job, number in given["refused"].tolist():
             places_add(&self.refused[node], job, number)
         return 0
 
@@ -362,7 +368,7 @@ cdef class Dlwl(Srpt):
         self.heartbeat, self.spread = heartbeat, spread
         self.added = np.empty(self.workers, np.int64)
 
-    def _new_books(self, kept):
+    def _new_books(self, kept) -> Any:
         return Stale(self.workers, (0, self.reserved), kept)
 
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:

@@ -17,7 +17,7 @@ cdef extern from *:
 
 cdef class Books:
     cdef readonly Py_ssize_t workers
-    cdef readonly tuple firsts
+    cdef readonly tuple firsts          # type: tuple[int, ...]
     cdef double[::1] speed              # Mflop/s
     cdef double[::1] total              # s, the sum of the estimates of what was sent there and has not ended
     cdef double[::1] began              # s, when the running one of them began; NaN if none runs

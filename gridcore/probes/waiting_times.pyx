@@ -1,6 +1,6 @@
 """The books of a central scheduler: how long a task would wait at each worker, by the estimates of tasks.
 
-The reference implementation is `tests.reference.waiting_times`.
+The plain form is `tests.schedulers.probes.plain_waiting_times`.
 """
 
 from libc.math cimport INFINITY, NAN, isfinite
@@ -11,9 +11,16 @@ from gridcore.common.arguments cimport indices, integers
 
 import numpy as np
 
-from gridcore.common.state import State
+from gridcore.common.state import Array, read
 
-__all__ = ["StaleTimes", "WaitingTimes"]
+__all__ = ["Books", "StaleTimes", "WaitingTimes"]
+
+_KEPT = {
+    "numbers": Array(np.float64, (4, "workers")),
+    "tasks": Array(np.int64, ("workers",), (0, 2**31)),
+}
+_FALLING = {**_KEPT, "falling": Array(np.bool_, ("workers",))}
+_SEEN = {**_KEPT, "seen": Array(np.float64, ("workers",))}
 
 # Trees of `WaitingTimes`.
 cdef enum:
@@ -34,7 +41,7 @@ cdef class Books:
 
     _fields = ("workers", "firsts", "kept")  # what a checkpoint keeps
 
-    def __cinit__(self, Py_ssize_t workers, firsts, kept=None):
+    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], kept: dict[str, Any] | None = None):
         cdef Py_ssize_t u
         if not 1 <= workers < 2**31:
             raise ValueError(f"workers must be in 1..{2**31 - 1}, got {workers}")
@@ -44,23 +51,22 @@ cdef class Books:
         self.began, self.running = np.full(workers, np.nan), np.zeros(workers)
         self.tasks, self.bits = np.zeros(workers, np.int64), np.zeros((workers + 63) // 64, np.uint64)
         if kept is not None:
-            read = State(kept)
-            numbers = read.array("numbers", np.float64, (4, workers))
-            self.speed, self.total, self.began, self.running = numbers
-            self.tasks = read.array("tasks", np.int64, (workers,), 0)
-            if not (numbers[0] > 0).all():
+            given = read(kept, _KEPT, workers=workers)
+            self.speed, self.total, self.began, self.running = given["numbers"]
+            self.tasks = given["tasks"]
+            if not (given["numbers"][0] > 0).all():
                 raise ValueError("kept['numbers'] must have speeds above 0")
             for u in range(workers):
                 if self.tasks[u]:
                     self.bits[u >> 6] |= <unsigned long long> 1 << (u & 63)
 
     @property
-    def kept(self):
+    def kept(self) -> dict[str, Any]:
         """The present state, to make equal books of; see the parameter."""
         return {"numbers": np.array([self.speed, self.total, self.began, self.running]),
                 "tasks": np.array(self.tasks)}
 
-    def busy(self):
+    def busy(self) -> Bools:
         """Return which workers have tasks: bool[workers]."""
         return np.asarray(self.tasks) > 0
 
@@ -69,7 +75,7 @@ cdef class Books:
         self._check(u, speed, 0.0)
         self._forget(u, speed)
 
-    def begin(self, Py_ssize_t u, double size, double now):
+    def begin(self, Py_ssize_t u, double size, double now) -> list[int]:
         """Note that worker `u` begins a task of `size` Mflop at `now` s."""
         self._check(u, size, now)
         self._begin(u, size, now)
@@ -136,7 +142,7 @@ cdef class WaitingTimes(Books):
     See `Books` for the parameters.
     """
 
-    def __cinit__(self, Py_ssize_t workers, firsts, kept=None):
+    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], kept: dict[str, Any] | None = None):
         cdef Py_ssize_t u
         self.leaves = 1
         while self.leaves < workers:
@@ -145,7 +151,7 @@ cdef class WaitingTimes(Books):
         self.winner = np.zeros((2, 2 * self.leaves), np.int32)
         falling = np.zeros(workers, bool)
         if kept is not None:
-            falling = State(kept).array("falling", bool, (workers,))
+            falling = read(kept, _FALLING, workers=workers)["falling"]
         for u in range(self.leaves):
             self.winner[CONSTANT, self.leaves + u] = self.winner[FALLING, self.leaves + u] = u
         for u in range(workers):
@@ -158,11 +164,11 @@ cdef class WaitingTimes(Books):
             self._play(FALLING, u)
 
     @property
-    def kept(self):
+    def kept(self) -> dict[str, Any]:
         """See `Books`."""
         return {**Books.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
 
-    def place(self, Py_ssize_t which, long long tasks, double size, double now):
+    def place(self, Py_ssize_t which, long long tasks, double size, double now) -> list[int]:
         """Choose workers from number ``firsts[which]`` on for tasks of `size` Mflop each, and note them.
 
         Idle workers are first, in order of number, if there are enough; else one task after another goes to the
@@ -262,12 +268,12 @@ cdef class StaleTimes(Books):
     See `Books` for the parameters.
     """
 
-    def __cinit__(self, Py_ssize_t workers, firsts, kept=None):
-        self.seen = np.zeros(workers) if kept is None else State(kept).array("seen", np.float64, (workers,))
+    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], kept: dict[str, Any] | None = None):
+        self.seen = np.zeros(workers) if kept is None else read(kept, _SEEN, workers=workers)["seen"]
         self.heap = np.empty(workers, np.dtype([("time", np.float64), ("worker", np.int32)], align=True))
 
     @property
-    def kept(self):
+    def kept(self) -> dict[str, Any]:
         """See `Books`."""
         return {**Books.kept.__get__(self), "seen": np.array(self.seen)}
 
@@ -279,7 +285,7 @@ cdef class StaleTimes(Books):
         self.seen[:] = self.total
         return 0
 
-    def place(self, Py_ssize_t which, long long tasks, double size, double now, added):
+    def place(self, Py_ssize_t which, long long tasks, double size, double now, added: ArrayLike) -> list[int]:
         """Choose a worker for each of the tasks of `size` Mflop; see `WaitingTimes.place`.
 
         added : int64[workers], s, to be added to each waiting time.

@@ -20,9 +20,18 @@ from gridcore.probes.waiting_times cimport WaitingTimes
 
 import numpy as np
 
-from gridcore.common.state import State, shown
+from gridcore.common.state import AMOUNT, FLAG, Array, Number, Rows, read, shown
 
-__all__ = ["Hawk", "Lwl", "Sparrow"]
+__all__ = ["Hawk", "Lwl", "Sparrow", "Worker"]
+
+_RESERVATION = {"node": (0, "nodes"), "application": (0, "applications"), "scheduler": (0, "nodes")}
+_SPARROW = {
+    "places": Rows(_RESERVATION),
+    "ranks": Array(np.float64, ("places", 2), AMOUNT),
+    "taken": Array(np.uint8, ("nodes",), FLAG),
+}
+_WORKER = {"booked": Array(np.uint8, ("nodes",), FLAG), "opened": Number(below=2)}
+_HAWK = {"attempts": Array(np.int64, ("nodes",), (0, None))}
 
 # The names of timers, in the order in which the schedulers declare them.
 cdef enum:
@@ -163,7 +172,7 @@ cdef class Sparrow(Handlers):
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 
-    def getstate(self):
+    def getstate(self) -> dict[str, Any]:
         """What has changed since this was made; see `gridcore.common.state`."""
         return shown(self._entries())
 
@@ -186,18 +195,14 @@ cdef class Sparrow(Handlers):
     cdef int _set(self, state) except -1:
         cdef Py_ssize_t k
         cdef Place* new
-        read = State(state)
-        rows = read.array("places", np.int64, (None, 3), 0)
-        ranks = read.array("ranks", np.float64, (len(rows), 2), 0)
-        taken = read.array("taken", np.uint8, (self.nodes,), 0, 1)
-        if (rows >= (self.nodes, self.applications, self.nodes)).any():
-            raise ValueError("state['places'] must be of nodes and applications that there are")
+        given = read(state, _SPARROW, nodes=self.nodes, applications=self.applications)
+        rows, ranks = given["places"], given["ranks"]
         for k in range(self.nodes):
             places_clear(&self.places[k])
         for k in range(len(rows)):
             new = places_add(&self.places[rows[k, 0]], rows[k, 1], rows[k, 2])
             new.size, new.overtaken = ranks[k]
-        self.taken = taken
+        self.taken = given["taken"]
         return 0
 
 
@@ -217,7 +222,7 @@ cdef class Worker(Sparrow):
         self.booked, self.chosen = np.zeros(nodes, np.uint8), np.empty(64, np.int32)
         self.books = self._new_books(None)
 
-    def _new_books(self, kept):
+    def _new_books(self, kept) -> Any:
         return WaitingTimes(self.workers, (0, self.reserved), kept)
 
     cdef int _bind(self, NodeActions core) except -1:
@@ -317,11 +322,10 @@ cdef class Worker(Sparrow):
                 **{f"books {name}": value for name, value in self.books.kept.items()}}
 
     cdef int _set(self, state) except -1:
-        read = State(state)
-        booked, opened = read.array("booked", np.uint8, (self.nodes,), 0, 1), read.whole("opened", 0, 1)
+        given = read(state, _WORKER, nodes=self.nodes)
         books = self._new_books({name[6:]: value for name, value in state.items() if name.startswith("books ")})
         Sparrow._set(self, state)
-        self.booked, self.opened, self.books = booked, opened, books
+        self.booked, self.opened, self.books = given["booked"], given["opened"], books
         return 0
 
 
@@ -413,7 +417,7 @@ cdef class Hawk(Worker):
         return {**Worker._entries(self), "attempts": np.array(self.attempts)}
 
     cdef int _set(self, state) except -1:
-        attempts = State(state).array("attempts", np.int64, (self.nodes,), 0)
+        attempts = read(state, _HAWK, nodes=self.nodes)["attempts"]
         Worker._set(self, state)
         self.attempts = attempts
         return 0

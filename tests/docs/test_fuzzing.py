@@ -17,12 +17,15 @@ if not (FUZZ.is_dir() and CORE.is_dir()):
 
 #: They have nothing for Python, or are parts of kernels that have targets.
 NODES = (
-    "board", "compiled_calls", "kinds", "local_messages", "node_actions", "node_events", "payloads", "view", "handlers",
+    "board", "compiled_calls", "handlers", "kinds", "local_messages", "node_actions", "node_events",
+    "payloads", "view",
 )  # fmt: skip
 WITHIN = {
     "common.arguments",
     "fair_tree.decision_log",
     "dgs.negotiations",
+    "network.transit",
+    "queues.machine_queues",
     "queues.task_numbers",
     *(f"probes.{part}" for part in ("srpt", "waiting_times", "workers")),
     *(f"nodes.{part}" for part in NODES),

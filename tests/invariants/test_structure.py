@@ -26,19 +26,20 @@ SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Modules of the message core, and those whose classes are for the message core only.
 MESSAGE_CORE = (
-    "board", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls", "node_events",
-    "message_core",
+    "board", "handlers", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls",
+    "node_events", "message_core",
 )  # fmt: skip
 PARTS = [
     path
     for path in KERNELS
     if path.stem in ("machine_queues", "negotiations", "task_numbers", "transit")
+    or path.parent.name == "probes"
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
 ALONE = (
     "protocol", "summary_tree", "decision_log", "negotiations", "machine_queues", "task_numbers", "transit",
-    *MESSAGE_CORE,
+    "srpt", "waiting_times", "workers", *MESSAGE_CORE,
 )  # fmt: skip
 REFERRED = [path for path in KERNELS if path.stem not in ALONE]
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -46,7 +47,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 MEMORY = {"getstate", "setstate"}
 #: The packages of gridcore: each imports only those before it, and itself.
 CORE_ORDER = (
-    "common", "queues", "network", "nodes", "fair_tree", "dgs", "work_queue", "random_walk",
+    "common", "queues", "network", "nodes", "probes", "fair_tree", "dgs", "work_queue", "random_walk",
     "rigid_queue", "centralized",
 )  # fmt: skip
 #: The packages of gridsim: each imports only those before it, and itself.

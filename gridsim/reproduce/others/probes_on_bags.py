@@ -235,7 +235,7 @@ def schedulers_for(reserved: float) -> dict[str, Scheduler]:
         "lwl": Lwl(cutoff=CUTOFF, reserved=reserved),
         "eagle": Eagle(cutoff=CUTOFF, reserved=reserved),
         "hawk": Hawk(cutoff=CUTOFF, reserved=reserved),
-        "sparrow": Sparrow(room=ROOM),
+        "sparrow": Sparrow(),
         "work-stealing": _Stealing(pause=PAUSE),
         "power-of-d": PowerOfD(room=ROOM),
         "join-idle-queue": JoinIdleQueue(),
@@ -333,7 +333,7 @@ _REMARKS = (
     "Stretch: (C - r) / (w / aggregate speed); on machines of one speed a bag of one task has at least "
     "the number of machines.",
     "Defaults of all schedulers, but for `reserved` (hawk, eagle, lwl), about the share of short bags in the "
-    f"work, `room` {ROOM} (sparrow, power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
+    f"work, `room` {ROOM} (power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
     "the default, machines that are idle send most of the messages of a run.",
 )
 

@@ -316,7 +316,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
         """See `LocalScheduler`."""
         if type(self) is not Eagle:
             return None
-        more = {"srpt_cap": self.srpt_cap, "least_probes": self.least_probes}
+        more: dict[str, Any] = {"srpt_cap": self.srpt_cap, "least_probes": self.least_probes}
         return srpt.Eagle(machines + 1, applications, **more, **numbers(self, machines))
 
 
@@ -340,5 +340,9 @@ class Dlwl(Srpt, frozen=True, kw_only=True):
         """See `LocalScheduler`."""
         if type(self) is not Dlwl:
             return None
-        more = {"srpt_cap": self.srpt_cap, "heartbeat": self.heartbeat, "spread": self.spread}
+        more: dict[str, Any] = {
+            "srpt_cap": self.srpt_cap,
+            "heartbeat": self.heartbeat,
+            "spread": self.spread,
+        }
         return srpt.Dlwl(machines + 1, applications, **more, **numbers(self, machines))

@@ -109,7 +109,9 @@ class Hawk(Probing, frozen=True, kw_only=True):
         """See `LocalScheduler`."""
         if type(self) is not Hawk:
             return None
-        return workers.Hawk(machines + 1, applications, steal_attempts=self.steal_attempts, **numbers(self, machines))
+        return workers.Hawk(
+            machines + 1, applications, steal_attempts=self.steal_attempts, **numbers(self, machines)
+        )
 
 
 class LwlNode(WorkerNode):
@@ -141,4 +143,6 @@ class Lwl(Probing, frozen=True, kw_only=True):
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
         """See `LocalScheduler`."""
-        return workers.Lwl(machines + 1, applications, **numbers(self, machines)) if type(self) is Lwl else None
+        return (
+            workers.Lwl(machines + 1, applications, **numbers(self, machines)) if type(self) is Lwl else None
+        )

@@ -274,12 +274,12 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
 class Sparrow(Probing, frozen=True, kw_only=True):
     """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
 
-    late_binding : whether probes reserve places; if not, workers answer how many tasks they have, and tasks go
-        to those with the fewest at once.
-    sampling : ``"batch"``: the probes of a job are for all its tasks; ``"task"``: each task has its own, without
+    late_binding : whether probes reserve places; if not, workers answer how many tasks they have, and tasks
+        go to those with the fewest at once.
+    sampling : ``"batch"``: the probes of a job are for all its tasks; ``"task"``: each task has its own,
+        without late binding.
+    cancellation : whether reservations of a job are cancelled when its last task has been given out; with
         late binding.
-    cancellation : whether reservations of a job are cancelled when its last task has been given out; with late
-        binding.
 
     Raises ScenarioError for options that exclude each other.
     """

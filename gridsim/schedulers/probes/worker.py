@@ -99,7 +99,9 @@ class WorkerNode(SparrowNode):
 
     def open_books(self, view: View) -> WaitingTimes | StaleTimes:
         """Return the books of the center."""
-        return WaitingTimes(self.workers(view), (0, reserved_of(self.parameters.reserved, self.workers(view))))
+        return WaitingTimes(
+            self.workers(view), (0, reserved_of(self.parameters.reserved, self.workers(view)))
+        )
 
     def on_began(self, view: View, message: Any) -> None:
         """A worker has turned to a reservation that was sent from here."""

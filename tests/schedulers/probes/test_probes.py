@@ -102,7 +102,9 @@ def test_a_run_goes_on_from_a_checkpoint(name: str, form: Any, tmp_path: Path) -
 
 def test_reservations_of_a_job_without_tasks_are_cancelled() -> None:
     plain, cancelling = (gs.simulate(jobs(), gs.Sparrow(cancellation=on)) for on in (False, True))
-    sent = [dict(zip(each.messages["kind"], each.messages["sent"], strict=True)) for each in (plain, cancelling)]
+    sent = [
+        dict(zip(each.messages["kind"], each.messages["sent"], strict=True)) for each in (plain, cancelling)
+    ]
     assert sent[0]["cancel"] == 0 < sent[1]["cancel"]
     assert sent[1]["none"] < sent[0]["none"] / 2
 

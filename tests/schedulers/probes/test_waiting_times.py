@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.probes.waiting_times import StaleTimes, WaitingTimes
-from tests.reference import waiting_times as reference
+from tests.schedulers.probes import plain_waiting_times as reference
 
 WORKERS, BEGIN = 5, 2
 # powers of two, so that sums and differences of times are exact, and ties are ties
