@@ -23,6 +23,8 @@ WITHIN = {
     "common.arguments",
     "fair_tree.decision_log",
     "dgs.negotiations",
+    "network.transit",
+    "queues.machine_queues",
     "queues.task_numbers",
     *(f"nodes.{part}" for part in NODES),
 }
