@@ -214,7 +214,7 @@ JOBFLOW = Part(
         "advance": {"limit": later(10**10)},
         "finish": {"now": now},
         "machines_of": {"job": place("jobs")},
-        "told": {},
+        "read_outcomes": {},
     },
     ("completed", "given_up", "over", "ending_now"),
     _before_jobflow,
