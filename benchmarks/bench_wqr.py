@@ -77,7 +77,7 @@ def inputs(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> tuple[Any, ...]:
 
 
 # -- programs -----------------------------------------------------------------------------------------------
-# each makes ready and gives a call that runs, and returns makespan (ns), interrupted and killed instances
+# each makes ready and gives a call that runs, and returns makespan (ns), interrupted and killed copies
 
 
 def ours(what: gs.Scenario, by: gs.WqrFt) -> Callable[[], tuple[int, int, int]]:

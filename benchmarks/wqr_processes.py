@@ -1,6 +1,6 @@
 """The other design of `wqr_simpy`: processes, as SimPy's manual has them.
 
-A process for each machine sleeps until the server wakes it with an instance, lets the time of that pass, and
+A process for each machine sleeps until the server wakes it with a copy, lets the time of that pass, and
 is interrupted where the machine fails or another completes the task first; one process reads the failures,
 one is the server, which is woken whenever something may have become possible.
 """
@@ -34,7 +34,7 @@ Steps = Generator[simpy.Event, Any, None]
 
 
 class Host(Machine):
-    """process : its own, which waits for one of two; given : an instance, that takes so many ns; back : the
+    """process : its own, which waits for one of two; given : a copy, that takes so many ns; back : the
     machine is up again, until then."""
 
     __slots__ = ("back", "given", "process")
@@ -78,7 +78,7 @@ class Grid:
         env.process(self.starts())
 
     def life(self, machine: Host) -> Steps:
-        """A machine runs one instance after another, if nobody interrupts it."""
+        """A machine runs one copy after another, if nobody interrupts it."""
         env, server = self.env, self.server
         while True:
             try:

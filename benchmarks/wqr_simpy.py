@@ -1,13 +1,13 @@
 """Work queue with replication and checkpoints in SimPy: the work of `gridsim.WqrFt`, to be held against it.
 
-One bag, all of it released at time 0; at most two instances of a task; checkpoints on the server; exact
+One bag, all of it released at time 0; at most two copies of a task; checkpoints on the server; exact
 predictions.  All times are ns, and ints, which SimPy takes as they are.
 
 There are two designs, with the same server, which has checkpoints reckoned when somebody asks, not as events,
 and whatever it chooses from in heaps or in a tree.  "callbacks", here, is as fast as SimPy allows: no process
-at all, each instance of a task is one bare ``Timeout`` with a callback, cancelled by forgetting it.
+at all, each copy of a task is one bare ``Timeout`` with a callback, cancelled by forgetting it.
 "processes", in `wqr_processes`, is what SimPy's manual teaches: a process for each machine, which waits until
-it is given an instance, runs it, and is interrupted where it fails or another machine was faster.
+it is given a copy, runs it, and is interrupted where it fails or another machine was faster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Failures = Sequence[ArrayLike]
 class Rules:
     """order : of tasks, "small" or "great"; choice : of machines, "none", "cpu", "avail" or "all".
 
-    replicas : instances of a task that may run at a time, 1 or 2; interval (> 0), checkpoint, restore : ns.
+    replicas : copies of a task that may run at a time, 1 or 2; interval (> 0), checkpoint, restore : ns.
     """
 
     order: str
@@ -49,7 +49,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Outcome:
-    """makespan : ns; interrupted : instances that failures cut off; killed : that another was faster than."""
+    """makespan : ns; interrupted : copies that failures cut off; killed : that another was faster than."""
 
     makespan: int
     interrupted: int
@@ -231,7 +231,7 @@ def inverse(order: list[int]) -> list[int]:
 
 
 class Machine:
-    """A machine, and the instance of a task that it runs, if any.
+    """A machine, and the copy of a task that it runs, if any.
 
     until : ns, when it fails next; task : -1 if it runs none; other : the machine that runs the same task;
     begin : Mflop of the task that were done before; since : ns, from when on it computes; marks : checkpoints
@@ -331,7 +331,7 @@ class Server:
     """All tasks, what is saved of them, and the machines that are idle.
 
     machines : with numbers from 0 on; sequence : of tasks, in which they are started for the first time;
-    launch : is told which machine is to run an instance now, and for how many ns.
+    launch : is told which machine is to run a copy now, and for how many ns.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ class Server:
         self._unstarted = iter(numbers(sequence))
         self._period = rules.interval + rules.checkpoint
         self._saved: dict[int, float] = {}  # Mflop of tasks in the newest checkpoint of who has failed
-        self._failed: deque[int] = deque()  # tasks without an instance, the oldest first
+        self._failed: deque[int] = deque()  # tasks without a copy, the oldest first
         self._idle = idle_machines(
             [each.speed for each in machines], [each.until for each in machines], rules
         )
@@ -389,7 +389,7 @@ class Server:
         self.killed += 1
 
     def went_down(self, machine: Machine) -> None:
-        """It fails, with its instance if it has any."""
+        """It fails, with its copy if it has any."""
         machine.up = False
         if machine.task >= 0:
             self._cut_off(machine)
@@ -506,7 +506,7 @@ def no_collection() -> Iterator[None]:
 
 
 class Runner(Machine):
-    """due : the event by which its instance completes the task, or None."""
+    """due : the event by which its copy completes the task, or None."""
 
     __slots__ = ("due",)
 

@@ -181,7 +181,7 @@ WORK = Part(
         "wait": {},
         "weigh": {"bag": _bag, "task": _task, "machine": place("machines")},
         "totals": {},
-        "instances": {},
+        "copies": {},
     },
     ("machines", "bags", "now", "left", "log", "looked"),
 )

@@ -329,7 +329,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
 # --- debit ----------------------------------------------------------------------------------------
 
 @cython.auto_pickle(False)
-cdef class _Ledger:
+cdef class _Debts:
     """The dispatches since the last summary, as checked vectors."""
 
     cdef const long long[::1] tasks
@@ -423,9 +423,9 @@ def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, le
 
     The result is min(sum N*ceil(a_B/a), ceil(V/a + L) - 1) with V = sum N*a_B and L = min(sum N, leaves).
     """
-    ledger = _Ledger(tasks, task_size, leaves)
+    debts = _Debts(tasks, task_size, leaves)
     check_scalar(cell_task_size, "cell_task_size", POSITIVE)
-    return (<_Ledger>ledger).drop(cell_task_size)
+    return (<_Debts>debts).drop(cell_task_size)
 
 
 cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
@@ -469,7 +469,7 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     """
     cells = as_summary(summary, grid)
     cdef const unsigned int[:, :, ::1] given = cells
-    cdef _Ledger ledger = _Ledger(tasks, task_size, leaves)
+    cdef _Debts debts = _Debts(tasks, task_size, leaves)
     cdef const double[::1] w = doubles(np.atleast_1d(np.asarray(size)), "size")
     cdef const double[::1] s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
     cdef const double[::1] axis_s = grid.stretch
@@ -477,10 +477,10 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     cdef const double[::1] axis_a = grid.task_size
     cdef Py_ssize_t i, j, k, b
     cdef Py_ssize_t ns = axis_s.shape[0], nw = axis_w.shape[0], na = axis_a.shape[0]
-    check_lengths(ledger.n, w.shape[0], "tasks", "size")
-    check_lengths(ledger.n, s.shape[0], "tasks", "stretch")
-    cdef const double[::1] old = np.zeros(ledger.n) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
-    check_lengths(ledger.n, old.shape[0], "tasks", "age")
+    check_lengths(debts.n, w.shape[0], "tasks", "size")
+    check_lengths(debts.n, s.shape[0], "tasks", "stretch")
+    cdef const double[::1] old = np.zeros(debts.n) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
+    check_lengths(debts.n, old.shape[0], "tasks", "age")
     check_array(old, "age", NOT_NEGATIVE)
     check_array(w, "size", POSITIVE)
     check_array(s, "stretch", NOT_NEGATIVE)
@@ -492,15 +492,15 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
     cdef double[::1] limits = np.full(ns, np.inf)
     for k in range(na):
-        drops[k] = ledger.capped_drop(axis_a[k]) if closed else ledger.printed_drop(axis_a[k])
+        drops[k] = debts.capped_drop(axis_a[k]) if closed else debts.printed_drop(axis_a[k])
     cdef Grid g
     g.n_stretch, g.n_size, g.n_task_size = ns, nw, na
     g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
     with nogil:
         if closed:
             for i in range(ns):
-                for b in range(ledger.n):
-                    if ledger.tasks[b] > 0 and axis_s[i] < s[b] and w[b] - old[b] / axis_s[i] < limits[i]:
+                for b in range(debts.n):
+                    if debts.tasks[b] > 0 and axis_s[i] < s[b] and w[b] - old[b] / axis_s[i] < limits[i]:
                         limits[i] = w[b] - old[b] / axis_s[i]
             debit_cells(&given[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
         else:

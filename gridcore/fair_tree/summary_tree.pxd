@@ -1,7 +1,7 @@
 """C-level contract of the tree kernel."""
 
 from gridcore.queues.availability cimport Grid
-from gridcore.fair_tree.ledger cimport Ledger
+from gridcore.fair_tree.debts cimport Debts
 from gridcore.fair_tree.payloads cimport Payloads
 
 cdef enum:                              # states of a node: in the tree, out of it, out of it and its parent knows
@@ -27,7 +27,7 @@ cdef packed struct Decision:
 cdef struct Node:
     # what the parent knows about the node and has sent to it: 64 bytes
     int held                            # handle of its last summary, -1: none
-    int debt                            # entry of the ledger, -1: none
+    int debt                            # entry of the debts, -1: none
     double held_minimum, told           # minimum stretch: its own; of the rest of the tree, as last sent to it
     long long heard, issued             # number of its last summary, and of the last request to it
     long long below                     # number of leaves below it (a leaf counts itself)
@@ -59,7 +59,7 @@ cdef class SummaryTree:
     cdef Node* node
     cdef void* memory
     cdef Payloads payloads
-    cdef Ledger ledger
+    cdef Debts debts
     # scratch: room for four summaries (the first belongs to `_read`), and arrays per stretch or task size
     cdef unsigned int* scratch
     cdef unsigned int* left

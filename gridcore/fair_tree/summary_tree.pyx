@@ -1,7 +1,7 @@
 """The availability information of a whole tree of nodes: what each node knows, and which messages follow.
 
 One object holds, for every edge of the tree, the parent's knowledge of the child (its last summary, its
-minimum stretch, and the *ledger* of what was dispatched to it since), and for every node its last report.
+minimum stretch, and as *debts* what was dispatched to it since), and for every node its last report.
 It has no clock and sends nothing itself: `gridcore.fair_tree.protocol` hands it one message, or one node that
 may report, at a time, and sends what follows.
 
@@ -9,14 +9,14 @@ Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children 
 
 A summary in flight is a handle to a payload, which was computed when the summary was sent.  Payloads are
 reference-counted: the sender (which compares it with its next summary), the message and the parent share one.
-The ledger is applied only when a summary is read.
+Debts are applied only when a summary is read.
 
 Each summary has a release: the instant for which it was sampled.  The application of a request may have been
 released earlier, because the request took a while or is for lost tasks.  Its deadline at stretch S is r + S w,
 so a summary sampled for an application released at t > r is read at size w - (t - r) / S (A.1).
 
 Source: Celaya & Marchal, sections 5.3 and 6, with corrections to Algorithm 4 and to the conservative
-update (the ledger and its echo).  The node program is `gridsim.schedulers.fair_tree.node`.
+update (debts, and what a summary echoes).  The node program is `gridsim.schedulers.fair_tree.node`.
 """
 
 from libc.math cimport INFINITY, ceil, floor, fmax, fmin, isfinite, isnan
@@ -27,8 +27,8 @@ from gridcore.common.arguments cimport (
     FINITE, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, kept,
 )
 from gridcore.common.instants cimport NEVER
-from gridcore.fair_tree.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
-                              ledger_settle)
+from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_length, debts_make,
+                                     debts_settle)
 from gridcore.common.memory cimport prefetch
 from gridcore.fair_tree.payloads cimport (CHUNK, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
                                 payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
@@ -150,11 +150,11 @@ cdef class SummaryTree:
         self.right = self.left + self.cells
         self.sum = self.right + self.cells
         payloads_make(&self.payloads, self.cells)
-        ledger_make(&self.ledger)
+        debts_make(&self.debts)
 
     def __dealloc__(self):
         payloads_free(&self.payloads)
-        ledger_free(&self.ledger)
+        debts_free(&self.debts)
         free(self.memory)
         free(self.scratch)
         free(self.drops)
@@ -188,8 +188,8 @@ cdef class SummaryTree:
         return release if self.celled else fmin(release, now)  # inf for idle leaves: they do not change
 
     cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil:
-        """Compute what the ledger of `child` takes from its summary, into `drops` and `limits`."""
-        ledger_drops(&self.ledger, self.node[child].debt, max(1, self.node[child].below),
+        """Compute what the debts of `child` take from its summary, into `drops` and `limits`."""
+        debts_drops(&self.debts, self.node[child].debt, max(1, self.node[child].below),
                      self._instant(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
@@ -273,7 +273,7 @@ cdef class SummaryTree:
             debt.release = self.release[r.application]
             # without a guarantee the child may miss deadlines at every sample
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
-            ledger_add(&self.ledger, &self.node[child].debt, &debt)
+            debts_add(&self.debts, &self.node[child].debt, &debt)
             # the minimum stretch of the rest of the tree, as seen from this child
             self.node[child].told = min(self.node[u].rest, self.node[2 * u + 2 - j].held_minimum)
             out[i].node = child
@@ -397,7 +397,7 @@ cdef class SummaryTree:
         payloads_drop(&self.payloads, self.node[child].held)
         self.node[child].held = <int> row.payload
         self.node[child].held_minimum = row.minimum
-        ledger_settle(&self.ledger, &self.node[child].debt, row.echo)
+        debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].since = min(self.node[parent].since, row.since)
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
@@ -455,7 +455,7 @@ cdef class SummaryTree:
         """Fill in the summary that a node sends to its parent; False if it has nothing new to say.
 
         It is sent all the same if the node has received a request since its last summary: its parent must remove
-        that from the ledger.
+        that from the debts.
         """
         cdef int said = self.node[m].said
         if (said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
@@ -486,7 +486,7 @@ cdef class SummaryTree:
     def reset(self, nodes: ArrayLike):
         """Put `nodes`, which have failed, back into the tree with an empty memory.
 
-        A router has lost the summaries of its children and the ledger of what it dispatched to them; the
+        A router has lost the summaries of its children and the debts of what it dispatched to them; the
         children send their next reports even if these contain nothing new.  The parents of `nodes` learn from the
         next report (its echo covers all earlier requests) that nothing dispatched before is still on its way.
         """
@@ -514,7 +514,7 @@ cdef class SummaryTree:
         """Remove everything that the parent knows about `child`."""
         payloads_drop(&self.payloads, self.node[child].held)
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
-        ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
+        debts_settle(&self.debts, &self.node[child].debt, self.node[child].issued)
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
@@ -586,7 +586,7 @@ cdef class SummaryTree:
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
-            n += ledger_length(&self.ledger, self.node[m].debt)
+            n += debts_length(&self.debts, self.node[m].debt)
         counts_array, sizes_array = np.empty((n, 3), np.int64), np.empty((n, 4))
         cdef long long[:, ::1] counts = counts_array
         cdef double[:, ::1] sizes = sizes_array
@@ -594,12 +594,12 @@ cdef class SummaryTree:
         for m in range(self.nodes):
             entry = self.node[m].debt
             while entry >= 0:
-                counts[k, 0], counts[k, 1] = m, self.ledger.debt[entry].sequence
-                counts[k, 2], sizes[k, 0] = self.ledger.debt[entry].tasks, self.ledger.debt[entry].task_size
-                sizes[k, 1], sizes[k, 2] = self.ledger.debt[entry].size, self.ledger.debt[entry].stretch
-                sizes[k, 3] = self.ledger.debt[entry].release
+                counts[k, 0], counts[k, 1] = m, self.debts.debt[entry].sequence
+                counts[k, 2], sizes[k, 0] = self.debts.debt[entry].tasks, self.debts.debt[entry].task_size
+                sizes[k, 1], sizes[k, 2] = self.debts.debt[entry].size, self.debts.debt[entry].stretch
+                sizes[k, 3] = self.debts.debt[entry].release
                 k += 1
-                entry = self.ledger.debt[entry].next
+                entry = self.debts.debt[entry].next
         state = {
             "below_window": self.below_window, "above_window": self.above_window,
             "nodes": np.array(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
@@ -663,9 +663,9 @@ cdef class SummaryTree:
         # if something below fails, no node refers to a payload or a debt that no longer exists
         for m in range(self.nodes):
             self.node[m].held = self.node[m].said = self.node[m].debt = -1
-        ledger_free(&self.ledger)
-        memset(&self.ledger, 0, sizeof(Ledger))
-        ledger_make(&self.ledger)
+        debts_free(&self.debts)
+        memset(&self.debts, 0, sizeof(Debts))
+        debts_make(&self.debts)
         payloads_clear(&self.payloads, len(references[0]), len(references[1]))
         cdef const double[::1] released
         for wide in range(2):
@@ -692,7 +692,7 @@ cdef class SummaryTree:
         for k in range(counts.shape[0] - 1, -1, -1):
             debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
             debt.task_size, debt.size, debt.stretch, debt.release = sizes[k, 0], sizes[k, 1], sizes[k, 2], sizes[k, 3]
-            ledger_add(&self.ledger, &self.node[counts[k, 0]].debt, &debt)
+            debts_add(&self.debts, &self.node[counts[k, 0]].debt, &debt)
         self.below_window, self.above_window = entries["below_window"], entries["above_window"]
 
     # -- inspection -------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ cdef class WorkQueue:
         again as it has been up.
     faults : whether machines fail; `feed` gives the failures.
     seed : seed of the random order, >= 0.
-    log : keep every copy for `instances`.
+    log : keep every copy for `copies`.
     period, factors, series, first : machine u has the fraction `factors[series[u], (first[u] + t // period) % steps]`
         of its speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.
     step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
@@ -583,7 +583,7 @@ cdef class WorkQueue:
             **{name: machines[name].copy() for name in ("busy", "interrupted", "ended")},
         }
 
-    def instances(self) -> dict[str, NDArray[Any]]:
+    def copies(self) -> dict[str, NDArray[Any]]:
         """Return columns of all copies that are over, in the order of their ends; empty without ``log``.
 
         int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of

@@ -31,7 +31,7 @@ cdef struct Rules:
     Pace pace
 
 
-cdef struct Instance:
+cdef struct Copy:
     long long start, end                # ns; end: when it completes the task if nothing interrupts it
     long long marks                     # number of checkpoints that it writes until its end
     double begin                        # Mflop of the task that were done before it
@@ -94,8 +94,8 @@ cdef inline long long lasts(const Rules* rules, double begin, double size, doubl
     return computing + marks * rules.checkpoint + (rules.restore if begin > 0.0 else 0)
 
 
-cdef inline bint instance_begin(Instance* it, const Rules* rules, Py_ssize_t u, double speed, double begin,
-                                double size, long long now) noexcept nogil:
+cdef inline bint copy_begin(Copy* it, const Rules* rules, Py_ssize_t u, double speed, double begin,
+                            double size, long long now) noexcept nogil:
     """Begin the rest of a task on machine u; False if it would end after the last instant."""
     cdef long long length, window, latest
     cdef double work
@@ -131,11 +131,11 @@ cdef inline bint instance_begin(Instance* it, const Rules* rules, Py_ssize_t u, 
         window = latest + rules.checkpoint
 
 
-cdef inline long long _computing_from(const Instance* it, const Rules* rules) noexcept nogil:
+cdef inline long long _computing_from(const Copy* it, const Rules* rules) noexcept nogil:
     return it.start + (rules.restore if it.begin > 0.0 else 0)
 
 
-cdef inline long long instance_marks(const Instance* it, const Rules* rules, long long now) noexcept nogil:
+cdef inline long long copy_marks(const Copy* it, const Rules* rules, long long now) noexcept nogil:
     """Return how many checkpoints the copy has written by `now` ns."""
     cdef long long since = now - _computing_from(it, rules)
     if rules.interval == 0 or since <= 0:
@@ -143,14 +143,14 @@ cdef inline long long instance_marks(const Instance* it, const Rules* rules, lon
     return min(it.marks, since // (rules.interval + rules.checkpoint))
 
 
-cdef inline long long instance_mark_at(const Instance* it, const Rules* rules, long long number) noexcept nogil:
+cdef inline long long copy_mark_at(const Copy* it, const Rules* rules, long long number) noexcept nogil:
     """Return when the copy has written checkpoint `number` (from 1), ns."""
     return _computing_from(it, rules) + number * (rules.interval + rules.checkpoint)
 
 
-cdef inline double instance_saved(const Instance* it, const Rules* rules, long long now) noexcept nogil:
+cdef inline double copy_saved(const Copy* it, const Rules* rules, long long now) noexcept nogil:
     """Return the Mflop of the task in the newest checkpoint at `now` ns; without one, what it began with."""
-    cdef long long marks = instance_marks(it, rules, now), k, window
+    cdef long long marks = copy_marks(it, rules, now), k, window
     cdef double done = 0.0
     if marks == 0:
         return it.begin
@@ -168,13 +168,13 @@ cdef struct Spent:                      # Mflop: nominal speed times the time of
     double computed, fresh, overhead, slowed
 
 
-cdef inline Spent instance_spent(const Instance* it, const Rules* rules, long long now) noexcept nogil:
+cdef inline Spent copy_spent(const Copy* it, const Rules* rules, long long now) noexcept nogil:
     """Return how the copy has spent the cycles of its machine until `now` ns.
 
     computed : for its task.  fresh : the part of computed since its newest checkpoint.  overhead : reading and
         writing checkpoints.  slowed : taken by background load.
     """
-    cdef long long ran = now - it.start, marks = instance_marks(it, rules, now), k, window, computing, reading
+    cdef long long ran = now - it.start, marks = copy_marks(it, rules, now), k, window, computing, reading
     cdef double done
     cdef Spent spent
     reading = min(ran, rules.restore if it.begin > 0.0 else 0)

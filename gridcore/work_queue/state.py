@@ -12,7 +12,7 @@ from gridcore.common.arrays import Rows
 from gridcore.common.state import AMOUNT, FLAG, INSTANT, LATEST, Array, Entry, Limits, Number, read, refuse
 from gridcore.common.state import Rows as Table
 
-#: Instances of a task at a time, at most.
+#: Copies of a task at a time, at most.
 MOST_REPLICAS = 1024
 #: No interval is longer than this (ns), so that sums of them can be computed with.
 LONGEST = 10**18

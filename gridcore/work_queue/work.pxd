@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_drop, agenda_reserve, agenda_set, bunch_add, bunch_drop
 from gridcore.work_queue.outlook cimport Outlook, outlook_down, outlook_until, outlook_up
 from gridcore.work_queue.progress cimport (
-    Instance, Rules, Spent, instance_begin, instance_mark_at, instance_marks, instance_saved, instance_spent,
+    Copy, Rules, Spent, copy_begin, copy_mark_at, copy_marks, copy_saved, copy_spent,
 )
 from gridcore.work_queue.tournament cimport OUT, Tournament, tournament_set
 
@@ -32,7 +32,7 @@ cdef struct Task:
 
 
 cdef struct Machine:                    # two cache lines; the first has all about the copy that runs
-    Instance run
+    Copy run
     int task                            # the task that it runs, -1
     int previous, next                  # neighbours in the list of machines that run this task, -1
     int up
@@ -96,7 +96,7 @@ cdef inline double work_newest(const Work* w, Py_ssize_t k) noexcept nogil:
     if w.local:
         return 0.0
     while v >= 0:
-        saved = max(saved, instance_saved(&w.machine[v].run, &w.rules, w.now))
+        saved = max(saved, copy_saved(&w.machine[v].run, &w.rules, w.now))
         v = w.machine[v].next
     return saved
 
@@ -116,12 +116,12 @@ cdef inline Agenda* work_ranking(Work* w, Py_ssize_t k) noexcept nogil:
 
 cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept nogil:
     """Make machine u due when its copy ends or, with `checkpoints`, when it has written its next one."""
-    cdef const Instance* run = &w.machine[u].run
+    cdef const Copy* run = &w.machine[u].run
     cdef long long at = run.end, number
     if checkpoints:
-        number = instance_marks(run, &w.rules, w.now) + 1
+        number = copy_marks(run, &w.rules, w.now) + 1
         if number <= run.marks:
-            at = instance_mark_at(run, &w.rules, number)
+            at = copy_mark_at(run, &w.rules, number)
     agenda_set(&w.due, u, at)
 
 
@@ -288,7 +288,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     # everything that may need memory comes before anything is changed
     if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_to_meet(w, number):
         return NO_MEMORY
-    if not instance_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
+    if not copy_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
         return TOO_LATE
     work_meet(w, number, u)
     work_unrank(w, k)
@@ -316,7 +316,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
     cdef Bag* b = &w.bag[t.bag]
-    cdef Spent spent = instance_spent(&m.run, &w.rules, w.now)
+    cdef Spent spent = copy_spent(&m.run, &w.rules, w.now)
     cdef Row* row
     b.overhead += spent.overhead
     b.slowed += spent.slowed
@@ -370,7 +370,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
 cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
     """Record that the copy on machine u has written a checkpoint that counts for the ranking of its task."""
     cdef Py_ssize_t k = w.machine[u].task
-    w.task[k].saved = max(w.task[k].saved, instance_saved(&w.machine[u].run, &w.rules, w.now))
+    w.task[k].saved = max(w.task[k].saved, copy_saved(&w.machine[u].run, &w.rules, w.now))
     if w.place[k] != ABSENT:
         agenda_set(work_ranking(w, k), k, work_residual(w, k))
     work_watch(w, u, w.place[k] != ABSENT)
@@ -383,7 +383,7 @@ cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t number = t.bag
     cdef Bag* b = &w.bag[number]
-    cdef double saved = instance_saved(&m.run, &w.rules, w.now)
+    cdef double saved = copy_saved(&m.run, &w.rules, w.now)
     cdef Spent spent
     work_unrank(w, k)
     spent = work_leave(w, u, False)

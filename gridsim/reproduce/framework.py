@@ -376,3 +376,30 @@ def latest_update(result: Result) -> float:
     updates = result.tables["updates"]
     since = updates["arrived"] - updates["age"] >= result.applications["release"].min()
     return float(updates["age"][since].max()) if since.any() else math.nan
+
+
+# -- charts -----------------------------------------------------------------------------------------------
+
+
+def panels(
+    series: Mapping[str, Any],
+    x: Sequence[float],
+    properties: Mapping[str, Any],
+    *,
+    named: str = "title",
+    shared: bool = False,
+) -> Figure:
+    """Draw lines over `x`, a panel for each of `series`.
+
+    series : name of the panel -> its lines, for `plots.lines`.  properties : of the axes, such as ``xlabel``.
+    named : the property that is the name.  shared : whether panels share their legend.
+    """
+    from gridsim import plots
+
+    made, places = plots.figure(len(series))
+    for axes, (name, lines) in zip(places, series.items(), strict=True):
+        plots.lines(x, lines, axes=axes)
+        axes.set(**{**properties, named: name})
+    if shared:
+        plots.shared_legend(made)
+    return made

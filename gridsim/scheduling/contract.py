@@ -43,8 +43,8 @@ NodeForm = Literal["interpreted", "compiled"]
 
 #: Columns of `Outcome.schedule`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
-#: Further columns of `Outcome.schedule`, where tasks may have several instances.
-INSTANCES = ("task", "begin")
+#: Further columns of `Outcome.schedule`, where tasks may have several copies.
+COPIES = ("task", "begin")
 #: Columns of `Outcome.arrivals`.
 ARRIVALS = ("machine", "application", "tasks", "time")
 #: Columns of `Outcome.cycles`.
@@ -120,7 +120,7 @@ class Run:
 class Outcome:
     """What a policy reports when the run is over.  All arrays are int64 unless stated otherwise.
 
-    Times are ns; -1 stands for "never".  An instance is one execution of a task on one machine.
+    Times are ns; -1 stands for "never".  A copy is one execution of a task on one machine.
 
     applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
         ``nodes_used``, and optionally further columns, such as ``level`` (at which the request was accepted).
@@ -128,19 +128,19 @@ class Outcome:
         and it has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
         ``interrupted`` (tasks that ran when the machine failed).
-        Where tasks may have several instances also ``ended`` (instances stopped because another was faster).
+        Where tasks may have several copies also ``ended`` (copies stopped because another was faster).
     cycles : how the machines spent their busy time, float64 Mflop of each application, where tasks may be
         done in part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by
-        instances when another one was faster, or saved and not used), ``lost`` (done since the newest
-        checkpoint of an instance that failed), ``overhead`` (writing and reading checkpoints), ``slowed``
+        copies when another one was faster, or saved and not used), ``lost`` (done since the newest
+        checkpoint of a copy that failed), ``overhead`` (writing and reading checkpoints), ``slowed``
         (taken meanwhile by background load on the machines).
     tables : further tables, each a mapping of columns of equal length.
     facts : scalars that belong in every result of this scheduler (JSON-able).
     schedule : what ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (that ran
         one after another without a pause), ``start``, ``end`` (ns), ``completed`` (equal to ``tasks``, or 0
         for a task that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.  Where tasks may have
-        several instances also ``task`` (its number within the application) and ``begin`` (float64, Mflop of
-        the task that were done before); an instance also counts as not completed if another was faster.
+        several copies also ``task`` (its number within the application) and ``begin`` (float64, Mflop of
+        the task that were done before); a copy also counts as not completed if another was faster.
     arrivals : the tasks that came to the queues of machines, if machines have queues: ``machine``,
         ``application``, ``tasks``, ``time`` (ns), in order.  Negative ``tasks`` are those that were withdrawn
         from the queue again, which no scheduler with the order "fcfs" may do.  `TaskQueues.arrivals` makes

@@ -17,8 +17,8 @@ from gridsim.results.schema import CORE_TABLES
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import (
     ARRIVALS,
+    COPIES,
     CYCLES,
-    INSTANCES,
     SCHEDULE,
     NodeForm,
     Outcome,
@@ -170,7 +170,7 @@ def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
         ("arrivals", ARRIVALS, outcome.arrivals or {column: np.zeros(0, np.int64) for column in ARRIVALS}),
     ):
         if "task" in given:
-            wanted = (*wanted, *INSTANCES)
+            wanted = (*wanted, *COPIES)
         shapes = {np.shape(given.get(column, 0)) for column in wanted}
         if len(shapes) > 1 or len(shapes.pop()) != 1:
             raise SchedulerError(

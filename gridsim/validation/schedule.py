@@ -13,7 +13,7 @@ from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs, few, overlaps
-from gridsim.validation.instances import Instances, check_instances, overtaken
+from gridsim.validation.copies import Copies, check_copies, overtaken
 
 
 def check_schedule(result: Result, given: Applications) -> list[Violation]:
@@ -61,9 +61,9 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
             return found
         at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
         begin = table["begin"][sound]
-        instances = Instances(u, given.offsets[i] + within, at, until, whole, begin, place)
-        found += check_instances(result, given, instances)
-        beaten = overtaken(instances)
+        copies = Copies(u, given.offsets[i] + within, at, until, whole, begin, place)
+        found += check_copies(result, given, copies)
+        beaten = overtaken(copies)
     elif not given.unequal and result.scenario.fluctuation is None:
         # where task sizes differ, a row does not say which tasks ran, and so not how long it should last
         lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
@@ -283,8 +283,8 @@ def _agreement(
 def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.bool_]) -> list[Violation]:
     """Check that tasks which a failure cut off were submitted again.
 
-    If no tasks wait on machines, no others may have been submitted again.  Schedules of instances are checked
-    in `gridsim.validation.instances`.
+    If no tasks wait on machines, no others may have been submitted again.  Schedules of copies are checked
+    in `gridsim.validation.copies`.
 
     uncut : bool[rows], which rows were not cut off.
     """

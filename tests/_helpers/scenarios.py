@@ -15,7 +15,10 @@ from gridsim.schedulers import (
     FairTree,
     Fcfs,
     IdealTree,
+    JoinIdleQueue,
+    JoinShortestQueue,
     KPercentBest,
+    LeastWork,
     MaxMin,
     Mct,
     Met,
@@ -23,13 +26,17 @@ from gridsim.schedulers import (
     MinMin,
     NoMigration,
     Olb,
+    PowerOfD,
+    Random,
     RandomWalkSearch,
     Rendezvous,
     ResourceExclusion,
     Rjss,
+    RoundRobin,
     Sufferage,
     SwitchingAlgorithm,
     Wave,
+    WorkStealing,
     WqrFt,
 )
 from gridsim.schedulers.wqr.selections import POLICIES
@@ -134,6 +141,7 @@ def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:
     )
 
 
+CLASSICS = (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing)
 WALKERS: dict[str, type[Scheduler]] = {
     "rjss": Rjss,
     "resource-exclusion": ResourceExclusion,

@@ -143,7 +143,7 @@ def run_backfill() -> Any:
 
 def run_work_queue() -> Any:
     queue = work_queue()
-    return queue.run(NEVER), queue.totals(), queue.instances()
+    return queue.run(NEVER), queue.totals(), queue.copies()
 
 
 def run_pull() -> Any:

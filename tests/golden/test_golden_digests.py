@@ -93,6 +93,7 @@ NETWORKS = {
     "jitter": gs.Network(jitter=0.02, bandwidth=50_000.0),
     "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
 }
+EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES
 FAULTS = {
     "no failures": None,
     "resets": gs.Faults.poisson(200.0, seed=4),
@@ -170,7 +171,7 @@ CASES |= {f"{name}; fifo; outages": (name, "fifo", "outages") for name in WAVES 
 
 def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
+    scheduler = EVERY[name]
     return gs.simulate(scenario(name, network, faults), scheduler, threads=threads).digest
 
 

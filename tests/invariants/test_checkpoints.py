@@ -26,16 +26,7 @@ import gridsim as gs
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.provenance import code_version
-from tests.golden.test_golden_digests import (
-    CASES,
-    MAPPING,
-    QUEUES,
-    RIGID,
-    SCHEDULERS,
-    SEARCHES,
-    WALKERS,
-    WAVES,
-)
+from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario
 
 
@@ -98,7 +89,7 @@ def test_the_few_are_cases() -> None:
 def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
     name, network, faults = CASES[case]
     scenario = golden_scenario(name, network, faults)
-    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
+    scheduler = EVERY[name]
     whole = gs.simulate(scenario, scheduler, record=True)
     file = tmp_path / "run.checkpoint"
     for wave in (1, 7, 40):
@@ -110,7 +101,7 @@ def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
 
 
 def test_cohorts_and_threads(tmp_path: Path) -> None:
-    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), SCHEDULERS["fair-tree"]
+    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), EVERY["fair-tree"]
     whole = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
     for options in ({"cohort_limit": 2}, {"threads": 2}):
@@ -120,7 +111,7 @@ def test_cohorts_and_threads(tmp_path: Path) -> None:
 
 
 def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
-    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), SCHEDULERS["fair-tree"]
+    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), EVERY["fair-tree"]
     file = tmp_path / "run.checkpoint"
     kept = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
     assert kept.digest == gs.simulate(scenario, scheduler).digest
@@ -135,7 +126,7 @@ def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
 def test_taken_up_again_and_again(tmp_path: Path) -> None:
     """Each time a little further, from what the one before has left."""
     scenario = golden_scenario("fair-tree", "jitter", "outages")
-    scheduler = SCHEDULERS["fair-tree, on change"]
+    scheduler = EVERY["fair-tree, on change"]
     whole = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
     cut_at(file, 5, scenario, scheduler)
@@ -261,7 +252,7 @@ def test_killed_while_it_is_written(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("kept") / "run.checkpoint"
-    cut_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), SCHEDULERS["fair-tree"])
+    cut_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), EVERY["fair-tree"])
     return file
 
 

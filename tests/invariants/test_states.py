@@ -14,16 +14,7 @@ import pytest
 import gridsim as gs
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import Stateful
-from tests.golden.test_golden_digests import (
-    CASES,
-    MAPPING,
-    QUEUES,
-    RIGID,
-    SCHEDULERS,
-    SEARCHES,
-    WALKERS,
-    WAVES,
-)
+from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario
 
 #: Machines fail now and then, and then all of them at once.
@@ -72,7 +63,7 @@ def not_kept(each: Stateful) -> dict[str, Any]:
 )
 def test_what_changes_is_kept(case: str, record: Any) -> None:
     name, network, faults = CASES[case]
-    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
+    scheduler = EVERY[name]
     scenario = golden_scenario(name, network, faults)
     if faults == "outages":
         scenario = dataclasses.replace(scenario, faults=FAILURES)

@@ -320,8 +320,8 @@ def test_helpers_cannot_be_copied():
     # Their C pointers would not survive, nor would what was never set up.
     kinds = list(helpers())
     named = {kind.__name__ for kind in kinds}
-    assert named >= {"_Axes", "_Batch", "_Held", "_Ledger", "_Marked", "_Single", "Kind", "NodeActions"}
-    for helper in (availability._Axes(GRID), summaries._Ledger([1], [1.0], 1)):
+    assert named >= {"_Axes", "_Batch", "_Debts", "_Held", "_Marked", "_Single", "Kind", "NodeActions"}
+    for helper in (availability._Axes(GRID), summaries._Debts([1], [1.0], 1)):
         with pytest.raises(TypeError):
             pickle.dumps(helper)
     for kind in kinds:

@@ -311,7 +311,7 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: (made["backfill"].totals(), made["backfill"].starts(), made["backfill"].getstate()),
         ],
         "work": [
-            lambda: (made["work"].totals(), made["work"].instances(), made["work"].candidates()),
+            lambda: (made["work"].totals(), made["work"].copies(), made["work"].candidates()),
             lambda: (made["work"].idle_machines(), made["work"].lasts(1, 2, np.arange(9))),
             lambda: (made["work"].pick_task(), made["work"].pick_machine(0, 3)),
             lambda: made["work"].run(made["work"].now + 10**9),

@@ -23,7 +23,7 @@ _WASTE = ("redundant", "lost", "overhead", "slowed")
 
 
 @dataclass
-class Instance:
+class Copy:
     machine: int
     start: int
     begin: float
@@ -39,7 +39,7 @@ class Task:
     begun: bool = False
     completed: bool = False
     resubmitted: bool = False
-    instances: list[Instance] = field(default_factory=list)  # the last first
+    copies: list[Copy] = field(default_factory=list)  # the last first
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Bag:
     released: bool = False
     sequence: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
-    groups: list[list[int]] | None = None  # tasks that may get a further instance, by how many they have
+    groups: list[list[int]] | None = None  # tasks that may get a further copy, by how many they have
     met: set[int] = field(default_factory=set)
     totals: dict[str, int] = field(
         default_factory=lambda: {"first_start": -1, "finish": -1} | dict.fromkeys(_COUNTS, 0)
@@ -140,7 +140,7 @@ class WorkQueue:
         check_lengths(self.machines, len(begin), "speed", "first")
         return table, rows, begin
 
-    # -- instances --------------------------------------------------------------------------------------
+    # -- copies --------------------------------------------------------------------------------------
 
     def _factor(self, u: int, k: int) -> float:
         assert self._pace is not None
@@ -179,7 +179,7 @@ class WorkQueue:
             return NEVER
         return computing + marks * self._checkpoint + (self._restore if begin > 0.0 else 0)
 
-    def _begin(self, it: Instance, size: float) -> None:
+    def _begin(self, it: Copy, size: float) -> None:
         speed = self._speed[it.machine]
         if self._pace is None:
             length = self._lasts(it.begin, size, speed)
@@ -204,16 +204,16 @@ class WorkQueue:
             it.marks += 1
             window = latest + self._checkpoint
 
-    def _computing_from(self, it: Instance) -> int:
+    def _computing_from(self, it: Copy) -> int:
         return it.start + (self._restore if it.begin > 0.0 else 0)
 
-    def _marks(self, it: Instance) -> int:
+    def _marks(self, it: Copy) -> int:
         since = self.now - self._computing_from(it)
         if not self._interval or since <= 0:
             return 0
         return min(it.marks, since // (self._interval + self._checkpoint))
 
-    def _saved(self, it: Instance) -> float:
+    def _saved(self, it: Copy) -> float:
         marks = self._marks(it)
         if not marks:
             return it.begin
@@ -226,7 +226,7 @@ class WorkQueue:
                 window += self._interval + self._checkpoint
         return it.begin + done / 1e9 * self._speed[it.machine]
 
-    def _spent(self, it: Instance) -> tuple[float, float, float, float]:
+    def _spent(self, it: Copy) -> tuple[float, float, float, float]:
         """Mflop computed, computed since the newest checkpoint, overhead, and what other load had."""
         ran, marks, speed = self.now - it.start, self._marks(it), self._speed[it.machine]
         reading = min(ran, self._restore if it.begin > 0.0 else 0)
@@ -253,7 +253,7 @@ class WorkQueue:
     def _newest(self, k: int) -> float:
         if self._local:
             return 0.0
-        return max([self._tasks[k].saved, *map(self._saved, self._tasks[k].instances)])
+        return max([self._tasks[k].saved, *map(self._saved, self._tasks[k].copies)])
 
     def _predicted(self, u: int) -> int:
         age = self.now - self._since[u]
@@ -302,10 +302,10 @@ class WorkQueue:
         if not b.released or b.failed:
             return b.failed[:1]
         left = [k for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
-        fewest = min((len(self._tasks[k].instances) for k in left), default=self._most)
+        fewest = min((len(self._tasks[k].copies) for k in left), default=self._most)
         if fewest >= self._most:
             return []
-        return [k for k in left if len(self._tasks[k].instances) == fewest]
+        return [k for k in left if len(self._tasks[k].copies) == fewest]
 
     def _ready(self) -> int:
         return next((i for i, b in enumerate(self._bags) if self._open(b)), -1)
@@ -364,7 +364,7 @@ class WorkQueue:
         if (
             bag != self._ready()
             or t.completed
-            or len(t.instances) >= self._most
+            or len(t.copies) >= self._most
             or k not in (b.failed or [k])[:1]
         ):
             raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
@@ -380,11 +380,11 @@ class WorkQueue:
         b = self._bags[bag]
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")
-        kind = len(t.instances), t.begun
+        kind = len(t.copies), t.begun
         alike = [
             other
             for other in self._tasks[b.first : b.first + b.tasks]
-            if not other.completed and (len(other.instances), other.begun) == kind
+            if not other.completed and (len(other.copies), other.begun) == kind
         ]
         lasts = int(self.lasts(bag, task, [machine])[0])
         return *kind, len(alike), len(self._until), self._until[machine], lasts
@@ -416,13 +416,13 @@ class WorkQueue:
         return float((x ^ (x >> 31)) >> 11) * (1.0 / 9007199254740992.0)
 
     def _enrank(self, k: int) -> None:
-        groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].instances)
+        groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].copies)
         if groups is not None and 0 < running < self._most:
             groups[running - 1].append(k)
 
     def _unrank(self, k: int) -> None:
         """The last of the group takes its place."""
-        groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].instances)
+        groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].copies)
         if groups is not None and 0 < running < self._most and k in groups[running - 1]:
             group = groups[running - 1]
             group[group.index(k)] = group[-1]
@@ -465,7 +465,7 @@ class WorkQueue:
         while self.left:
             if not self._faults and not self._fed:
                 return "blocks"
-            ends = {u: self._instance(u).end for u in sorted(self._runs)}
+            ends = {u: self._copy(u).end for u in sorted(self._runs)}
             at = min([*ends.values(), *(time for time, *_ in self._faults[:1]), NEVER])
             if self._dirty:
                 at = self.now
@@ -503,8 +503,8 @@ class WorkQueue:
             self._start(k, u)
         return True
 
-    def _instance(self, u: int) -> Instance:
-        return next(it for it in self._tasks[self._runs[u]].instances if it.machine == u)
+    def _copy(self, u: int) -> Copy:
+        return next(it for it in self._tasks[self._runs[u]].copies if it.machine == u)
 
     def _start(self, k: int, u: int) -> None:
         t, b = self._tasks[k], self._bags[self._bag_of[k]]
@@ -512,10 +512,10 @@ class WorkQueue:
             begin = self._local_of[u][1] if self._local_of[u][0] == k else 0.0
         else:
             begin = self._newest(k)
-        it = Instance(u, self.now, begin)
+        it = Copy(u, self.now, begin)
         self._begin(it, t.size)
         self._unrank(k)
-        if t.instances:
+        if t.copies:
             b.totals["replicas"] += 1
         elif t.begun:
             b.failed.remove(k)
@@ -526,16 +526,16 @@ class WorkQueue:
         b.met.add(u)
         del self._until[u]
         self._runs[u] = k
-        t.instances.insert(0, it)
+        t.copies.insert(0, it)
         self._enrank(k)
 
     def _leave(self, u: int, k: int, completed: bool) -> tuple[float, float]:
-        t, b, it = self._tasks[k], self._bags[self._bag_of[k]], self._instance(u)
+        t, b, it = self._tasks[k], self._bags[self._bag_of[k]], self._copy(u)
         computed, fresh, overhead, slowed = self._spent(it)
         b.waste["overhead"] += overhead
         b.waste["slowed"] += slowed
         self._totals["busy"][u] += self.now - it.start
-        t.instances.remove(it)
+        t.copies.remove(it)
         del self._runs[u]
         if self.log:
             self._rows.append((u, k, it.start, self.now, int(completed), it.begin))
@@ -544,9 +544,9 @@ class WorkQueue:
     def _complete(self, u: int) -> None:
         k = self._runs[u]
         t, b = self._tasks[k], self._bags[self._bag_of[k]]
-        begin = self._instance(u).begin
+        begin = self._copy(u).begin
         self._unrank(k)
-        for v in [it.machine for it in t.instances]:
+        for v in [it.machine for it in t.copies]:
             computed, _ = self._leave(v, k, v == u)
             if v != u:
                 t.spent += computed
@@ -578,7 +578,7 @@ class WorkQueue:
     def _fail(self, u: int) -> None:
         k = self._runs[u]
         t, b = self._tasks[k], self._bags[self._bag_of[k]]
-        saved = self._saved(self._instance(u))
+        saved = self._saved(self._copy(u))
         self._unrank(k)
         computed, fresh = self._leave(u, k, False)
         t.spent += computed - fresh
@@ -588,7 +588,7 @@ class WorkQueue:
             self._local_of[u] = k, saved
         else:
             t.saved = max(t.saved, saved)
-        if t.instances:
+        if t.copies:
             self._enrank(k)
             return
         t.resubmitted = True
@@ -609,7 +609,7 @@ class WorkQueue:
         whole = {name: np.array(column, np.int64) for name, column in {**bags, **self._totals}.items()}
         return whole | waste
 
-    def instances(self) -> dict[str, NDArray[Any]]:
+    def copies(self) -> dict[str, NDArray[Any]]:
         rows = [
             (u, self._bag_of[k], k - self._bags[self._bag_of[k]].first, start, end, completed)
             for u, k, start, end, completed, _ in self._rows

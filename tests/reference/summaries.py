@@ -195,7 +195,7 @@ def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
 # --- debit ----------------------------------------------------------------------------------------
 
 
-def _ledger(tasks: Any, task_size: Any, leaves: Any) -> tuple[list[int], list[float], int]:
+def _debts(tasks: Any, task_size: Any, leaves: Any) -> tuple[list[int], list[float], int]:
     given = np.atleast_1d(np.asarray(tasks))
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"tasks must hold integers, got dtype {given.dtype}")
@@ -237,7 +237,7 @@ def owed_drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves
 
 def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:
     """The most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
-    counts, sizes, leaves = _ledger(tasks, task_size, leaves)
+    counts, sizes, leaves = _debts(tasks, task_size, leaves)
     check_scalar(float(cell_task_size), "cell_task_size", POSITIVE)
     return _drop(counts, sizes, float(cell_task_size), leaves)
 
@@ -264,7 +264,7 @@ def debit(
 ) -> Summary:
     """A child's summary after tasks were dispatched to it, still a lower bound."""
     cells = _as_summary(summary, grid)
-    counts, sizes, leaves = _ledger(tasks, task_size, leaves)
+    counts, sizes, leaves = _debts(tasks, task_size, leaves)
     w = doubles(np.atleast_1d(np.asarray(size)), "size")
     s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
     check_lengths(len(counts), len(w), "tasks", "size")

@@ -19,6 +19,7 @@ from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler, conformance
 from tests._helpers.scenarios import (
     CENTRAL,
+    CLASSICS,
     MAPPING,
     RIGID,
     SEARCHES,
@@ -31,15 +32,6 @@ from tests._helpers.scenarios import (
     work_queues,
 )
 
-CLASSICS = (
-    gs.Random,
-    gs.RoundRobin,
-    gs.PowerOfD,
-    gs.JoinShortestQueue,
-    gs.LeastWork,
-    gs.JoinIdleQueue,
-    gs.WorkStealing,
-)
 PROBING = (gs.Sparrow, gs.Hawk, gs.Eagle, gs.Lwl, gs.Dlwl)
 
 HELPERS = Path(__file__).parents[1] / "_helpers"

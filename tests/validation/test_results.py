@@ -107,21 +107,21 @@ def _altered(table: str, column: str, k: int, value: float) -> list[str]:
     return [violation.law for violation in validate_result(other)]
 
 
-INSTANCES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
+COPIES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*INSTANCES, *SCHEDULERS])
+@pytest.mark.parametrize("name", [*COPIES, *SCHEDULERS])
 def test_what_applications_and_machines_tell_of_failures_is_found(name: str) -> None:
     """Each value of these columns, one more and one less, of all that the scenario or the schedule tells."""
-    scheduler = {**INSTANCES, **SCHEDULERS}[name]
+    scheduler = {**COPIES, **SCHEDULERS}[name]
     bags = gs.Workload.bags(
         4,
         interarrival=4.0,
         tasks_per_node=2.0,
         task_size=8000.0,
         seed=2,
-        spread=gs.Normal(0.5) if name in INSTANCES else None,
+        spread=gs.Normal(0.5) if name in COPIES else None,
     )
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=8, seed=1),
@@ -142,7 +142,7 @@ def test_what_applications_and_machines_tell_of_failures_is_found(name: str) -> 
         "smallest_task": "workload",
         "largest_task": "workload",
     }
-    if name in INSTANCES:
+    if name in COPIES:
         assert {"undisturbed", "smallest_task", "largest_task"} <= set(result.applications)
     waits, schedule = len(result.tables["arrivals"]) > 0, result.tables["schedule"]
     cut = np.bincount(schedule["application"][schedule["completed"] == 0], minlength=4)

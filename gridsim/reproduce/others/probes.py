@@ -16,7 +16,7 @@ from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import Grid, Report, Row, Run
+from gridsim.reproduce.framework import Grid, Report, Row, Run, panels
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.result import Result
 from gridsim.schedulers import Dlwl, Eagle, Hawk, Lwl, Sparrow
@@ -256,16 +256,11 @@ REMARKS = (
 
 def figure(report: Report) -> Figure:
     """Draw p50 and p90 of short and of long jobs of each scheduler, a panel per log."""
-    from gridsim import plots
-
-    made, panels = plots.figure(len(report.data))
-    for axes, (title, series) in zip(panels, report.data.items(), strict=True):
-        plots.lines(range(len(names())), series, axes=axes)
-        axes.set_xticks(range(len(names())), names(), rotation=30, ha="right", fontsize=8)
-        axes.set_yscale("log")
-        axes.set_xlabel("")
-        axes.set_ylabel("completion time, s")
-        axes.set_title(title)
+    places = range(len(names()))
+    labels = {"xticks": places, "xticklabels": names(), "xlabel": "", "ylabel": "completion time, s"}
+    made = panels(report.data, places, {"yscale": "log", **labels})
+    for axes in made.axes:
+        axes.tick_params("x", labelrotation=30, labelsize=8)
     return made
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import ABOVE, BELOW, Grid, Report, Row, Run, judge
+from gridsim.reproduce.framework import ABOVE, BELOW, Grid, Report, Row, Run, judge, panels
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.schedulers import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
@@ -189,13 +189,5 @@ _REMARKS = (
 
 def figure(report: Report) -> Figure:
     """Draw a panel per metric, over the load."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(len(series))
-    for axes, (said, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(report.data["loads"], lines, axes=axes)
-        axes.set_yscale("log")
-        axes.set_xlabel("load")
-        axes.set_ylabel(said)
-    return made
+    data = report.data
+    return panels(data["series"], data["loads"], {"yscale": "log", "xlabel": "load"}, named="ylabel")

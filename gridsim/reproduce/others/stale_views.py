@@ -15,7 +15,7 @@ import numpy as np
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import ABOVE, BELOW, Grid, Report, Row, Run, judge
+from gridsim.reproduce.framework import ABOVE, BELOW, Grid, Report, Row, Run, judge, panels
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
@@ -220,14 +220,6 @@ _REMARKS = (
 
 def figure(report: Report) -> Figure:
     """Draw a panel per way of refreshing, over the age."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(len(series))
-    for axes, (refresh, curves) in zip(panels, series.items(), strict=True):
-        plots.lines(report.data["ages"], curves, axes=axes)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(f"age, s ({refresh})")
-        axes.set_ylabel("mean response time, s")
-    return made
+    scales = {"xscale": "log", "yscale": "log"}
+    labels = {"xlabel": "age, s", "ylabel": "mean response time, s"}
+    return panels(report.data["series"], report.data["ages"], {**scales, **labels})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +26,13 @@ from gridsim.schedulers import NoMigration, ResourceExclusion, Rjss
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 NODES, SMALL = 100, 40
 HORIZON, SHORT = 2000.0, 400.0
 #: Shares of the horizon at which the mean turnaround so far is measured.
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
+#: The label of an axis; and how `panels` draws it.
+TURNAROUND = "mean turnaround of all jobs, s"
+TURNAROUNDS = {"yscale": "log", "ylabel": TURNAROUND}
 
 REMARKS = (
     "The paper says neither the bandwidth (taken as 1 Mbit/s), nor the variances (all standard deviations "
@@ -193,19 +193,3 @@ def series(made: Mapping[str, Replicates], metric: str = G) -> dict[str, Any]:
     """Return the lines for `plots.lines`: scheduler -> estimates."""
     names = next(iter(made.values())).schedulers
     return {name: [each.mean(name, metric) for each in made.values()] for name in names}
-
-
-def panels(series: Mapping[str, Any], x: Sequence[float], xlabel: str, xscale: str = "linear") -> Figure:
-    """Draw the mean turnaround over `x`: a panel for each of `series`, each with lines for `plots.lines`."""
-    from gridsim import plots
-
-    made, places = plots.figure(len(series))
-    for axes, (title, lines) in zip(places, series.items(), strict=True):
-        plots.lines(x, lines, axes=axes)
-        axes.set_xscale(xscale)
-        axes.set_yscale("log")
-        axes.set_title(title)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel("mean turnaround of all jobs, s")
-    plots.shared_legend(made)
-    return made

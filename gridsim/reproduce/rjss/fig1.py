@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.model.scenario import Scenario
-from gridsim.reproduce.framework import NEGATIVE, Grid, Report, Run, judge, per_doubling
+from gridsim.reproduce.framework import NEGATIVE, Grid, Report, Run, judge, panels, per_doubling
 from gridsim.reproduce.rjss.common import HORIZON, METRICS, REMARKS, SHORT, Jobs
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.formulas import prediction_errors
@@ -165,13 +165,7 @@ _REMARK = (
 
 def figure(report: Report) -> Figure:
     """Draw mean and standard deviation of the prediction error over N."""
-    from gridsim import plots
-
-    made, (axes,) = plots.figure(1)
-    columns = report.data["columns"]
     names = ("mean prediction error", "its standard deviation")
-    plots.lines(report.data["sizes"], {name: columns[name] for name in names}, axes=axes)
-    axes.set_xlabel("nodes")
-    axes.set_ylabel("prediction error")
-    axes.set_ylim(bottom=0)
-    return made
+    series = {"": {name: report.data["columns"][name] for name in names}}
+    properties = {"xlabel": "nodes", "ylabel": "prediction error", "ylim": (0, None)}
+    return panels(series, report.data["sizes"], properties)

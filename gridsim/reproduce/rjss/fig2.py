@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss.common import METRICS, REMARKS, G, jobs, means, panels, series
+from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge, panels
+from gridsim.reproduce.rjss.common import METRICS, REMARKS, TURNAROUNDS, G, jobs, means, series
 from gridsim.schedulers import Rjss
 from gridsim.schedulers.rjss.policy import ProbeLatency
 from gridsim.scheduling.contract import Scheduler
@@ -61,4 +61,5 @@ def _by_load(made: dict[str, list[object]]) -> dict[str, list[object]]:
 
 def figure(report: Report) -> Figure:
     """Draw turnaround over k, a panel for each way of asking."""
-    return panels(report.data["series"], [100 * k for k in SHARES], "k, % of the nodes")
+    properties = {"xlabel": "k, % of the nodes", **TURNAROUNDS}
+    return panels(report.data["series"], [100 * k for k in SHARES], properties, shared=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.framework import Report, Run
+from gridsim.reproduce.framework import Report, Run, panels
 from gridsim.reproduce.rjss.common import (
     METRICS,
     REMARKS,
@@ -70,14 +70,5 @@ _REMARK = (
 
 def figure(report: Report) -> Figure:
     """Draw G^t over time, a panel for each rate."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(len(series))
-    for axes, (where, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(SHARES, lines, axes=axes)
-        axes.set_title(where)
-        axes.set_xlabel("time / T")
-        axes.set_ylabel("G^t, s")
-        axes.set_ylim(bottom=0)
-    return made
+    properties = {"xlabel": "time / T", "ylabel": "G^t, s", "ylim": (0, None)}
+    return panels(report.data["series"], SHARES, properties)

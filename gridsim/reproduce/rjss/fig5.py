@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.framework import Report, Run
+from gridsim.reproduce.framework import Report, Run, panels
 from gridsim.reproduce.rjss.common import (
     METRICS,
     REMARKS,
+    TURNAROUND,
     G,
     all_faster,
     grows_less,
@@ -52,11 +53,5 @@ def run(how: Run) -> Report:
 
 def figure(report: Report) -> Figure:
     """Draw the mean turnaround of all jobs over the processing time."""
-    from gridsim import plots
-
-    made, (axes,) = plots.figure(1)
-    plots.lines(report.data["times"], report.data["series"], axes=axes)
-    axes.set_xlabel("processing time, s")
-    axes.set_ylabel("mean turnaround of all jobs, s")
-    axes.set_ylim(bottom=0)
-    return made
+    properties = {"xlabel": "processing time, s", "ylabel": TURNAROUND, "ylim": (0, None)}
+    return panels({"": report.data["series"]}, report.data["times"], properties)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.framework import ABOVE, Report, Run
+from gridsim.reproduce.framework import ABOVE, Report, Run, panels
 from gridsim.reproduce.rjss.common import (
     MEASURES,
     METRICS,
     REMARKS,
+    TURNAROUND,
     G,
     all_faster,
     jobs,
@@ -64,13 +65,7 @@ _REMARK = (
 
 def figure(report: Report) -> Figure:
     """Draw the mean turnaround of all jobs at each pair of rate and clock."""
-    from gridsim import plots
-
-    made, (axes,) = plots.figure(1)
-    places = range(len(report.data["labels"]))
-    plots.lines(places, report.data["series"], axes=axes)
-    axes.set_xticks(places, report.data["labels"])
-    axes.set_xlabel("jobs of a node in 1000 s, clock in Mflop/s")
-    axes.set_ylabel("mean turnaround of all jobs, s")
-    axes.set_ylim(bottom=0)
-    return made
+    labels = report.data["labels"]
+    ticks = {"xticks": range(len(labels)), "xticklabels": labels, "ylim": (0, None)}
+    what = {"xlabel": "jobs of a node in 1000 s, clock in Mflop/s", "ylabel": TURNAROUND}
+    return panels({"": report.data["series"]}, range(len(labels)), {**ticks, **what})

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.framework import Report, Run, judge, per_doubling
+from gridsim.reproduce.framework import Report, Run, judge, panels, per_doubling
 from gridsim.reproduce.rjss.common import (
     METRICS,
     REMARKS,
+    TURNAROUNDS,
     G,
     all_faster,
     jobs,
     means,
-    panels,
     rivals,
     series,
 )
@@ -99,4 +99,5 @@ _REMARK = (
 
 def figure(report: Report) -> Figure:
     """Draw turnaround over N, a panel for each load."""
-    return panels(report.data["series"], report.data["sizes"], "nodes")
+    properties = {"xlabel": "nodes", **TURNAROUNDS}
+    return panels(report.data["series"], report.data["sizes"], properties, shared=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.framework import Report, Run
+from gridsim.reproduce.framework import Report, Run, panels
 from gridsim.reproduce.rjss.common import (
     MEASURES,
     METRICS,
     REMARKS,
+    TURNAROUND,
     G,
     faster,
     jobs,
@@ -67,11 +68,5 @@ _REMARK = "The paper runs at loads of 0.9 and more."
 
 def figure(report: Report) -> Figure:
     """Draw turnaround over the load."""
-    from gridsim import plots
-
-    made, (axes,) = plots.figure(1)
-    plots.lines(report.data["loads"], report.data["series"], axes=axes)
-    axes.set_yscale("log")
-    axes.set_xlabel("load")
-    axes.set_ylabel("mean turnaround of all jobs, s")
-    return made
+    properties = {"xlabel": "load", "ylabel": TURNAROUND, "yscale": "log"}
+    return panels({"": report.data["series"]}, report.data["loads"], properties)

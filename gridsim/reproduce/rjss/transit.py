@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss.common import MEASURES, METRICS, REMARKS, G, jobs, means, panels, series
+from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge, panels
+from gridsim.reproduce.rjss.common import MEASURES, METRICS, REMARKS, TURNAROUNDS, G, jobs, means, series
 from gridsim.results.metrics.estimates import estimate
 from gridsim.schedulers import NoMigration, Rjss
 from gridsim.scheduling.contract import Scheduler
@@ -88,4 +88,5 @@ def run(how: Run) -> Report:
 
 def figure(report: Report) -> Figure:
     """Draw turnaround over the latency, a panel for each load."""
-    return panels(report.data["series"], report.data["latencies"], "latency of a transfer, s", "log")
+    properties = {"xlabel": "latency of a transfer, s", "xscale": "log", **TURNAROUNDS}
+    return panels(report.data["series"], report.data["latencies"], properties, shared=True)

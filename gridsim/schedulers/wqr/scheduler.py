@@ -288,4 +288,4 @@ class Compiled(Policy):
     def finish(self) -> Outcome:
         """Return the outcome; raise ScenarioError if with `as_printed` tasks wait for machine 0 for ever."""
         check_waiting(self.parameters.name, self.run, self.rules, self.queue.left)
-        return outcome(self.run, self.rules, self.queue.totals(), self.queue.instances())
+        return outcome(self.run, self.rules, self.queue.totals(), self.queue.copies())

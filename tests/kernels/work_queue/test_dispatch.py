@@ -146,7 +146,7 @@ def play(kernel: Any, case: Case, *, again: bool = False) -> list[Any]:
             other.setstate(queue.getstate())
             queue = other
     seen.append((run(queue, NEVER, blocks), queue.now, queue.left))
-    for table in (queue.totals(), queue.instances()):
+    for table in (queue.totals(), queue.copies()):
         seen.append({name: column.tolist() for name, column in sorted(table.items())})
     return seen
 
@@ -194,7 +194,7 @@ def test_what_must_hold(case: Case) -> None:
         if bag >= 0:
             queue.submit(bag, case.sequences[bag])
     why = run(queue, NEVER, blocks)
-    rows, totals = queue.instances(), queue.totals()
+    rows, totals = queue.copies(), queue.totals()
     if why != "done":  # nobody is up any more
         assert queue.left > 0
         return
@@ -248,7 +248,7 @@ def test_decisions_from_outside(case: Case, seed: int) -> None:
                 queue.assign(bag_of, task, int(chance.choice(free)))
             if bag >= 0:
                 queue.submit(bag, case.sequences[bag])
-        seen.append((log, {name: column.tolist() for name, column in queue.instances().items()}))
+        seen.append((log, {name: column.tolist() for name, column in queue.copies().items()}))
     assert seen[0] == seen[1]
 
 
@@ -279,7 +279,7 @@ def test_step_by_step_it_does_what_it_would_have_done(case: Case) -> None:
                 queue.submit(bag, case.sequences[bag])
         ends = [
             {n: column.tolist() for n, column in sorted(table.items())}
-            for table in (queue.totals(), queue.instances())
+            for table in (queue.totals(), queue.copies())
         ]
         assert ends == whole
         seen.append(weighed)
@@ -298,7 +298,7 @@ def test_by_hand(kernel: Any) -> None:
     queue.submit(0, [0, 1])
     assert queue.run(NEVER) == "done"
     assert queue.now == 6 * S
-    rows = queue.instances()
+    rows = queue.copies()
     assert rows["machine"].tolist() == [1, 1, 0]
     assert rows["task"].tolist() == [0, 1, 1]
     assert rows["end"].tolist() == [2 * S, 6 * S, 6 * S]
@@ -311,7 +311,7 @@ def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
     queue = simple(kernel, log=True, interval=S)
     queue.submit(0, [0, 1])
     queue.run(NEVER)
-    rows = queue.instances()
+    rows = queue.copies()
     # at 2 s machine 0 has written a checkpoint of 2 of 8 Mflop: 6 are left for machine 1
     assert rows["begin"].tolist() == [0.0, 2.0, 0.0]
     assert queue.now == 5 * S
@@ -329,7 +329,7 @@ def test_what_is_not_said_is_the_same() -> None:
         for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):
             queue = kernel.WorkQueue(speed, [8], sizes, [NEVER] * 4, max_replicas=3, **rules, **more)
             queue.submit(0, list(range(8)))
-            assert queue.run(NEVER) == "done" and len(queue.instances()["task"]) == 0
+            assert queue.run(NEVER) == "done" and len(queue.copies()["task"]) == 0
             seen.append({name: column.tolist() for name, column in queue.totals().items()})
     assert seen[:2] == seen[2:4] == seen[4:]
 

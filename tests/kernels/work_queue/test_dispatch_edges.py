@@ -185,7 +185,7 @@ def test_the_last_part_is_added_for_itself() -> None:
         assert queue.run(NEVER) == "blocks"
         assert fed(queue, (at, 0, False, 0), (at, 0, True, NEVER)).run(NEVER) == "blocks"
         assert fed(queue).run(NEVER) == "done" and queue.now == at + 1 + 6 * interval
-        tables = queue.totals(), queue.instances()
+        tables = queue.totals(), queue.copies()
         seen.append([{name: x.tolist() for name, x in sorted(table.items())} for table in tables])
     assert seen[0] == seen[1]
     assert 0 < seen[0][1]["begin"][1] < 1 and 0 < abs(seen[0][0]["slowed"][0]) < 1e-12
@@ -299,7 +299,7 @@ def test_who_is_up_cannot_come_back(kernel: Any) -> None:
     # machine 1 had task 0 until 2 s; machine 0 is up since 0 s and has the other until 8 s
     assert [column.tolist() for column in queue.idle_machines()] == [[1], [6 * S]]
     assert queue.run(NEVER) == "done"
-    rows = queue.instances()
+    rows = queue.copies()
     assert (rows["machine"].tolist(), rows["end"].tolist()) == ([1, 0], [2 * S, 8 * S])
 
 
@@ -309,7 +309,7 @@ def test_of_nothing() -> None:
     for kernel in (dispatch, reference):
         queue = kernel.WorkQueue([], [], [], [], order="small", choice="cpu", max_replicas=1, log=True)
         assert queue.run(1) == "done"
-        tables = queue.totals(), queue.instances()
+        tables = queue.totals(), queue.copies()
         seen.append([{name: (x.dtype, len(x)) for name, x in sorted(table.items())} for table in tables])
     assert seen[0] == seen[1]
 
@@ -324,7 +324,7 @@ def test_every_bit_of_a_draw_counts(kernel: Any) -> None:
         )  # fmt: skip
         queue.submit(0, [0, 1, 2])
         queue.run(NEVER)
-        rows = queue.instances()
+        rows = queue.copies()
         assert rows["task"][rows["machine"] == 3].tolist() == [task]
 
 

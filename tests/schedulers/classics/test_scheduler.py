@@ -13,16 +13,7 @@ import gridsim as gs
 from gridsim.schedulers.classics import node
 from gridsim.schedulers.classics.scheduler import ByBoard, Classic
 from gridsim.testing import check_scheduler
-
-INSTANT: list[Any] = [
-    gs.Random,
-    gs.RoundRobin,
-    gs.PowerOfD,
-    gs.JoinShortestQueue,
-    gs.LeastWork,
-    gs.JoinIdleQueue,
-    gs.WorkStealing,
-]
+from tests._helpers.scenarios import CLASSICS
 
 
 def jobs(
@@ -38,7 +29,7 @@ def response(result: gs.Result) -> Any:
     return result.applications["finish"] - result.applications["release"]
 
 
-@pytest.mark.parametrize("cls", INSTANT)
+@pytest.mark.parametrize("cls", CLASSICS)
 def test_none_is_longer_than_forty_lines(cls: Any) -> None:
     def lines(each: type) -> int:
         code = ast.parse(inspect.getsource(each))
@@ -152,7 +143,7 @@ def test_the_board_is_for_schedulers_that_declare_it() -> None:
 @pytest.mark.parametrize(
     "scheduler",
     [
-        *(cls(instant=instant) for cls in INSTANT for instant in (False, True)),
+        *(cls(instant=instant) for cls in CLASSICS for instant in (False, True)),
         gs.PowerOfD(memory=2, room=3),
         gs.JoinIdleQueue(dispatchers=1, room=2),
         gs.JoinShortestQueue(age=3.0, refresh="periodic", choices=2),

@@ -1,6 +1,6 @@
-"""Checks of schedules whose tasks may have several instances, each one execution of a task on one machine.
+"""Checks of schedules whose tasks may have several copies, each one execution of a task on one machine.
 
-Instances are replicas, restarts of tasks from their newest checkpoint, and continuations of tasks that keep
+Copies are replicas, restarts of tasks from their newest checkpoint, and continuations of tasks that keep
 all they have done when they move.
 """
 
@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Instances:
+class Copies:
     """Rows of a recorded schedule; times are ns.
 
     task : numbers of tasks, counted through all applications.
@@ -83,17 +83,17 @@ class Rules:
             return Rules(*rules)
         return FluctuatingRules(*rules, fluctuation.realize(result.scenario.platform.nodes))
 
-    def lasts(self, rows: Instances, work: Floats) -> Integers:
-        """Return how long instances take for `work` (ns at full speed) with checkpoints: int64[rows], ns."""
+    def lasts(self, rows: Copies, work: Floats) -> Integers:
+        """Return how long copies take for `work` (ns at full speed) with checkpoints: int64[rows], ns."""
         computing = np.maximum(1, np.rint(work)).astype(np.int64)
         marks = (computing - 1) // self.interval if self.interval else 0
         return computing + marks * self.checkpoint + np.where(rows.begin > 0, self.restore, 0)
 
-    def steps(self, rows: Instances) -> Floats:
-        """Return how many steps it takes to compute what each instance did: float64[rows]."""
+    def steps(self, rows: Copies) -> Floats:
+        """Return how many steps it takes to compute what each copy did: float64[rows]."""
         return np.ones(len(rows.task))
 
-    def saved(self, rows: Instances, k: Integers, at: Integers, work: Floats) -> Floats:
+    def saved(self, rows: Copies, k: Integers, at: Integers, work: Floats) -> Floats:
         """Return how much of `work` the newest checkpoints of rows k have at `at` ns, in ns at full speed."""
         if not self.interval:
             return np.zeros(len(k))
@@ -102,7 +102,7 @@ class Rules:
         marks = np.minimum(since // self.each, (computing - 1) // self.interval)
         return (np.maximum(0, marks) * self.interval).astype(np.float64)
 
-    def computing_from(self, rows: Instances, k: Integers) -> Integers:
+    def computing_from(self, rows: Copies, k: Integers) -> Integers:
         """Return when rows k have read their checkpoints and begin to compute, ns."""
         return rows.start[k] + np.where(rows.begin[k] > 0, self.restore, 0)
 
@@ -123,8 +123,8 @@ class FluctuatingRules(Rules):
 
     slack: ClassVar[float] = 1e-9  # rounding of sums of factors
 
-    def lasts(self, rows: Instances, work: Floats) -> Integers:
-        """See `Rules.lasts`; work that is left at the end of an instance counts with its time at full speed.
+    def lasts(self, rows: Copies, work: Floats) -> Integers:
+        """See `Rules.lasts`; work that is left at the end of a copy counts with its time at full speed.
 
         Raises ScenarioError for too many checkpoints.
         """
@@ -133,12 +133,12 @@ class FluctuatingRules(Rules):
         left: Integers = np.rint(work - done).astype(np.int64)
         return rows.end - rows.start + left
 
-    def steps(self, rows: Instances) -> Floats:
+    def steps(self, rows: Copies) -> Floats:
         """See `Rules.steps`; each checkpoint adds one."""
         marks = (rows.end - rows.start) // self.each if self.interval else 0
         return super().steps(rows) + marks
 
-    def saved(self, rows: Instances, k: Integers, at: Integers, work: Floats) -> Floats:
+    def saved(self, rows: Copies, k: Integers, at: Integers, work: Floats) -> Floats:
         """See `Rules.saved`."""
         if not self.interval:
             return np.zeros(len(k))
@@ -146,7 +146,7 @@ class FluctuatingRules(Rules):
         marks = (np.minimum(at, rows.end[k]) - begin) // self.each
         return self._computed(rows, k, begin + marks * self.each)
 
-    def _computed(self, rows: Instances, k: Integers, at: Integers) -> Floats:
+    def _computed(self, rows: Copies, k: Integers, at: Integers) -> Floats:
         """Return how much work rows k have done at `at` ns, in ns at full speed."""
         each = self.each if self.interval else np.iinfo(np.int64).max
         begin, done = self.computing_from(rows, k), np.zeros(len(k))
@@ -175,18 +175,18 @@ class FluctuatingRules(Rules):
         return np.pad(np.cumsum(self.pace.factors, axis=1), ((0, 0), (1, 0)))
 
 
-def overtaken(rows: Instances) -> NDArray[np.bool_]:
-    """Return which instances end without completion when another instance completes the task: bool[rows]."""
+def overtaken(rows: Copies) -> NDArray[np.bool_]:
+    """Return which copies end without completion when another copy completes the task: bool[rows]."""
     done = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
     done[rows.task[rows.completed]] = rows.end[rows.completed]
     result: NDArray[np.bool_] = ~rows.completed & (rows.end == done[rows.task])
     return result
 
 
-def check_instances(result: Result, given: Applications, rows: Instances) -> list[Violation]:
-    """Check the instances of a result whose workload is `given`.
+def check_copies(result: Result, given: Applications, rows: Copies) -> list[Violation]:
+    """Check the copies of a result whose workload is `given`.
 
-    Each task must be completed once, by the instance that is the first to finish, and each instance must
+    Each task must be completed once, by the copy that is the first to finish, and each copy must
     begin with the newest checkpoint.
     """
     sizes, speeds = given.sizes(), result.scenario.platform.speeds
@@ -204,7 +204,7 @@ def check_instances(result: Result, given: Applications, rows: Instances) -> lis
         "after its end",
         rows.end > done[rows.task],
         rows.place,
-        lambda k: f"an instance ends at {rows.end[k]} ns, its task was completed at {done[rows.task[k]]} ns",
+        lambda k: f"a copy ends at {rows.end[k]} ns, its task was completed at {done[rows.task[k]]} ns",
     )
     found += broken(
         "begin",
@@ -245,15 +245,15 @@ def _bag(given: Applications, task: int) -> int:
     return int(np.searchsorted(given.offsets, task, side="right")) - 1
 
 
-def _counts(result: Result, given: Applications, rows: Instances) -> list[Violation]:
-    """Check the counts of replicas, and of tasks that failures left without a running instance."""
+def _counts(result: Result, given: Applications, rows: Copies) -> list[Violation]:
+    """Check the counts of replicas, and of tasks that failures left without a running copy."""
     beaten = overtaken(rows)
     lost = ~rows.completed & ~beaten & (_running(rows, rows.end, "left") <= 0)
-    # a task may lose several instances at one instant, and is then left without any only once
+    # a task may lose several copies at one instant, and is then left without any only once
     pairs = np.unique(np.stack((rows.task[lost], rows.end[lost])), axis=1)
     left = np.bincount(pairs[0], minlength=int(given.tasks.sum()))
     bag = np.repeat(np.arange(len(given)), given.tasks)
-    # of the instances of a task that start at one instant, all except the first are replicas
+    # of the copies of a task that start at one instant, all except the first are replicas
     others = _running(rows, rows.start, "right") - 1
     starts = np.unique(np.stack((rows.task, rows.start)), axis=1, return_index=True)[1]
     first = np.zeros(len(rows.task), np.bool_)
@@ -276,12 +276,12 @@ def _counts(result: Result, given: Applications, rows: Instances) -> list[Violat
     return found
 
 
-def _running(rows: Instances, at: Integers, side: Literal["left", "right"]) -> Integers:
-    """Return how many instances of the task of each row run at `at` ns: int64[rows].
+def _running(rows: Copies, at: Integers, side: Literal["left", "right"]) -> Integers:
+    """Return how many copies of the task of each row run at `at` ns: int64[rows].
 
     They began at or before `at`, and end after it.
 
-    side : "left" leaves out instances that begin exactly at `at`; "right" includes them.
+    side : "left" leaves out copies that begin exactly at `at`; "right" includes them.
     """
     count = len(rows.task)
     # instants as ranks, which are higher for each next task, so that one sorted array serves all tasks
@@ -289,25 +289,25 @@ def _running(rows: Instances, at: Integers, side: Literal["left", "right"]) -> I
     width = int(time.max(initial=0)) + 1
     begin, end, here = (rows.task * width + time[k * count : (k + 1) * count] for k in range(3))
     begun, ended = np.searchsorted(np.sort(begin), here, side), np.searchsorted(np.sort(end), here, "right")
-    running: Integers = begun - ended  # all instances of earlier tasks have begun and ended
+    running: Integers = begun - ended  # all copies of earlier tasks have begun and ended
     return running
 
 
-def _at_a_time(rows: Instances, most: int) -> list[Violation]:
-    """Check that at most `most` instances of a task run at a time."""
+def _at_a_time(rows: Copies, most: int) -> list[Violation]:
+    """Check that at most `most` copies of a task run at a time."""
     count, task = len(rows.task), np.r_[rows.task, rows.task]
     change = np.r_[np.ones(count, np.int64), -np.ones(count, np.int64)]
     order = np.lexsort((change, np.r_[rows.start, rows.end], task))
     running = np.cumsum(change[order])  # the sum is back at 0 after each task
     return broken(
-        "instances",
+        "copies",
         running > most,
         lambda k: rows.place(int(order[k] % max(1, count))),
-        lambda k: f"{running[k]} instances of a task run at a time, at most {most} may",
+        lambda k: f"{running[k]} copies of a task run at a time, at most {most} may",
     )
 
 
-def _moves(result: Result, given: Applications, rows: Instances) -> list[Violation]:
+def _moves(result: Result, given: Applications, rows: Copies) -> list[Violation]:
     """Check that tasks continue with all the work they had done, and take as long as work and moves need."""
     cost = round(result.scheduler["parameters"]["migration_cost"] * 1e9)
     speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
@@ -363,12 +363,12 @@ def _moves(result: Result, given: Applications, rows: Instances) -> list[Violati
     )
 
 
-def _begins(rows: Instances, rules: Rules, work: Floats, sizes: Floats, speeds: Floats) -> list[Violation]:
-    """Check that each instance begins with the work in the newest checkpoint that its machine can read.
+def _begins(rows: Copies, rules: Rules, work: Floats, sizes: Floats, speeds: Floats) -> list[Violation]:
+    """Check that each copy begins with the work in the newest checkpoint that its machine can read.
 
-    work : float64[rows], ns at full speed, the work of each instance.
+    work : float64[rows], ns at full speed, the work of each copy.
 
-    Raises ScenarioError if too many instances run at a time to check them all.
+    Raises ScenarioError if too many copies run at a time to check them all.
     """
 
     def kept(k: Integers, at: Integers) -> Floats:
@@ -389,10 +389,10 @@ def _begins(rows: Instances, rules: Rules, work: Floats, sizes: Floats, speeds: 
 _Kept = Callable[[Integers, Integers], Floats]
 
 
-def _lost(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
-    """Return the work in the checkpoint that each instance finds on its machine: float64[rows], Mflop.
+def _lost(rows: Copies, rules: Rules, kept: _Kept) -> Floats:
+    """Return the work in the checkpoint that each copy finds on its machine: float64[rows], Mflop.
 
-    It is that of the last instance that the machine lost, if this was of the same task.
+    It is that of the last copy that the machine lost, if this was of the same task.
     """
     wanted = np.zeros(len(rows.task))
     order = np.lexsort((rows.start, rows.machine))
@@ -407,10 +407,10 @@ def _lost(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
     return wanted
 
 
-def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
-    """Return the work in the newest checkpoint of the task when each instance starts: float64[rows], Mflop.
+def _newest(rows: Copies, rules: Rules, kept: _Kept) -> Floats:
+    """Return the work in the newest checkpoint of the task when each copy starts: float64[rows], Mflop.
 
-    Checkpoints of instances that have ended count, and those of instances that still run.
+    Checkpoints of copies that have ended count, and those of copies that still run.
     """
     count = len(rows.task)
     order = np.lexsort((rows.start, rows.task))
@@ -423,7 +423,7 @@ def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
     running = ended - position - 1
     steps = rules.steps(rows)[order]
     _few(rules, np.r_[steps, steps * running])
-    # the most work that ended instances have saved so far, as ranks that are higher for each next task
+    # the most work that ended copies have saved so far, as ranks that are higher for each next task
     value, at = np.unique(kept(order, rows.end[order]), return_inverse=True)
     best = np.full(count + 1, -1)
     np.maximum.at(best, ended, task * count + at.ravel())
@@ -437,8 +437,8 @@ def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
 
 
 def _few(rules: Rules, steps: Floats) -> None:
-    """Raise ScenarioError if `steps`, of checkpoints and instances that run at a time, are too many."""
-    of = f"checkpoints of instances that run at a time, each {rules.each} ns one"
+    """Raise ScenarioError if `steps`, of checkpoints and copies that run at a time, are too many."""
+    of = f"checkpoints of copies that run at a time, each {rules.each} ns one"
     few(float(steps.sum()), "facts.checkpoint_interval", of)
 
 

@@ -1,4 +1,4 @@
-"""What instances of a task begin with: as each pair of them, looked at alone, has it."""
+"""What copies of a task begin with: as each pair of them, looked at alone, has it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.fluctuation import Pace
-from gridsim.validation import instances
-from gridsim.validation.instances import FluctuatingRules, Instances, Rules, _begins, overtaken
+from gridsim.validation import copies
+from gridsim.validation.copies import Copies, FluctuatingRules, Rules, _begins, overtaken
 from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
@@ -25,12 +25,12 @@ ROW = st.tuples(
 )
 
 
-def rows_of(drawn: list[tuple[Any, ...]]) -> Instances:
+def rows_of(drawn: list[tuple[Any, ...]]) -> Copies:
     columns = list(zip(*drawn, strict=True)) if drawn else [()] * 6
     machine, task, start, lasts = (np.array(column, np.int64) for column in columns[:4])
     completed = np.array(columns[4], np.bool_)
     begin = np.where(np.array(columns[5], np.bool_), np.arange(len(drawn)) * 1e-9, 0.0)
-    return Instances(machine, task, start, start + lasts, completed, begin, lambda k: f"row {k}")
+    return Copies(machine, task, start, start + lasts, completed, begin, lambda k: f"row {k}")
 
 
 @st.composite
@@ -44,7 +44,7 @@ def rules_of(draw: st.DrawFn) -> Rules:
     return FluctuatingRules(interval, checkpoint, restore, draw(st.booleans()), pace)
 
 
-def saved(rules: Rules, rows: Instances, j: int, at: int, work: float) -> float:
+def saved(rules: Rules, rows: Copies, j: int, at: int, work: float) -> float:
     """ns at whole speed in the newest checkpoint of row j at `at` ns: one ns after the other."""
     computed, kept, since = 0.0, 0.0, 0  # since its last checkpoint
     if not rules.interval:
@@ -70,7 +70,7 @@ def saved(rules: Rules, rows: Instances, j: int, at: int, work: float) -> float:
     return kept
 
 
-def wanted(rows: Instances, rules: Rules, work: Any, k: int) -> float:
+def wanted(rows: Copies, rules: Rules, work: Any, k: int) -> float:
     beaten, most = overtaken(rows), 0.0
     same = rows.machine if rules.local else rows.task
     earlier = [
@@ -113,19 +113,19 @@ def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     for rules in (Rules(3, 1, 2, False), FluctuatingRules(3, 1, 2, False, pace)):
         whole = _begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:
-            patch.setattr(instances, "_AT_ONCE", 3)
+            patch.setattr(copies, "_AT_ONCE", 3)
             assert str(_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
 
 
-def test_many_instances_of_a_task() -> None:
+def test_many_copys_of_a_task() -> None:
     """One after the other: at once.  All at a time: refused."""
     count, rules = 300_000, Rules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
     work = np.full(count, 1e3)
-    rows = Instances(none, none, times, times + 1, none > 0, np.zeros(count), str)
+    rows = Copies(none, none, times, times + 1, none > 0, np.zeros(count), str)
     assert _begins(rows, rules, work, SIZES, SPEEDS) == []
-    rows = Instances(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
-    with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of instances that run"):
+    rows = Copies(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
+    with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of copies that run"):
         _begins(rows, rules, work, SIZES, SPEEDS)
 
 
@@ -137,4 +137,4 @@ def test_more_replicas_at_a_time_than_the_scheduler_makes() -> None:
     scheduler = {**result.scheduler, "parameters": {**result.scheduler["parameters"], "max_replicas": 1}}
     result.scheduler = scheduler
     (found,) = validate_result(result)
-    assert found.message == "2 instances of a task run at a time, at most 1 may"
+    assert found.message == "2 copies of a task run at a time, at most 1 may"

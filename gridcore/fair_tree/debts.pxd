@@ -1,4 +1,4 @@
-"""Ledgers of the tasks that parents dispatched and the children's summaries do not include: for `summary_tree`.
+"""Lists of the tasks that parents dispatched and the children's summaries do not include: for `summary_tree`.
 
 Source: the conservative update of Celaya & Marchal, with corrections: dispatches are numbered, a summary
 echoes the last number that its sender had received, and the later dispatches are debited from it.
@@ -17,21 +17,21 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Ledger:                     # lists of debts, latest first; a child has the index of its first, -1: none
+cdef struct Debts:                      # lists of debts, latest first; a child has the index of its first, -1: none
     Debt* debt
     Py_ssize_t room
     int unused
 
 
-cdef inline void ledger_make(Ledger* l) noexcept nogil:
+cdef inline void debts_make(Debts* l) noexcept nogil:
     l.unused = -1
 
 
-cdef inline void ledger_free(Ledger* l) noexcept nogil:
+cdef inline void debts_free(Debts* l) noexcept nogil:
     free(l.debt)
 
 
-cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
+cdef inline int debts_add(Debts* l, int* first, const Debt* given) except -1:
     """Add the dispatch `given` to the list that starts at `first`."""
     cdef Py_ssize_t room, k
     cdef int entry
@@ -53,7 +53,7 @@ cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
     return 0
 
 
-cdef inline void ledger_settle(Ledger* l, int* first, long long echo) noexcept nogil:
+cdef inline void debts_settle(Debts* l, int* first, long long echo) noexcept nogil:
     """Remove the dispatches up to number `echo`, which the child's summary includes."""
     cdef int entry = first[0], before = -1, after
     while entry >= 0:
@@ -70,7 +70,7 @@ cdef inline void ledger_settle(Ledger* l, int* first, long long echo) noexcept n
         entry = after
 
 
-cdef inline Py_ssize_t ledger_length(const Ledger* l, int entry) noexcept nogil:
+cdef inline Py_ssize_t debts_length(const Debts* l, int entry) noexcept nogil:
     cdef Py_ssize_t n = 0
     while entry >= 0:
         n += 1
@@ -90,7 +90,7 @@ cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nog
     return low
 
 
-cdef inline void ledger_limit(double size, double age, const double* stretch, Py_ssize_t n, double* limits) noexcept nogil:
+cdef inline void debts_limit(double size, double age, const double* stretch, Py_ssize_t n, double* limits) noexcept nogil:
     """Set limits[i] to min(limits[i], size - age / stretch[i]) for the first n; compilers vectorize this loop."""
     cdef Py_ssize_t i
     cdef double limit
@@ -99,8 +99,8 @@ cdef inline void ledger_limit(double size, double age, const double* stretch, Py
         limits[i] = limit if limit < limits[i] else limits[i]
 
 
-cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, double when, const Grid* g,
-                              unsigned int* drops, double* limits) noexcept nogil:
+cdef inline void debts_drops(const Debts* l, int first, long long leaves, double when, const Grid* g,
+                             unsigned int* drops, double* limits) noexcept nogil:
     """Compute what the debts from entry `first` on take from a summary of `leaves` leaves, sampled for `when` s.
 
     drops : per task size, the tasks that each cell loses.
@@ -116,7 +116,7 @@ cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, doub
         total += l.debt[e].tasks
         volume += l.debt[e].tasks * l.debt[e].task_size
         # cells with a later deadline than the debt's become 0; the debt may be older than the summary
-        ledger_limit(l.debt[e].size, fmax(0.0, when - l.debt[e].release), g.stretch,
+        debts_limit(l.debt[e].size, fmax(0.0, when - l.debt[e].release), g.stretch,
                      samples_below(g, l.debt[e].stretch), limits)
         e = l.debt[e].next
     for k in range(g.n_task_size):
