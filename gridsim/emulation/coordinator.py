@@ -65,6 +65,7 @@ class Coordinator(Part):
         self.told: dict[int, list[int]] = {}
         super().__init__(setup, COORDINATOR)
         systems.check(self)
+        systems.prepare(self)
         policy: Any = self.policy
         self.ledger = policy.queues
         self.limit = time_limit

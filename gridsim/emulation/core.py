@@ -311,7 +311,7 @@ class EmulatedCore:
         self.process.share(Fact("board", [row, value, int(falling)]))
 
     def _published(self, row: float, value: float, falling: float) -> None:
-        self.board.publish(int(row), float(value), bool(falling), self.engine.clock())
+        self.board.publish(int(row), float(value), bool(falling), self.now)
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """See `View`."""
@@ -420,7 +420,7 @@ class EmulatedCore:
         if type(message) is Fact:
             if message.name not in self.learn:
                 raise msgspec.ValidationError(f"a fact {message.name[:40]!r}")
-            self.learn[message.name](*message.values)
+            self.engine.push(self.engine.clock(), ARRIVES, self.learn[message.name], *message.values)
             return
         kind, node = self.by_name[message.kind], message.node
         known = 0 <= node < self.nodes and self.local[node] and 0 <= message.sender < self.nodes

@@ -96,6 +96,7 @@ def _result(run: Coordinator) -> Result:
             run.network.counters.add(packed)
     for kept, *_ in run.final:
         systems.merge(run, kept)
+    systems.finish(run)
     if run.setup.kill:
         _what_failed(run)
     else:

@@ -14,6 +14,8 @@ from gridsim.support.clock import NEVER, NS
 ENDS, ARRIVES, ACTS, FIRES = range(4)
 #: Timers of policies come after those of nodes, by their priority.
 _POLICY = 16
+#: ns of the computer's clock.
+_TURN = 1_000_000
 
 
 class RealTimeEngine(Engine):
@@ -27,7 +29,7 @@ class RealTimeEngine(Engine):
     def __init__(self, speedup: float) -> None:
         super().__init__()
         self.speedup, self.zero = speedup, 0
-        self.started = False
+        self.started, self._moment = False, -1
         self.pending: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = self.handled = 0
         self.kinds: dict[str, tuple[int, Handler]] = {}
@@ -43,6 +45,12 @@ class RealTimeEngine(Engine):
         if not self.started:
             return self.now
         return max(self.now, int((time.monotonic_ns() - self.zero) * self.speedup))
+
+    def moment(self) -> int:
+        """Return the time now, the same one as long as one event is handled."""
+        if self._moment < 0:
+            self._moment = self.clock()
+        return self._moment
 
     @property
     def events(self) -> int:
@@ -60,11 +68,11 @@ class RealTimeEngine(Engine):
             return None
         return max(0.0, (self.pending[0][0] / self.speedup + self.zero - time.monotonic_ns()) / NS)
 
-    def run_due(self, most: int = 512) -> None:
-        """Handle what is due by now, up to so many."""
-        pending, late = self.pending, self.late
-        until = self.clock()
-        while pending and pending[0][0] <= until and most > 0:
+    def run_due(self) -> None:
+        """Handle what is due by now, for about `_TURN` at most: what was sent then leaves."""
+        pending, late, until_ns = self.pending, self.late, time.monotonic_ns() + _TURN
+        until = int((time.monotonic_ns() - self.zero) * self.speedup)
+        while pending and pending[0][0] <= until:
             due, order, _, call, args = heappop(pending)
             if due > self.now:
                 self.now = due
@@ -74,9 +82,11 @@ class RealTimeEngine(Engine):
                 late[1] += behind
                 late[2] += behind * behind
                 late[3] = max(late[3], behind)
+            self._moment = -1
             call(*args)
             self.handled += 1
-            most -= 1
+            if time.monotonic_ns() > until_ns:
+                break
 
     # -- what policies use of an engine ---------------------------------------------------------------------
 

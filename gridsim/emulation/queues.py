@@ -161,7 +161,7 @@ class MachineQueues(_Columns):
         else:
             of.queue.append([application, tasks])
         of.touched = True
-        self.tell("came", machine, application, tasks, self.engine.clock())
+        self.tell("came", machine, application, tasks, self.engine.moment())
 
     def withdraw(self, machine: int, application: int, tasks: int) -> int:
         """Take up to `tasks` waiting tasks out of the queue; return how many."""
@@ -174,7 +174,7 @@ class MachineQueues(_Columns):
                     of.queue.remove(share)
                 if tasks:
                     of.touched = True
-                    self.tell("came", machine, application, -tasks, self.engine.clock())
+                    self.tell("came", machine, application, -tasks, self.engine.moment())
                 return tasks
         return 0
 
@@ -192,7 +192,7 @@ class MachineQueues(_Columns):
         first[1] -= 1
         if not first[1]:
             del of.queue[0]
-        of.running, of.start = first[0], self.engine.clock()
+        of.running, of.start = first[0], self.engine.moment()
         of.end = of.start + self.lasts(machine, first[0])
         self.running += 1
         self.tell("began", machine, first[0], of.start)
@@ -294,6 +294,10 @@ class Ledger(_Columns):
         """Return nothing: processes report what their machines lose."""
         none: Rows = np.zeros(0, np.int64)
         return none, none, none
+
+    def with_completions(self) -> list[int]:
+        """Return no machine: nodes ask for their own."""
+        return []
 
     def drop(self, machines: list[int], now: int) -> dict[int, int]:
         """Lose all that machines have that nobody can report; return application -> tasks."""

@@ -17,7 +17,9 @@ from gridsim.errors import ScenarioError
 from gridsim.schedulers.dgs.interpreted import Interpreted as DgsNodes
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.rjss.program import Programs
+from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
+from gridsim.schedulers.wqr.node import Worker
 from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.slots import OwnSlots
 
@@ -70,6 +72,8 @@ def begin(part: Part) -> None:
 def collect(part: Part) -> dict[str, Any]:
     """Return what the policy of a process keeps for the result, as plain values."""
     policy: Any = part.policy
+    if isinstance(policy, WorkQueue):
+        _end_copies(part)
     if not isinstance(policy, DgsNodes):
         return {}
     runs, overlay, home = policy.runs, policy.overlay, part.core.process_of
@@ -90,6 +94,20 @@ def collect(part: Part) -> dict[str, Any]:
 
 #: Of runs of jobs, which only the process of the submitter has.
 _RUNS = ("first_start", "end", "done", "busy", "tasks", "interrupted")
+
+
+def prepare(part: Part) -> None:
+    """Prepare the policy of the coordinator."""
+    policy: Any = part.policy
+    if isinstance(policy, WorkQueue):
+        _prepare_work_queue(policy)
+
+
+def finish(part: Part) -> None:
+    """Complete what the policy of the coordinator keeps, once all is reported."""
+    policy: Any = part.policy
+    if isinstance(policy, WorkQueue):
+        _finish_work_queue(policy)
 
 
 def merge(part: Part, found: dict[str, Any]) -> None:
@@ -114,6 +132,51 @@ def merge(part: Part, found: dict[str, Any]) -> None:
     overlay.received += np.array(found["received"])
     overlay.changes += np.array(found["changes"])
     overlay.counts[:4] += np.array(found["counts"])[:4]  # shuffles are the same in all processes
+
+
+# -- WQR-FT: copies that complete a task while the server hears of another one ------------------------------
+
+
+def _prepare_work_queue(policy: WorkQueue) -> None:
+    done, note = set[tuple[int, int]](), Adapter.note
+
+    def noted(node: int, table: str, values: Any) -> None:
+        note(policy, node, table, values)
+        task = values["application"], values["task"]
+        policy.left -= values["how"] == COMPLETED and task not in done
+        done.add(task) if values["how"] == COMPLETED else None
+
+    policy.note = noted  # type: ignore[method-assign]
+
+
+def _end_copies(part: Part) -> None:
+    """End the copies of tasks whose completion machines have not heard of when the run is over."""
+    part.engine.now, core = part.engine.clock(), part.core
+    for node, program in enumerate(core.programs):
+        if core.local[node] and isinstance(program, Worker) and program.copy is not None:
+            program.end(core.view(node), KILLED)  # type: ignore[arg-type]
+
+
+def _finish_work_queue(policy: WorkQueue) -> None:
+    """Let the copy that ended first be the one that completed a task; bring copies into their order.
+
+    Copies of a task that is completed are together, and those of a failure come when it happened.
+    """
+    rows, names = policy.notes.rows["copies"], list(TABLES["copies"])
+    end, how = names.index("end"), names.index("how")
+    of = names.index("application"), names.index("task")
+    first: dict[tuple[Any, ...], Any] = {}
+    for row in sorted((row for row in rows if row[how] == COMPLETED), key=lambda row: row[end]):
+        task = tuple(row[k] for k in of)
+        if task in first:
+            row[how] = KILLED
+        first.setdefault(task, row[end])
+    when = [
+        (row[end] if row[how] == FAILED else first[task], row[how] == FAILED, *task)
+        for row in rows
+        for task in [tuple(row[k] for k in of)]
+    ]
+    rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
 
 
 # -- DGS_ASAP: schedules that nodes know, and machines that end jobs, without messages ----------------------

@@ -267,11 +267,12 @@ class Worker(Part):
 
     def do_end(self) -> None:
         """Report what is kept for the result, and end."""
-        self.engine.started = False
         late, behind = [float(each) for each in self.engine.late], self.core.behind
         self.tell("counts", self.network.counters.packed())
         cpu = time.process_time()
-        self.tell("final", systems.collect(self), late, behind, self.engine.handled, cpu)
+        kept = systems.collect(self)
+        self.engine.started = False
+        self.tell("final", kept, late, behind, self.engine.handled, cpu)
         self.flush()
 
     def do_bye(self) -> None:
