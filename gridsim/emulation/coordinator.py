@@ -1,7 +1,7 @@
-"""The instrument: starts the processes of an emulation, releases applications, and keeps what has happened.
+"""The instrument: starts the processes of an emulation, releases applications, and keeps what happens.
 
-It takes no part in the protocol of a scheduler.  It is the one place that knows which tasks have been released,
-held, moved, completed and lost, from which the tables of the result are made.
+It takes no part in the protocol of a scheduler.  It is the one place that knows which tasks have been
+released, held, moved, completed and lost, from which the tables of the result are made.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Coordinator(Part):
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
-        self.kills = 0
+        self.kills, self.seconds = 0, 0.0
         self.counted: list[bytes] = []
         self.records = {
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
@@ -158,10 +158,11 @@ class Coordinator(Part):
                 await asyncio.wait_for(self.changed.wait(), 0.05 if delay is None else min(delay, 0.05))
             if self.limit is not None and self.engine.clock() > self.limit * NS:
                 raise ScenarioError(
-                    f"time_limit must let the run end, got {self.limit} s: {self.ledger.tasks_done} tasks are "
-                    f"done of {self.core.total}"
+                    f"time_limit must let the run end, got {self.limit} s: {self.ledger.tasks_done} of "
+                    f"{self.core.total} tasks are done"
                 )
         self.engine.now = self.engine.clock()
+        self.seconds = (time.monotonic_ns() - zero) / NS
         self.closing = True
         self._all("end")
         await self._until(lambda: all(peer.final for peer in self.peers.values()), _PATIENCE, "end")
@@ -206,9 +207,7 @@ class Coordinator(Part):
             others = [[q, other.port, other.life] for q, other in self._living() if q != greeting.process]
             up = self.policy.run.up.tolist()  # type: ignore[attr-defined]
             self._send(greeting.process, "start", self.engine.zero, up)
-            self._send(
-                greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]]
-            )
+            self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
 
     def _living(self) -> Iterator[tuple[int, Peer]]:
         return ((q, peer) for q, peer in self.peers.items() if q not in self.out and peer.talk is not None)
@@ -293,7 +292,6 @@ class Coordinator(Part):
             self.out[number] = machine, now
             self.waiting[number] = {q for q, _ in self._living()}
             self._change(self.machines_of[number], [])
-            self.back_at: dict[int, bool]
         self._next_change()
 
     def _revive(self, machine: int) -> None:
@@ -438,6 +436,18 @@ class Coordinator(Part):
     def on_counts(self, process: int, packed: bytes) -> None:
         """The counts of messages of a process so far."""
         self.peers[process].counts = packed
+
+    def on_sent(self, process: int, *values: int) -> None:
+        """A message was sent, in a process that may be killed."""
+        self.network.counters.count(*values)
+
+    def on_got(self, process: int, kind: int) -> None:
+        """A message was delivered there."""
+        self.network.counters.got(kind)
+
+    def on_dropped(self, process: int, kind: int) -> None:
+        """A message was dropped there."""
+        self.network.counters.drop(kind)
 
     def on_forgot(self, process: int, killed: int, life: int) -> None:
         """All that a killed process had sent to a process is there."""

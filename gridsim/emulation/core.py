@@ -16,6 +16,7 @@ import numpy as np
 from gridcore.common.names import listed
 from gridcore.nodes.random_stream import RandomStream
 from gridsim.emulation.engine import ACTS, ARRIVES, FIRES, RealTimeEngine
+from gridsim.emulation.queues import MachineQueues
 from gridsim.emulation.view import EmulatedView
 from gridsim.emulation.wire import Fact, Kind
 from gridsim.errors import SchedulerError
@@ -63,7 +64,8 @@ class EmulatedCore:
     """Runs the nodes of one process; arguments as of `NodeCore`."""
 
     def __init__(self, links: Any, queues: Any, *, process: Process, **given: Any) -> None:
-        self.process, self.engine, self.links, self.queues = process, process.engine, links, queues
+        self.process, self.engine, self.links = process, process.engine, links
+        self.queues: MachineQueues = queues  # or, at the coordinator, a `Ledger`
         self.programs: list[Any] = given["programs"]
         nodes = self.nodes = len(self.programs)
         #: The process of each node.
@@ -281,7 +283,9 @@ class EmulatedCore:
         """See `View`."""
         self._place(node, application, tasks)
         if tasks < 1:
-            raise self._error(node, f"enqueues {tasks} tasks of application {application}, it must be 1 or more")
+            raise self._error(
+                node, f"enqueues {tasks} tasks of application {application}, it must be 1 or more"
+            )
         self.queues.enqueue(self.machines[node], application, tasks)
         self.touched[self.machines[node]] = None
 
@@ -352,7 +356,9 @@ class EmulatedCore:
         kind = self.by_name.get(name)
         if kind is None or (kind.number < 0) != local or fields.keys() != kind.fields.keys():
             known = listed(self.by_name if kind is None else kind.fields, name)
-            raise self._error(node, f"sends {name!r} with {', '.join(fields)}, which is not declared; {known}")
+            raise self._error(
+                node, f"sends {name!r} with {', '.join(fields)}, which is not declared; {known}"
+            )
         given = {}
         for each, wanted in kind.fields.items():
             value = fields[each]
@@ -388,7 +394,8 @@ class EmulatedCore:
         packed = kind.pack(given) if kind.arrays else given
         there, move = self.process_of[to], 0
         if kind.moves and not (move := self.process.open(given["application"], given["tasks"], there)):
-            self.links.dropped[kind.number] += outside and self.counting
+            if outside and self.counting:
+                self.links.drop(kind.number)
             self.lost(given["application"], given["tasks"], to)
             return
         self.process.post(kind, kind.type(node=to, sender=node, _due=due, _move=move, **packed), there)
@@ -397,12 +404,12 @@ class EmulatedCore:
         """Return when the head of a message arrives that is sent now."""
         now, latency = self.engine.clock(), self.latency
         if self.jitter:
-            latency += self.chance.integers(-self.jitter, self.jitter + 1)
+            latency += int(self.chance.integers(-self.jitter, self.jitter + 1))
         if not self.fifo:
-            return now + latency + round(nbytes / self.bandwidth * NS)
+            return int(now + latency + round(nbytes / self.bandwidth * NS))
         start = max(now, self.up_free[machine])
         self.up_free[machine] = start + round(nbytes / self.bandwidth * NS)
-        return start + latency
+        return int(start + latency)
 
     def later(self, node: int, after: int, name: str, fields: Mapping[str, Any]) -> None:
         """See `View`."""
@@ -462,12 +469,12 @@ class EmulatedCore:
             self.process.tell("shut", message._move)
         if not self.up[node] or self.lives[node] != life:
             if outside and self.counting:
-                self.links.dropped[kind.number] += 1
+                self.links.drop(kind.number)
             if kind.moves:
                 self.lost(message.application, message.tasks, node)
             return
         if outside and self.counting:
-            self.links.delivered[kind.number] += 1
+            self.links.got(kind.number)
         if kind.about:
             self._hold(node, message.application, message.tasks if kind.moves else 0)
         self.call(node, kind.handler, message)

@@ -76,7 +76,7 @@ def emulate(
     )
     if processes > scenario.platform.nodes:
         raise ScenarioError(
-            f"processes must be at most the {scenario.platform.nodes} machines of the platform, got {processes}"
+            f"processes must be at most {scenario.platform.nodes}, one a machine, got {processes}"
         )
     run = Coordinator(setup, checked_limit(time_limit))
     try:
@@ -135,6 +135,7 @@ def _about(run: Coordinator) -> dict[str, Any]:
         "work": "spin" if setup.spin else "sleep",
         "kills": run.kills,
         "events": sum(final[3] for final in run.final),
+        "events_per_second": sum(final[3] for final in run.final) / max(1e-9, run.seconds),
         "cpu_seconds": sum(final[4] for final in run.final),
         # seconds of the computer's clock
         "timers": late[0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +40,14 @@ class Counters:
         self.by_level[0, kind, level] += 1
         self.by_level[1, kind, level] += nbytes
 
+    def got(self, kind: int) -> None:
+        """Count a message that is delivered."""
+        self.delivered[kind] += 1
+
+    def drop(self, kind: int) -> None:
+        """Count a message that is dropped."""
+        self.dropped[kind] += 1
+
     def packed(self) -> bytes:
         """Return all counts."""
         return b"".join(each.tobytes() for each in self._all())
@@ -52,7 +61,8 @@ class Counters:
 
     def _all(self) -> list[NDArray[np.int64]]:
         return [
-            self.sent, self.delivered, self.dropped, self.traffic, self.bytes_out, self.bytes_in, self.by_level,
+            self.sent, self.delivered, self.dropped, self.traffic, self.bytes_out, self.bytes_in,
+            self.by_level,
         ]  # fmt: skip
 
     def move(self, nodes: Any, machines: Any) -> None:
@@ -78,11 +88,39 @@ class Counters:
         return []
 
 
+class ToldCounters(Counters):
+    """Counters of a process that may be killed: it reports each message, and counts none."""
+
+    tell: Callable[..., None]
+
+    def count(self, *values: int) -> None:
+        """See `Counters`."""
+        self.tell("sent", *values)
+
+    def got(self, kind: int) -> None:
+        """See `Counters`."""
+        self.tell("got", kind)
+
+    def drop(self, kind: int) -> None:
+        """See `Counters`."""
+        self.tell("dropped", kind)
+
+
 class EmulatedTransport(Transport):
-    """Declares kinds of messages and keeps their accounting, but carries no messages."""
+    """Declares kinds of messages and keeps their accounting, but carries no messages.
+
+    reports : what reports to the coordinator each message that is counted; None to count them here.
+    """
+
+    reports: Callable[..., None] | None = None
 
     def _connect(self) -> Links:
-        return cast(Links, Counters(self._machine_of, self.machines, len(self._kinds)))
+        made = (Counters if self.reports is None else ToldCounters)(
+            self._machine_of, self.machines, len(self._kinds)
+        )
+        if isinstance(made, ToldCounters) and self.reports is not None:
+            made.tell = self.reports
+        return cast(Links, made)
 
     @property
     def level_of(self) -> Integers | None:

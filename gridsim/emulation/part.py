@@ -53,9 +53,7 @@ class Part(Simulation):
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
-        super().__init__(
-            setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",))
-        )
+        super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
 
     @property
     def core(self) -> EmulatedCore:
@@ -66,7 +64,10 @@ class Part(Simulation):
     def make_engine(self) -> tuple[Engine, Transport]:
         """See `Simulation`."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
-        return engine, EmulatedTransport(engine, scenario.network, scenario.platform.nodes)
+        network = EmulatedTransport(engine, scenario.network, scenario.platform.nodes)
+        if self.setup.kill and self.number != COORDINATOR:
+            network.reports = self.tell
+        return engine, network
 
     def parts(self) -> dict[str, Any]:
         """See `Simulation`."""

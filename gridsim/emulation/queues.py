@@ -102,9 +102,7 @@ class MachineQueues(_Columns):
         left = max(0, of.end - now) / NS if of.running >= 0 else 0.0
         return left + size / self.speed[machine]
 
-    def _queue(
-        self, machine: int, at: int, queue: list[list[int]], running: int, end: int
-    ) -> dict[str, Any]:
+    def _queue(self, machine: int, at: int, queue: list[list[int]], running: int, end: int) -> dict[str, Any]:
         busy = running >= 0 and end > at
         return {
             "release": [self.release[i] for i, _ in queue],

@@ -1,4 +1,4 @@
-"""What schedulers need in an emulation beyond their node programs, as their nodes share things in a simulation.
+"""What schedulers need in an emulation beyond their node programs, which share things in a simulation.
 
 A fact that nodes of a simulation share without a message is sent to the other processes.  What a policy keeps
 for the result is collected from all of them at the end.
@@ -49,11 +49,10 @@ def is_over(part: Part, told: dict[int, list[int]]) -> bool:
     if isinstance(policy, Programs):
         return len(policy.notes.rows["jobs"]) == len(policy.jobs.work)
     if isinstance(policy, WorkQueue):
-        return policy.left == 0
+        return bool(policy.left == 0)
     if isinstance(policy, DgsNodes):
-        return sum(map(sum, told.values())) == len(policy.records)
-    done: int = policy.queues.tasks_done
-    return done == part.core.total
+        return bool(sum(map(sum, told.values())) == len(policy.records))
+    return int(policy.queues.tasks_done) == part.core.total
 
 
 def begin(part: Part) -> None:
@@ -162,7 +161,8 @@ def _finish_work_queue(policy: WorkQueue) -> None:
 
     Copies of a task that is completed are together, and those of a failure come when it happened.
     """
-    rows, names = policy.notes.rows["copies"], list(TABLES["copies"])
+    names = list(TABLES["copies"])
+    rows: list[Any] = policy.notes.rows["copies"]
     end, how = names.index("end"), names.index("how")
     of = names.index("application"), names.index("task")
     first: dict[tuple[Any, ...], Any] = {}

@@ -76,7 +76,8 @@ class EmulatedView:
 
     @property
     def board(self) -> NDArray[np.float64]:
-        return self._core.board_of(self._node).read(self._core.now)
+        shown: NDArray[np.float64] = self._core.board_of(self._node).read(self._core.now)
+        return shown
 
     def publish(self, value: float, falling: bool = False, application: int = -1) -> None:
         self._core.publish(self._node, application, value, falling)
@@ -139,7 +140,7 @@ class EmulatedView:
         self._core.note(self._node, table, values)
 
     def decide(self, action: str, application: int, **said: Any) -> None:
-        about = {"machine": -1, "task": -1, "tasks": 0, "among": -1}
+        about: dict[str, float] = {"machine": -1, "task": -1, "tasks": 0, "among": -1}
         about |= dict.fromkeys(("saw", "limit", "age"), math.nan)
         self._core.decided(self._node, action, self._heard(application), {**about, **said})
 

@@ -51,7 +51,7 @@ def frame(what: Any) -> bytes:
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """The first frame of a connection: which process opens it, in which of its lives, and where it listens."""
+    """The first frame of a connection: which process opens it, in which life, and where it listens."""
 
     token: bytes
     process: int
@@ -223,7 +223,7 @@ class Kind:
 
 
 class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1):
-    """What one process lets the others know that nodes learn without a message, such as a number on a board."""
+    """What nodes of other processes learn without a message, such as a number on a board."""
 
     name: str
     values: list[int | float]

@@ -86,7 +86,7 @@ class Worker(Part):
         if to in self.outbox:
             self.outbox[to] += message_frame(message, kind.name)
         else:
-            self.network.counters.dropped[kind.number] += self.core.counting
+            self.network.counters.drop(kind.number)
 
     def open(self, application: int, tasks: int, to: int) -> int:
         """Number a message that moves tasks."""
@@ -116,7 +116,9 @@ class Worker(Part):
         self.over = loop.create_future()
         server = await loop.create_server(self._accept, LOOPBACK, 0)
         own = server.sockets[0].getsockname()[1]
-        self.control = await self._connect(port, self._command, self._abandoned, msgspec.msgpack.Decoder(list))
+        self.control = await self._connect(
+            port, self._command, self._abandoned, msgspec.msgpack.Decoder(list)
+        )
         self.control.transport.write(frame(Greeting(self.setup.token, self.number, self.life, own)))
         await self.over
         server.close()
@@ -294,4 +296,3 @@ class Worker(Part):
                 hashlib.sha256(block)
             else:
                 time.sleep(0.001)
-
