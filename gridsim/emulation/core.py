@@ -85,7 +85,7 @@ class EmulatedCore:
         self.make_application, self.lost, self.noted = given["application"], given["lost"], given["noted"]
         self.decided, self.checked, self.slots = given["decided"], given["checked"], given["slots"]
         self.board = given["board"]
-        self.total = sum(self.tasks)
+        self.total = int(sum(self.tasks))
         self.placed_at, self.finished = -1, False
         self.machines: list[int] = links.machine_of  # which nodes may leave for another
         self.views: list[EmulatedView | None] = [None] * nodes

@@ -47,7 +47,7 @@ def is_over(part: Part, told: dict[int, list[int]]) -> bool:
     """Return whether all tasks are done; `told`: what processes have said of jobs that are over."""
     policy: Any = part.policy
     if isinstance(policy, Programs):
-        return len(policy.notes.rows["jobs"]) == len(policy.jobs.work)
+        return bool(len(policy.notes.rows["jobs"]) == len(policy.jobs.work))
     if isinstance(policy, WorkQueue):
         return bool(policy.left == 0)
     if isinstance(policy, DgsNodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,11 @@ from gridcore.nodes.random_stream import RandomStream
 from gridsim.errors import SchedulerError
 from gridsim.support.clock import NS, nanoseconds
 
-if TYPE_CHECKING:
-    from gridsim.emulation.core import EmulatedCore
-
 
 class EmulatedView:
-    """See `gridcore.nodes.view.View`."""
+    """See `gridcore.nodes.view.View`; `core` is a `gridsim.emulation.core.EmulatedCore`."""
 
-    def __init__(self, core: EmulatedCore, node: int, slots: Any) -> None:
+    def __init__(self, core: Any, node: int, slots: Any) -> None:
         self._core, self._node, self._slots = core, node, slots
         self._neighbours: tuple[int, ...] | None = None
 
@@ -34,11 +31,11 @@ class EmulatedView:
 
     @property
     def machine(self) -> int:
-        return self._core.machine_of(self._node)
+        return int(self._core.machine_of(self._node))
 
     @property
     def machines(self) -> int:
-        return self._core.queues.machines
+        return int(self._core.queues.machines)
 
     @property
     def neighbours(self) -> tuple[int, ...]:
@@ -48,31 +45,32 @@ class EmulatedView:
 
     @property
     def now(self) -> float:
-        return self._core.now / NS
+        return float(self._core.now / NS)
 
     @property
     def now_ns(self) -> int:
-        return self._core.now
+        return int(self._core.now)
 
     @property
     def speed(self) -> float:
-        return self._core.queues.speed[self.machine]
+        return float(self._core.queues.speed[self.machine])
 
     @property
     def random(self) -> RandomStream:
-        return self._core.stream(self._node)
+        stream: RandomStream = self._core.stream(self._node)
+        return stream
 
     @property
     def waiting(self) -> int:
-        return self._core.queues.waiting(self.machine)
+        return int(self._core.queues.waiting(self.machine))
 
     @property
     def tasks(self) -> int:
-        return self._core.queues.tasks(self.machine)
+        return int(self._core.queues.tasks(self.machine))
 
     @property
     def work(self) -> float:
-        return self._core.queues.work(self.machine)
+        return float(self._core.queues.work(self.machine))
 
     @property
     def board(self) -> NDArray[np.float64]:
@@ -84,23 +82,26 @@ class EmulatedView:
 
     @property
     def minimum_stretch(self) -> float:
-        return self._core.queues.minimum_stretch(self.machine)
+        return float(self._core.queues.minimum_stretch(self.machine))
 
     def sample(self, grid: Any, release: int | None = None) -> NDArray[np.uint32]:
-        return self._core.queues.sample(self.machine, grid, self._core.now if release is None else release)
+        at = self._core.now if release is None else release
+        room: NDArray[np.uint32] = self._core.queues.sample(self.machine, grid, at)
+        return room
 
     def completed(self) -> list[tuple[int, int]]:
-        done = self._core.queues.completed(self.machine)
+        done: list[tuple[int, int]] = self._core.queues.completed(self.machine)
         for application, _ in done:
             self._core.know(self._node, application)
         return done
 
     @property
     def queued(self) -> tuple[tuple[int, int], ...]:
-        return self._core.queues.queued(self.machine)
+        waiting: tuple[tuple[int, int], ...] = self._core.queues.queued(self.machine)
+        return waiting
 
     def held(self, application: int) -> int:
-        return self._core.held[self._node].get(self._number(int, application, "application"), 0)
+        return int(self._core.held[self._node].get(self._number(int, application, "application"), 0))
 
     def application(self, index: int) -> Any:
         return self._core.application(self._heard(index))
@@ -110,7 +111,7 @@ class EmulatedView:
         self._core.enqueue(self._node, index, tasks)
 
     def take(self, application: int, tasks: int) -> int:
-        return self._core.take(self._node, self._heard(application), self._number(int, tasks, "tasks"))
+        return int(self._core.take(self._node, self._heard(application), self._number(int, tasks, "tasks")))
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
         self._core.send(self._node, self._number(int, to, "the node it sends to"), kind, fields)

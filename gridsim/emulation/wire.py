@@ -12,7 +12,7 @@ import hmac
 import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -149,16 +149,20 @@ class Conversation(asyncio.Protocol):
             self.closed(self)
 
 
+#: An int of a message; msgpack has larger ones.
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """What all messages have: the receiving and the sending node, when it is due (ns), and its number.
 
     The number is of a message that moves tasks: 0 for any other.
     """
 
-    node: int
-    sender: int
-    _due: int
-    _move: int
+    node: _Int64
+    sender: _Int64
+    _due: _Int64
+    _move: _Int64
 
 
 class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -192,7 +196,8 @@ class Kind:
         self.delay, self.counted, self.moves = delay, counted, moves
         self.about = "application" in fields
         self.arrays = {each: kind for each, kind in fields.items() if isinstance(kind, Array)}
-        typed = [(each, Packed if each in self.arrays else kind) for each, kind in fields.items()]
+        types = {int: _Int64, float: float}
+        typed = [(each, types.get(kind, Packed)) for each, kind in fields.items()]
         self.type: Any = msgspec.defstruct(
             f"Message_{tag}",
             [*typed],

@@ -128,7 +128,14 @@ def run(how: Run) -> Report:
             estimate([each[name] for each in about])
             for name in ("late_mean", "late_most", "behind_mean", "events_per_second", "cpu_seconds")
         ]
-    columns = ["system", "timers late, s", "latest, s", "messages late, simulated s", "events/s", "processor s"]
+    columns = [
+        "system",
+        "timers late, s",
+        "latest, s",
+        "messages late, simulated s",
+        "events/s",
+        "processor s",
+    ]
     grids.append(Grid("how late things were", columns, lateness))
     return Report(tuple(how.seeds), how.quick, rows, grids, _remarks(size), {"rows": rows})
 
@@ -144,7 +151,7 @@ def _row(system: str, name: str, ratio: Estimate) -> Row:
 
 def _remarks(size: Size) -> tuple[str, ...]:
     return (
-        f"{size.machines} machines in {size.processes} processes, {size.speedup:g} simulated seconds a second; "
+        f"{size.machines} machines in {size.processes} processes, {size.speedup:g} simulated s in a second; "
         f"{size.bags} bags of about {size.machines} tasks, for DGS_ASAP {size.jobs} rigid jobs.",
         "Messages take the time that the network of the scenario says, or longer where the computer is late.",
         "No emulated run is like another one: the intervals are those of seeds and of the computer at once.",
