@@ -1,7 +1,7 @@
 """A process of an emulation: it runs its nodes in real time, and sends their messages over sockets.
 
-All that it does becomes known in this order: first the coordinator hears of it, then messages leave.  So if
-the process is killed, nobody has heard of anything that the coordinator does not know.
+Where it may be killed, all that it does becomes known in this order: first the coordinator hears of it, then
+messages leave.  So nobody has heard of anything that the coordinator does not know.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from gridsim.errors import GridSimError
 
 #: Seconds between two reports of counts.
 _COUNTS_EVERY = 0.25
+#: Seconds for which reports are collected, unless the process may be killed.
+_REPORTS_EVERY = 0.005
 _DIE_WITH_PARENT = 1
 
 
@@ -70,6 +72,7 @@ class Worker(Part):
         self.decoder = decoder_of(kind for kind in self.core.kinds if kind.number >= 0)
         self.moves = 0
         self.soon = False
+        self.reporting: asyncio.TimerHandle | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.commands = {
             name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
@@ -179,17 +182,25 @@ class Worker(Part):
 
     def flush(self) -> None:
         """Let reports leave, and then messages."""
-        control = self.control.transport
-        if self.log:
-            control.write(frame(self.log))
-            self.log = []
+        control, loop = self.control.transport, asyncio.get_running_loop()
+        if self.setup.kill or not self.engine.started:
+            self.report()
+        elif self.log and self.reporting is None:
+            self.reporting = loop.call_later(_REPORTS_EVERY, self.report)
         if self.setup.kill and control.get_write_buffer_size():
-            asyncio.get_running_loop().call_later(0.001, self.wake)
+            loop.call_later(0.001, self.wake)
             return
         for to, waiting in self.outbox.items():
             if waiting and to in self.peers:
                 self.peers[to].transport.write(bytes(waiting))
                 waiting.clear()
+
+    def report(self) -> None:
+        """Let reports leave."""
+        self.reporting = None
+        if self.log:
+            self.control.transport.write(frame(self.log))
+            self.log = []
 
     # -- what the coordinator asks for ----------------------------------------------------------------------
 

@@ -43,16 +43,17 @@ class Size:
     speedup: float
 
 
-FULL, QUICK = Size(200, 4, 10, 60, 50.0), Size(40, 2, 4, 20, 100.0)
+FULL, QUICK = Size(200, 4, 5, 30, 10.0), Size(40, 2, 3, 20, 50.0)
 #: Mean s between two bags, and between two jobs.
 BETWEEN_BAGS, BETWEEN_JOBS = 60.0, 10.0
 
-#: System -> its scheduler.  Slots of DGS_ASAP are short since jobs are.
+#: System -> its scheduler.  Slots of DGS_ASAP are short since jobs are.  Probes of RJSS take their time: where
+#: they take none, as by default, those of a bag come one after another, which no real node can do.
 SYSTEMS: dict[str, Scheduler] = {
     "sparrow": Sparrow(),
     "fair-tree": FairTree(),
     "dgs-asap": DgsAsap(slot=10.0),
-    "rjss": Rjss(),
+    "rjss": Rjss(probe_latency="network"),
     "WQR-FT": WqrFt(),
 }
 #: Kinds of messages of which the workload says how many there are, whatever the timing.
