@@ -47,8 +47,8 @@ FULL, QUICK = Size(200, 4, 5, 30, 10.0), Size(40, 2, 3, 20, 50.0)
 #: Mean s between two bags, and between two jobs.
 BETWEEN_BAGS, BETWEEN_JOBS = 60.0, 10.0
 
-#: System -> its scheduler.  Slots of DGS_ASAP are short since jobs are.  Probes of RJSS take their time: where
-#: they take none, as by default, those of a bag come one after another, which no real node can do.
+#: System -> its scheduler.  Slots of DGS_ASAP are short since jobs are.  Probes of RJSS take their time:
+#: where they take none, as by default, those of a bag come one after another, which no real node can do.
 SYSTEMS: dict[str, Scheduler] = {
     "sparrow": Sparrow(),
     "fair-tree": FairTree(),
