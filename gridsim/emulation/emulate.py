@@ -86,10 +86,10 @@ def emulate(
     else:  # as in a notebook
         with ThreadPoolExecutor(1) as pool:
             pool.submit(run.execute).result()
-    return _result(run)
+    return result_of(run)
 
 
-def _result(run: Coordinator) -> Result:
+def result_of(run: Coordinator) -> Result:
     """Make the result of a run that is over."""
     for packed in run.counted:
         if packed:
