@@ -72,6 +72,7 @@ class Coordinator(Part):
         self.failure: BaseException | None = None
         self.closing = self.quiet = False
         self.changed = asyncio.Event()
+        self.server: asyncio.Server | None = None
         self.sent = 0
         self.hand: dict[tuple[int, int], int] = {}  # process, application -> tasks in the hands of its nodes
         self.moving: dict[int, tuple[int, int, int, int]] = {}  # number -> application, tasks, from, to
@@ -105,11 +106,15 @@ class Coordinator(Part):
             for pid in self.gone:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, 0)
-            self.server.close()
+            if self.server is not None:
+                self.server.close()
             for peer in self.peers.values():
                 if peer.talk is not None:
                     peer.talk.transport.abort()
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
             loop.run_until_complete(asyncio.sleep(0))
+            loop.run_until_complete(asyncio.sleep(0))  # closed connections are told of it
             loop.close()
 
     def _kill(self, peer: Peer) -> None:
