@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import selectors
 import signal
 import sys
 import time
@@ -96,8 +95,7 @@ class Coordinator(Part):
 
     def execute(self) -> None:
         """Run to the end; leaves no process behind, whatever happens."""
-        loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
-        self.loop = loop
+        loop = asyncio.new_event_loop()
         try:
             loop.run_until_complete(self._main())
         finally:
@@ -241,7 +239,7 @@ class Coordinator(Part):
         for name, *values in records:
             try:
                 self.records[name](talk.process, *values)
-            except (GridSimError, LookupError, TypeError, ValueError) as error:
+            except Exception as error:  # raised where the run waits
                 self.failure = error
         self.changed.set()
 

@@ -132,18 +132,6 @@ class EmulatedCore:
         """Return the machine on which a node sits now."""
         return self.machines[node]
 
-    def work_of(self, machine: int) -> float:
-        """See `NodeCore`."""
-        return float(self.queues.work(machine))
-
-    def tasks_at(self, machine: int) -> int:
-        """See `NodeCore`."""
-        return int(self.queues.tasks(machine))
-
-    def waiting_at(self, machine: int) -> int:
-        """See `NodeCore`."""
-        return int(self.queues.waiting(machine))
-
     def wake(self, time: int) -> None:
         """Do nothing: the engine sees what is posted."""
 
@@ -205,10 +193,6 @@ class EmulatedCore:
         for node in np.asarray(nodes).tolist():
             if self.local[node]:
                 self.turn(node, now)
-
-    def add_applications(self, submitter: Any) -> None:
-        """See `NodeCore`."""
-        self.submitter += submitter.tolist()
 
     def with_completions(self, now: int) -> list[int]:
         """See `NodeCore`."""

@@ -42,9 +42,6 @@ class _Columns:
         """Return how long a task runs, ns."""
         return max(1, round(self.task_size[application] / self.speed[machine] * NS))
 
-    def catch_up(self, until: int) -> None:
-        """Do nothing: what has happened is known."""
-
 
 class Machine:
     """One machine: what waits, as [application, tasks] in order, and the task that runs."""

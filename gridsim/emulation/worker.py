@@ -170,15 +170,18 @@ class Worker(Part):
             if self.engine.started:
                 self.engine.run_due()
         except Exception as error:
-            told = type(error).__name__, str(error), isinstance(error, GridSimError)
-            self.tell("error", *told)
-            self.engine.started = False
+            self._fail(error)
         self.flush()
         delay = self.engine.delay()
         if delay == 0.0:
             self.wake()
         elif delay is not None and not self.soon:
             self.timer = asyncio.get_running_loop().call_later(delay, self.pump)
+
+    def _fail(self, error: Exception) -> None:
+        """Report an error, which ends the run."""
+        self.tell("error", type(error).__name__, str(error), isinstance(error, GridSimError))
+        self.engine.started = False
 
     def flush(self) -> None:
         """Let reports leave, and then messages."""
@@ -205,8 +208,11 @@ class Worker(Part):
     # -- what the coordinator asks for ----------------------------------------------------------------------
 
     def _command(self, talk: Conversation, commands: list[Any]) -> None:
-        for name, *values in commands:
-            self.commands[name](*values)
+        try:
+            for name, *values in commands:
+                self.commands[name](*values)
+        except Exception as error:
+            self._fail(error)
         self.wake()
 
     def do_peers(self, peers: list[Any]) -> None:

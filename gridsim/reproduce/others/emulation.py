@@ -43,7 +43,7 @@ class Size:
     speedup: float
 
 
-FULL, QUICK = Size(200, 4, 5, 30, 10.0), Size(40, 2, 3, 20, 50.0)
+FULL, QUICK = Size(200, 4, 5, 30, 10.0), Size(24, 2, 3, 12, 100.0)
 #: Mean s between two bags, and between two jobs.
 BETWEEN_BAGS, BETWEEN_JOBS = 60.0, 10.0
 
