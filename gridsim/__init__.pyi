@@ -1,5 +1,6 @@
 # The public names, and where they are: the one list of them, which `gridsim/__init__.py` reads.
 
+from .emulation.emulate import emulate as emulate
 from .errors import (
     CheckpointWarning as CheckpointWarning,
 )

@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 from gridsim.cli.commands.compare import compare
+from gridsim.cli.commands.emulate import emulate_command
 from gridsim.cli.commands.export import export
 from gridsim.cli.commands.ladder import ladder_command
 from gridsim.cli.commands.plot import plot
@@ -239,6 +240,7 @@ def _limits(flags: dict[str, Any]) -> dict[str, Any]:
 
 cli.add_command(compare)
 cli.add_command(sweep)
+cli.add_command(emulate_command, "emulate")
 cli.add_command(export)
 cli.add_command(ladder_command)
 cli.add_command(plot)

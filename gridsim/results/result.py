@@ -159,6 +159,12 @@ class Result(Metrics):
     def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
         said = run_lines(self.summary(bound), self._released_within, name)
+        if (about := self.provenance.get("emulation")) is not None:
+            said["emulated"] = (
+                f"in {about['processes']} processes, {about['speedup']:g} s in a second, "
+                f"{about['network']} network; "
+                f"timers late by {about['late_mean']:.2g} s, at most {about['late_most']:.2g} s"
+            )
         for table, count in self.left_out.items():
             said[table] = f"the first {len(self.tables[table])} rows; {count} more were left out"
         return said

@@ -8,6 +8,7 @@ the run, gets cohorts of them as arrays, and reports an `Outcome` at the end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -88,6 +89,8 @@ class Run:
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
+    core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
+        `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
     decisions : the log in which the policy is to note its decisions; None if they are not recorded.  The
         result of the run must not depend on it.
@@ -110,6 +113,8 @@ class Run:
     feed: Feed | None = None
     pace: Pace | None = None
     zones: Zones | None = None
+    core: Callable[..., Any] | None = None
+    queues: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.up):

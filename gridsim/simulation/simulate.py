@@ -248,22 +248,15 @@ class Simulation(Stateful):
         check_nodes(scheduler, options.nodes)
         check_size(applications, platform, scenario.network.latency, pace)
 
-        self.engine = engine = Engine(cohort_limit=options.cohort_limit)
-        self.network = Transport(
-            engine,
-            scenario.network,
-            platform.nodes,
-            seed=scenario.seed,
-            log=options.messages_limit if "messages" in options.recorded else 0,
-        )
-        self.outages = Outages(scenario.faults, platform.nodes, engine, self.network)
+        self.engine, self.network = engine, network = self.make_engine()
+        self.outages = Outages(scenario.faults, platform.nodes, engine, network)
         self.released = _Releases()
         self.decisions = self._decisions()
         engine.on("release", self.released.release, priority=0, phase=TIMER)
         policy = scheduler.start(
             Run(
                 engine=engine,
-                network=self.network,
+                network=network,
                 speeds=platform.speeds,
                 applications=applications,
                 streams=Streams(scenario.seed),
@@ -276,6 +269,7 @@ class Simulation(Stateful):
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
+                **self.parts(),
             )
         )
         if not isinstance(policy, Policy):
@@ -284,10 +278,26 @@ class Simulation(Stateful):
         self.released.submit = None if policy.takes_releases else policy.on_release
         self.network.watch(int(applications.release_ns[0]), int(applications.release_ns[-1]))
         if scenario.faults is not None:
-            self.outages.begin(policy)
+            self.begin_faults()
         self._schedule_releases()
         if options.events_limit is not None:
             engine.at_wave_end(self._check_events)
+
+    def make_engine(self) -> tuple[Engine, Transport]:
+        """Make the engine of the run, and its network."""
+        options, scenario = self.options, self.scenario
+        engine = Engine(cohort_limit=options.cohort_limit)
+        log = options.messages_limit if "messages" in options.recorded else 0
+        nodes = scenario.platform.nodes
+        return engine, Transport(engine, scenario.network, nodes, seed=scenario.seed, log=log)
+
+    def begin_faults(self) -> None:
+        """Let machines fail and recover from now on."""
+        self.outages.begin(self.policy)
+
+    def parts(self) -> dict[str, Any]:
+        """Return what stands for the kernels on which node programs run, see `Run`."""
+        return {}
 
     def _check_events(self) -> None:
         """Raise SchedulerError once more events have been handled than `Options.events_limit`."""

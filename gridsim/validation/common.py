@@ -19,6 +19,11 @@ NS = 1e-9
 MOST_STEPS = 50_000_000
 
 
+def emulated(result: Any) -> bool:
+    """Return whether a result was made in real time, where nothing happens at its very instant."""
+    return "emulation" in result.provenance
+
+
 def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
     """Return where times (s) are equal, up to `slack` s and the rounding of floats."""
     near: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))

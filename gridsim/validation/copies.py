@@ -32,6 +32,7 @@ class Copies:
     task : numbers of tasks, counted through all applications.
     begin : Mflop of the task that were done before.
     place : returns the name of a row, for messages.
+    late : whether machines hear of one another later than at once, as in an emulation.
     """
 
     machine: Integers
@@ -41,6 +42,7 @@ class Copies:
     completed: NDArray[np.bool_]
     begin: Floats
     place: Callable[[int], str]
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,8 @@ def overtaken(rows: Copies) -> NDArray[np.bool_]:
     """Return which copies end without completion when another copy completes the task: bool[rows]."""
     done = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
     done[rows.task[rows.completed]] = rows.end[rows.completed]
-    result: NDArray[np.bool_] = ~rows.completed & (rows.end == done[rows.task])
+    after = rows.end >= done[rows.task] if rows.late else rows.end == done[rows.task]
+    result: NDArray[np.bool_] = ~rows.completed & after
     return result
 
 
@@ -202,7 +205,7 @@ def check_copies(result: Result, given: Applications, rows: Copies) -> list[Viol
     done[rows.task[rows.completed]] = rows.end[rows.completed]
     found += broken(
         "after its end",
-        rows.end > done[rows.task],
+        (rows.end > done[rows.task]) & ~(rows.late & ~rows.completed),
         rows.place,
         lambda k: f"a copy ends at {rows.end[k]} ns, its task was completed at {done[rows.task[k]]} ns",
     )
@@ -379,7 +382,7 @@ def _begins(rows: Copies, rules: Rules, work: Floats, sizes: Floats, speeds: Flo
     wanted = np.maximum(0.0, (_lost if rules.local else _newest)(rows, rules, kept))
     return broken(
         "begin",
-        np.abs(rows.begin - wanted) > 1e-9 * sizes[rows.task],
+        np.where(rows.late, rows.begin - wanted, np.abs(rows.begin - wanted)) > 1e-9 * sizes[rows.task],
         rows.place,
         lambda k: f"begins with {rows.begin[k]} Mflop done, the newest checkpoint has {wanted[k]}",
     )

@@ -12,7 +12,18 @@ from gridsim.model.fault_events import looking, outages
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs, few, overlaps
+from gridsim.validation.common import (
+    NS,
+    ROUNDING,
+    Violation,
+    broken,
+    close,
+    column,
+    differs,
+    emulated,
+    few,
+    overlaps,
+)
 from gridsim.validation.copies import Copies, check_copies, overtaken
 
 
@@ -61,7 +72,7 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
             return found
         at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
         begin = table["begin"][sound]
-        copies = Copies(u, given.offsets[i] + within, at, until, whole, begin, place)
+        copies = Copies(u, given.offsets[i] + within, at, until, whole, begin, place, emulated(result))
         found += check_copies(result, given, copies)
         beaten = overtaken(copies)
     elif not given.unequal and result.scenario.fluctuation is None:

@@ -53,7 +53,7 @@ CORE_ORDER = (
 #: The packages of gridsim: each imports only those before it, and itself.
 ORDER = (
     "errors", "support", "traces", "model", "results", "engine", "validation", "scheduling", "schedulers",
-    "simulation", "plots", "studies", "report", "testing", "theory", "reproduce", "cli",
+    "simulation", "emulation", "plots", "studies", "report", "testing", "theory", "reproduce", "cli",
 )  # fmt: skip
 
 

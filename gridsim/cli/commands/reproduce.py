@@ -48,6 +48,7 @@ MODULES = {
     "sparrow": "others.sparrow",
     "hawk": "others.hawk",
     "eagle": "others.eagle",
+    "emulation": "others.emulation",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))

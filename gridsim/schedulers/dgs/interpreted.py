@@ -104,8 +104,7 @@ class Interpreted(Adapter):
     @property
     def _anybody(self) -> DgsNode:
         """A node for what does not depend on which one it is: `Jobs.home` says who acts for a job."""
-        node: DgsNode = self.core.programs[0]
-        return node
+        return next(node for node in self.core.programs if isinstance(node, DgsNode))
 
     # -- what nodes are given, see `gridsim.schedulers.dgs.node.Jobs` -----------------------------------
 

@@ -218,7 +218,7 @@ class DgsNode(LocalPolicy):
 
     def on_overdue(self, job: Job) -> None:
         """Wait no longer for answers or replies that have not come in time."""
-        if job.due == self.jobs.now and job.phase in (SEARCHING, COMMITTING):
+        if job.due <= self.jobs.now and job.phase in (SEARCHING, COMMITTING):
             self.log.overdue(job)
             if job.phase == SEARCHING:
                 job.hope = True

@@ -76,13 +76,14 @@ class TreeNodes(Adapter):
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the queues of the leaves."""
-        return TaskQueues(
+        queues: TaskQueues = (self.run.queues or TaskQueues)(
             self.run.speeds,
             tolerance=self.of.tolerance if self.of.stretch == "bisection" else 0.0,
             watch=self.parameters.watch,
             log=True,
             record=self.run.record,
         )
+        return queues
 
     def watch_failures(self) -> None:
         """Make what handles failures."""

@@ -141,12 +141,13 @@ def totals(
 def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
     """Count the copies that began while none of their task ran, after a failure, and the other replicas."""
     ran_until: dict[tuple[int, int], int] = {}
+    done = {(copy.application, copy.task): copy.end for copy in rows if copy.how == COMPLETED}
     disturbed = set()
     for copy in sorted(rows, key=lambda copy: copy.copy):
         task = copy.application, copy.task
         if ran_until.get(task, 0) > copy.start:
             total["replicas"][copy.application] += 1
-        elif task in ran_until:
+        elif task in ran_until and done.get(task, NEVER) > copy.start:  # or it starts in vain
             total["resubmitted"][copy.application] += 1
             disturbed.add(task)
         ran_until[task] = max(ran_until.get(task, 0), copy.end)

@@ -6,6 +6,7 @@ J. Arora et al. (information-aware selections).
 The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which task is next, and
 on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy at a time and writes its
 checkpoints.  They tell each other by `SIGNALS`, which take no time.
+Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored.
 `gridsim.schedulers.wqr.interpreted` runs them on the message core.
 
 At one instant tasks end first, then machines fail and recover, and then free machines get tasks.  All times
@@ -39,12 +40,12 @@ def _signal(**fields: Any) -> Message:
 SIGNALS = {
     # to the server
     "up": _signal(speed=float, until=int),  # when it fails again, as far as that is known
-    "checkpoint": _signal(saved=float),  # Mflop of the task that it runs
-    "completed": _signal(),
+    "checkpoint": _signal(copy=int, saved=float),  # Mflop of the task that it runs
+    "completed": _signal(copy=int),
     "failed": _signal(),
     # to a worker
     "assign": _signal(copy=int, application=int, task=int, size=float, saved=float),
-    "kill": _signal(),
+    "kill": _signal(copy=int),
 }
 
 
@@ -96,7 +97,7 @@ class Server(LocalPolicy):
         self.bags: dict[int, Bag] = {}  # with tasks left, in order of release
         self.machines: dict[int, Machine] = {}
         self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
-        self.running: dict[int, tuple[int, int]] = {}  # machine -> bag, and task of which it runs a copy
+        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of the copy, its number
         self.assigned = self.drawn = 0  # copies, and random numbers for choosing tasks to replicate
 
     # -- what it hears of ----------------------------------------------------------------------------------
@@ -137,16 +138,20 @@ class Server(LocalPolicy):
 
     def on_checkpoint(self, view: View, message: Any) -> None:
         """A copy has written a checkpoint: the newest one of its task is kept."""
+        if not self.runs(message):
+            return
         bag, task = self.run_by(message.sender)
         bag.saved[task] = max(bag.saved[task], message.saved)
 
     def on_completed(self, view: View, message: Any) -> None:
         """A copy has completed its task: kill the others."""
+        if not self.runs(message):
+            return
         bag, task = self.run_by(message.sender)
         self.leave_group(bag, task)
         for u in bag.copies[task]:
             if u != message.sender:
-                view.send(u, "kill")
+                view.send(u, "kill", copy=self.running[u][2])
             del self.running[u]
             self.become_free(view, u)
         bag.copies[task] = []
@@ -154,9 +159,13 @@ class Server(LocalPolicy):
         if not bag.left:
             del self.bags[bag.number]
 
+    def runs(self, message: Any) -> bool:
+        """Return whether the copy that a signal is about has not been ended."""
+        return message.sender in self.running and self.running[message.sender][2] == message.copy
+
     def run_by(self, machine: int) -> tuple[Bag, int]:
         """Return the bag and the task of the copy that a machine runs."""
-        bag, task = self.running[machine]
+        bag, task, _ = self.running[machine]
         return self.bags[bag], task
 
     def become_free(self, view: View, machine: int) -> None:
@@ -246,7 +255,8 @@ class Server(LocalPolicy):
         bag.copies[task].append(machine)
         self.join_group(bag, task)
         del self.free[machine]
-        self.running[machine], self.assigned = (bag.number, task), self.assigned + 1
+        self.assigned += 1
+        self.running[machine] = bag.number, task, self.assigned
         sent = {"copy": self.assigned, "size": bag.size[task], "saved": bag.saved[task]}
         view.send(machine, "assign", **about, **sent)
 
@@ -342,8 +352,9 @@ class Worker(LocalPolicy):
         elif view.now_ns < self.until:
             raise OverflowError("a task ends after the last instant")
         elif name == "completed":
+            copy = self.copy.copy
             self.end(view, COMPLETED)
-            view.send(self.parameters.server, "completed")
+            view.send(self.parameters.server, "completed", copy=copy)
         else:
             if name == "written":
                 done = self.parameters.cycles.done(view.node, self.since, self.parameters.interval)
@@ -358,11 +369,13 @@ class Worker(LocalPolicy):
         if self.parameters.local:
             self.disk["running"] = self.copy.application, self.copy.task, saved
         else:
-            view.send(self.parameters.server, "checkpoint", saved=saved)
+            view.send(self.parameters.server, "checkpoint", copy=self.copy.copy, saved=saved)
 
     def on_kill(self, view: View, message: Any) -> None:
         """Another copy has completed the task."""
-        self.checkpoints += self.then == "written" and self.until == view.now_ns  # at this very instant
+        if self.copy is None or self.copy.copy != message.copy:
+            return
+        self.checkpoints += self.then == "written" and self.until <= view.now_ns  # at this very instant
         view.cancel(self.then)
         self.end(view, KILLED)
 

@@ -139,7 +139,7 @@ class Adapter(CorePolicy):
         for number, (name, kind) in enumerate(parameters.messages.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
-        self.core = NodeCore(
+        self.core = (run.core or NodeCore)(
             network.links,
             self.queues,
             programs=programs,
@@ -250,13 +250,14 @@ class Adapter(CorePolicy):
         parameters, run = self.parameters, self.run
         if ends and parameters.reports:
             raise ScenarioError(f"{parameters.name}: nodes with on_done cannot ask for reports, too")
-        return TaskQueues(
+        queues: TaskQueues = (run.queues or TaskQueues)(
             self.layout.padded(run.speeds),
             order=parameters.local_order,
             watch="completion" if ends else parameters.watch,
             log=ends or parameters.reports,
             record=run.record,
         )
+        return queues
 
     def make_decider(self) -> Decider:
         """Make what records the decisions of nodes."""

@@ -1,0 +1,510 @@
+"""Calls the handlers of the nodes of one process, in real time: it stands for the message core.
+
+It has what policies use of `gridcore.nodes.message_core.NodeCore`.  Of the nodes of other processes it only
+has objects that are never called: what is to reach them goes over a socket.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from gridcore.common.names import listed
+from gridcore.nodes.random_stream import RandomStream
+from gridsim.emulation.engine import ACTS, ARRIVES, FIRES, RealTimeEngine
+from gridsim.emulation.queues import MachineQueues
+from gridsim.emulation.view import EmulatedView
+from gridsim.emulation.wire import Fact, Kind
+from gridsim.errors import SchedulerError
+from gridsim.support.clock import NS
+
+#: Of a restarted process nodes draw other random numbers than in its life before.
+_GOLDEN = 0x9E3779B97F4A7C15
+#: The most messages that take no time which may follow from one event.
+_ENDLESS = 1 << 16
+
+
+class Process(Protocol):
+    """The process in which a core runs.
+
+    number, life : of the process, -1 for the coordinator, and how often it was started before.
+    modelled : whether messages take the time that the scenario's network says.
+    """
+
+    number: int
+    life: int
+    engine: RealTimeEngine
+    modelled: bool
+    network: Any
+
+    def place(self, machine_of: Sequence[int]) -> list[int]:
+        """Return the process of each node, given its machine."""
+
+    def tell(self, name: str, *values: Any) -> None:
+        """Report to the coordinator."""
+
+    def post(self, kind: Kind, message: Any, to: int) -> None:
+        """Send a message to a process."""
+
+    def open(self, application: int, tasks: int, to: int) -> int:
+        """Return the number of a message that moves tasks to a process; 0 if that process is down."""
+
+    def share(self, fact: Fact) -> None:
+        """Let the other processes know something."""
+
+    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
+        """Give tasks to a node of another process."""
+
+
+class EmulatedCore:
+    """Runs the nodes of one process; arguments as of `NodeCore`."""
+
+    def __init__(self, links: Any, queues: Any, *, process: Process, **given: Any) -> None:
+        self.process, self.engine, self.links = process, process.engine, links
+        self.queues: MachineQueues = queues  # or, at the coordinator, a `Ledger`
+        self.programs: list[Any] = given["programs"]
+        nodes = self.nodes = len(self.programs)
+        #: The process of each node.
+        self.process_of: list[int] = process.place(links.machine_of)
+        self.local = [number == process.number for number in self.process_of]
+        self.kinds: list[Kind] = []
+        self.by_name: dict[str, Kind] = {}
+        for tag, said in enumerate(given["kinds"]):
+            self.kinds.append(Kind(tag, *said))
+            self.by_name[said[0]] = self.kinds[-1]
+        self.timer_names, self.handlers = tuple(given["timers"]), given["handlers"]
+        self.neighbours, self.up, self.seed = given["neighbours"], given["up"], given["seed"]
+        self.release, self.tasks = given["release"].tolist(), given["tasks"].tolist()
+        self.submitter: list[int] = given["submitter"].tolist()
+        home = given["home"]
+        self.home: list[int] = list(range(queues.machines)) if home is None else home.tolist()
+        self.make_application, self.lost, self.noted = given["application"], given["lost"], given["noted"]
+        self.decided, self.checked, self.slots = given["decided"], given["checked"], given["slots"]
+        self.board = given["board"]
+        self.total = int(sum(self.tasks))
+        self.placed_at, self.finished = -1, False
+        self.machines: list[int] = links.machine_of  # which nodes may leave for another
+        self.views: list[EmulatedView | None] = [None] * nodes
+        self.streams: list[RandomStream | None] = [None] * nodes
+        self.applications: dict[int, Any] = {}
+        self.held: list[dict[int, int]] = [{} for _ in range(nodes)]  # what nodes know of, and hold
+        self.timers: list[dict[tuple[str, int, float], None]] = [{} for _ in range(nodes)]
+        self.turns: list[set[int]] = [set() for _ in range(nodes)]
+        self.starting: set[int] = set()
+        self.lives = [0] * nodes
+        self.direct: deque[tuple[Kind, Any]] = deque()
+        self.touched: dict[int, None] = {}
+        self.idle: dict[int, None] = {}
+        self.busy = False
+        machines = queues.machines
+        network = process.network.network
+        self.latency, self.jitter = round(network.latency * NS), round(network.jitter * NS)
+        self.bandwidth, self.fifo = network.bandwidth, network.interfaces == "fifo"
+        self.up_free, self.down_free = [0] * machines, [0] * machines
+        level = process.network.level_of
+        self.level_of: list[int] = [0] * nodes if level is None else level.tolist()
+        self.chance = RandomStream(self.seed ^ 0x6A09E667F3BCC908, max(0, process.number))
+        self.counting = True
+        #: Messages that came after they were due, by how many ns in all, and at most.
+        self.behind = [0, 0, 0]
+        #: Called with a fact that another process shares.
+        self.learn: dict[str, Any] = {"board": self._published}
+        if process.number >= 0:
+            queues.ended = self._ended
+
+    # -- what policies use ----------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The instant of what is handled, ns."""
+        return self.engine.now
+
+    @property
+    def events(self) -> int:
+        """How much was handled."""
+        return self.engine.events
+
+    def machine_of(self, node: int) -> int:
+        """Return the machine on which a node sits now."""
+        return self.machines[node]
+
+    def wake(self, time: int) -> None:
+        """Do nothing: the engine sees what is posted."""
+
+    def enter(self, now: int) -> None:
+        """Do nothing: handlers can be called at any time."""
+
+    def flush(self) -> None:
+        """Do nothing: messages leave when they are sent."""
+
+    def drain(self, now: int) -> None:
+        """Do nothing: messages are handled when they come."""
+
+    def stop(self) -> None:
+        """End the run."""
+        self.finished = True
+
+    def view_of(self, node: int, application: int) -> Any:
+        """See `NodeCore`."""
+        self.know(node, application)
+        return self.view(node)
+
+    def resubmit(self, applications: Any, tasks: Any, now: int) -> None:
+        """See `NodeCore`."""
+        for index, count in zip(applications.tolist(), tasks.tolist(), strict=True):
+            self.submit(index, count, "on_lost")
+
+    def give(self, node: int, application: int, tasks: int) -> None:
+        """See `NodeCore`."""
+        self.give_to(node, application, tasks, "on_release")
+
+    def submit(self, index: int, tasks: int, handler: str) -> None:
+        """Give tasks to their submitter, or to the next machine that is up in its place."""
+        machines, machine = self.queues.machines, self.submitter[index]
+        for k in range(machines):
+            node = self.home[(machine + k) % machines]
+            if self.up[node]:
+                self.give_to(node, index, tasks, handler)
+                return
+        self.lost(index, tasks, -1)
+
+    def give_to(self, node: int, index: int, tasks: int, handler: str) -> None:
+        """Give tasks to a node."""
+        if not self.local[node]:
+            self.process.give(node, index, tasks, handler)
+        elif not self.up[node]:
+            self.lost(index, tasks, node)
+        else:
+            self._hold(node, index, tasks)
+            self.call(node, handler, self.application(index), tasks)
+
+    def tick(self, nodes: Any, name: str, now: int) -> None:
+        """See `NodeCore`; nodes of other processes are ticked there."""
+        for node in np.asarray(nodes).tolist():
+            if self.local[node]:
+                self.call(node, "on_timer", name, *([0.0] if "value" in self.handlers else []))
+
+    def act(self, nodes: Any, now: int) -> None:
+        """See `NodeCore`."""
+        for node in np.asarray(nodes).tolist():
+            if self.local[node]:
+                self.turn(node, now)
+
+    def with_completions(self, now: int) -> list[int]:
+        """See `NodeCore`."""
+        found: list[int] = self.queues.with_completions()
+        return found
+
+    def restart(self, nodes: Any, programs: Sequence[Any], now: int) -> list[tuple[int, int]]:
+        """See `NodeCore`."""
+        lost = []
+        for node, program in zip(np.asarray(nodes).tolist(), programs, strict=True):
+            self.programs[node] = program
+            self.timers[node].clear()
+            lost += [each for each in self.held[node].items() if each[1]]
+            self.held[node].clear()
+            self.lives[node] += 1
+            if self.board is not None and not self.board.of_applications:
+                self.board.publish(node, float("inf"), False, now)
+        return lost
+
+    def begin(self, nodes: Any) -> None:
+        """See `NodeCore`."""
+        for node in np.asarray(nodes).tolist():
+            if self.local[node] and "on_start" in self.handlers and node not in self.starting:
+                self.starting.add(node)
+                self.engine.push(self.now, ACTS, self._start, node)
+
+    def _start(self, node: int) -> None:
+        self.starting.discard(node)
+        if self.up[node]:
+            self.call(node, "on_start")
+
+    # -- what nodes do --------------------------------------------------------------------------------------
+
+    def application(self, index: int) -> Any:
+        """Return an application as nodes see it."""
+        found = self.applications.get(index)
+        if found is None:
+            found = self.applications[index] = self.make_application(index)
+        return found
+
+    def stream(self, node: int) -> RandomStream:
+        """Return the random stream of a node."""
+        found = self.streams[node]
+        if found is None:
+            seed = (self.seed + self.process.life * _GOLDEN) % 2**64
+            found = self.streams[node] = RandomStream(seed, node)
+        return found
+
+    def view(self, node: int) -> EmulatedView:
+        """Return the view of a node."""
+        found = self.views[node]
+        if found is None:
+            slots = None if self.slots is None else self.slots(node)
+            found = self.views[node] = EmulatedView(self, node, slots)
+        return found
+
+    def know(self, node: int, application: int) -> None:
+        """Let a node know of an application."""
+        self.held[node].setdefault(application, 0)
+
+    def _hold(self, node: int, application: int, tasks: int) -> None:
+        held = self.held[node]
+        held[application] = held.get(application, 0) + tasks
+
+    def _place(self, node: int, application: int, tasks: int) -> None:
+        held = self.held[node].get(application, 0)
+        if not 0 <= tasks <= held:
+            raise self._error(node, f"places {tasks} tasks of application {application}, and has {held}")
+        self.held[node][application] = held - tasks
+
+    def enqueue(self, node: int, application: int, tasks: int) -> None:
+        """See `View`."""
+        self._place(node, application, tasks)
+        if tasks < 1:
+            raise self._error(
+                node, f"enqueues {tasks} tasks of application {application}, it must be 1 or more"
+            )
+        self.queues.enqueue(self.machines[node], application, tasks)
+        self.touched[self.machines[node]] = None
+
+    def take(self, node: int, application: int, tasks: int) -> int:
+        """See `View`."""
+        machine = self.machines[node]
+        taken = int(self.queues.withdraw(machine, application, tasks))
+        if taken:
+            self._hold(node, application, taken)
+            self.touched[machine] = None
+            self.idle[machine] = None
+        return taken
+
+    def board_of(self, node: int) -> Any:
+        """Return the board."""
+        if self.board is None:
+            raise self._error(node, "uses the board, which only schedulers have that derive from Informed")
+        return self.board
+
+    def publish(self, node: int, application: int, value: float, falling: bool) -> None:
+        """See `View`."""
+        value = self.checked(float, value, node, "the board")
+        row = node if application < 0 else application
+        if self.board_of(node).of_applications != (application >= 0) or value != value:
+            raise self._error(node, f"publishes {value!r} for application {application}")
+        self.board.publish(row, value, bool(falling), self.now)
+        self.process.share(Fact("board", [row, value, int(falling)]))
+
+    def _published(self, row: float, value: float, falling: float) -> None:
+        self.board.publish(int(row), float(value), bool(falling), self.now)
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """See `View`."""
+        plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
+        self.process.tell("note", node, table, plain)
+
+    def set_timer(self, node: int, due: int, name: str, value: float) -> None:
+        """Set a timer, unless the same one is set."""
+        if name not in self.timer_names or "on_timer" not in self.handlers:
+            known = listed(self.timer_names, name)
+            raise self._error(node, f"sets the timer {name!r}, which is not declared or handled; {known}")
+        key = name, due, value
+        if key not in self.timers[node]:
+            self.timers[node][key] = None
+            self.engine.push(due, FIRES, self._fire, node, key, self.lives[node])
+
+    def cancel(self, node: int, name: str) -> None:
+        """Take back timers."""
+        for key in [key for key in self.timers[node] if key[0] == name]:
+            del self.timers[node][key]
+
+    def _fire(self, node: int, key: tuple[str, int, float], life: int) -> None:
+        if self.lives[node] == life and self.timers[node].pop(key, self) is None:
+            self.call(node, "on_timer", key[0], *([key[2]] if "value" in self.handlers else []))
+
+    def turn(self, node: int, due: int) -> None:
+        """Let a node act at `due` ns."""
+        if due not in self.turns[node]:
+            self.turns[node].add(due)
+            self.engine.push(due, ACTS, self._turn, node, due)
+
+    def _turn(self, node: int, due: int) -> None:
+        self.turns[node].discard(due)
+        if self.up[node]:
+            self.call(node, "on_act")
+
+    def _fields(self, node: int, name: str, fields: Mapping[str, Any], *, local: bool) -> tuple[Kind, Any]:
+        kind = self.by_name.get(name)
+        if kind is None or (kind.number < 0) != local or fields.keys() != kind.fields.keys():
+            known = listed(self.by_name if kind is None else kind.fields, name)
+            raise self._error(
+                node, f"sends {name!r} with {', '.join(fields)}, which is not declared; {known}"
+            )
+        given = {}
+        for each, wanted in kind.fields.items():
+            value = fields[each]
+            given[each] = value if type(value) is wanted else self.checked(wanted, value, node, each)
+        if kind.about and given["application"] not in self.held[node]:
+            raise self._error(node, f"sends {name!r} with an application of which it has not heard")
+        return kind, given
+
+    def send(self, node: int, to: int, name: str, fields: Mapping[str, Any]) -> None:
+        """See `View`."""
+        kind, given = self._fields(node, name, fields, local=False)
+        if not 0 <= to < self.nodes:
+            raise self._error(node, f"sends {name!r} to node {to}; it must be in 0..{self.nodes - 1}")
+        nbytes = kind.nbytes if kind.size is None else int(kind.size(**given))
+        if kind.moves:
+            self._place(node, given["application"], given["tasks"])
+        here, there = self.machines[node], self.machines[to]
+        outside = here != there
+        due = self.now
+        if kind.delay > 0:
+            due = self.engine.clock() + kind.delay
+        elif outside and kind.delay < 0:
+            due = self._leaves(here, nbytes) if self.process.modelled else self.engine.clock()
+        if outside and self.counting:
+            self.links.count(kind.number, nbytes, self.level_of[node], here, there)
+        if self.local[to] and (kind.delay == 0 or not outside):
+            message = kind.type(node=to, sender=node, _due=due, _move=0, **given)
+            if kind.delay == 0:
+                self.direct.append((kind, message))
+            else:
+                self.engine.push(due, ARRIVES, self._deliver, kind, message, self.lives[to], outside)
+            return
+        packed = kind.pack(given) if kind.arrays else given
+        there, move = self.process_of[to], 0
+        if kind.moves and not (move := self.process.open(given["application"], given["tasks"], there)):
+            if outside and self.counting:
+                self.links.drop(kind.number)
+            self.lost(given["application"], given["tasks"], to)
+            return
+        self.process.post(kind, kind.type(node=to, sender=node, _due=due, _move=move, **packed), there)
+
+    def _leaves(self, machine: int, nbytes: int) -> int:
+        """Return when the head of a message arrives that is sent now."""
+        now, latency = self.engine.clock(), self.latency
+        if self.jitter:
+            latency += int(self.chance.integers(-self.jitter, self.jitter + 1))
+        if not self.fifo:
+            return int(now + latency + round(nbytes / self.bandwidth * NS))
+        start = max(now, self.up_free[machine])
+        self.up_free[machine] = start + round(nbytes / self.bandwidth * NS)
+        return int(start + latency)
+
+    def later(self, node: int, after: int, name: str, fields: Mapping[str, Any]) -> None:
+        """See `View`."""
+        kind, given = self._fields(node, name, fields, local=True)
+        message = kind.type(node=node, sender=node, _due=self.now + after, _move=0, **given)
+        self.engine.push(self.now + after, ARRIVES, self._deliver, kind, message, self.lives[node], False)
+
+    def _error(self, node: int, what: str) -> SchedulerError:
+        return SchedulerError(f"t = {self.now / NS} s: node {node} {what}")
+
+    # -- what happens to nodes ------------------------------------------------------------------------------
+
+    def come(self, message: Any) -> None:
+        """Take what has come from another process; raises ValidationError for what cannot be."""
+        if type(message) is Fact:
+            if message.name not in self.learn:
+                raise msgspec.ValidationError(f"a fact {message.name[:40]!r}")
+            self.engine.push(self.engine.clock(), ARRIVES, self.learn[message.name], *message.values)
+            return
+        kind, node = self.by_name[message.kind], message.node
+        known = 0 <= node < self.nodes and self.local[node] and 0 <= message.sender < self.nodes
+        if not known or kind.number < 0:
+            raise msgspec.ValidationError(f"a message {kind.name!r} from {message.sender} to node {node}")
+        if kind.about and not 0 <= message.application < len(self.submitter):
+            raise msgspec.ValidationError(f"a message {kind.name!r} of application {message.application}")
+        if kind.moves and not 0 <= message.tasks <= self.total:
+            raise msgspec.ValidationError(f"a message {kind.name!r} with {message.tasks} tasks")
+        kind.unpack(message)
+        here, due = self.engine.clock(), message._due
+        outside = self.machines[node] != self.machines[message.sender]
+        if due < here:
+            if outside and self.process.modelled and kind.delay != 0:
+                self.behind[0] += 1
+                self.behind[1] += here - due
+                self.behind[2] = max(self.behind[2], here - due)
+            due = here
+        waits = outside and self.process.modelled and self.fifo and kind.delay < 0
+        call = self._head if waits else self._deliver
+        self.engine.push(due, ARRIVES, call, kind, message, self.lives[node], outside)
+
+    def _head(self, kind: Kind, message: Any, life: int, outside: bool) -> None:
+        """Let the receiver's interface take a message whose head has come."""
+        machine, now = self.machines[message.node], self.now
+        nbytes = kind.nbytes
+        if kind.size is not None:
+            nbytes = int(kind.size(**{name: getattr(message, name) for name in kind.fields}))
+        free = max(now, self.down_free[machine]) + round(nbytes / self.bandwidth * NS)
+        self.down_free[machine] = free
+        if free == now:
+            self._deliver(kind, message, life, outside)
+        else:
+            self.engine.push(free, ARRIVES, self._deliver, kind, message, life, outside)
+
+    def _deliver(self, kind: Kind, message: Any, life: int, outside: bool) -> None:
+        node = message.node
+        if message._move:
+            self.process.tell("shut", message._move)
+        if not self.up[node] or self.lives[node] != life:
+            if outside and self.counting:
+                self.links.drop(kind.number)
+            if kind.moves:
+                self.lost(message.application, message.tasks, node)
+            return
+        if outside and self.counting:
+            self.links.got(kind.number)
+        if kind.about:
+            self._hold(node, message.application, message.tasks if kind.moves else 0)
+        self.call(node, kind.handler, message)
+
+    def _ended(self, machine: int, application: int) -> None:
+        """A task has ended on a machine."""
+        node = self.home[machine]
+        if self.up[node]:
+            if "on_done" in self.handlers:
+                self.know(node, application)
+                self.call(node, "on_done", self.application(application), settle=False)
+            if "on_end" in self.handlers and self.queues.watch == "completion":
+                self.call(node, "on_end", settle=False)
+        self.touched[machine] = None
+        self.idle[machine] = None
+        self.settle()
+
+    def call(self, node: int, name: str, *given: Any, settle: bool = True) -> None:
+        """Call a handler, and then what follows from it."""
+        getattr(self.programs[node], name)(self.view(node), *given)
+        if settle and not self.busy:
+            self.settle()
+
+    def settle(self) -> None:
+        """Handle messages that take no time, let machines begin tasks, and tell those that are idle."""
+        if self.busy:
+            return
+        self.busy, most = True, _ENDLESS
+        try:
+            while True:
+                if self.direct:
+                    kind, message = self.direct.popleft()
+                    outside = self.machines[message.node] != self.machines[message.sender]
+                    self._deliver(kind, message, self.lives[message.node], outside)
+                elif self.touched:
+                    machine, _ = self.touched.popitem()
+                    self.queues.settle(machine)
+                elif self.idle:
+                    machine, _ = self.idle.popitem()
+                    node = self.home[machine]
+                    if "on_idle" in self.handlers and self.up[node] and not self.queues.tasks(machine):
+                        self.call(node, "on_idle", settle=False)
+                else:
+                    return
+                most -= 1
+                if not most:
+                    raise SchedulerError(f"t = {self.now / NS} s: nodes act at one instant for ever")
+        finally:
+            self.busy = False

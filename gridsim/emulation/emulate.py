@@ -1,0 +1,149 @@
+"""emulate(): runs one scenario for real, in processes of this machine, and returns a checked `Result`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Literal
+
+from gridsim.emulation import systems
+from gridsim.emulation.coordinator import Coordinator
+from gridsim.emulation.part import Setup
+from gridsim.emulation.wire import LOOPBACK, check_address
+from gridsim.errors import ScenarioError
+from gridsim.model.faults import Faults
+from gridsim.model.scenario import Scenario
+from gridsim.results.result import Result
+from gridsim.scheduling.contract import Scheduler
+from gridsim.simulation.outages import Outages
+from gridsim.simulation.simulate import checked_limit
+from gridsim.support.arguments import one_of, real, whole
+from gridsim.support.clock import NS
+
+#: Most processes of an emulation.
+MOST_PROCESSES = 64
+
+
+def emulate(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    *,
+    processes: int = 2,
+    speedup: float = 10.0,
+    network: Literal["modelled", "real"] = "modelled",
+    work: Literal["sleep", "spin"] = "sleep",
+    kill: bool = False,
+    time_limit: float | None = None,
+    host: str = LOOPBACK,
+) -> Result:
+    """Run `scenario` under `scheduler` for real: its nodes are in processes that send messages over sockets.
+
+    The node program is the one that `simulate` runs.  The result has the same tables, and its schedule is
+    always recorded; ``provenance["emulation"]`` says how it was made, and how late timers were.  Two runs
+    are never quite the same, so that the digest says nothing but which result this is.
+
+    processes : in how many processes the machines are, neighbouring ones in the same.
+    speedup : simulated seconds in a second.
+    network : ``"modelled"``, messages take the time that the network of the scenario says, or longer if the
+        computer does; ``"real"``, they take what sockets take.
+    work : what tasks do until their time is over: ``"sleep"``, or ``"spin"``: each process computes as long
+        as a task runs on one of its machines, so that processes compete for the processor.
+    kill : let the failures of the scenario kill (SIGKILL) the process of the machine that fails, with all
+        its machines; it begins anew when that machine is up.  The result has the failures that came of it.
+        Without it, only the node objects of machines are lost.
+    time_limit : simulated s after which the run is stopped.
+    host : the address on which processes listen; only 127.0.0.1 is allowed.
+
+    Raises ScenarioError as `simulate` does, and for schedulers and scenarios that cannot be emulated;
+    SchedulerError for errors of nodes; InvariantViolation when an invariant does not hold afterwards.
+    """
+    check_address(host)
+    if not hasattr(os, "fork"):
+        raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
+    setup = Setup(
+        scenario=scenario,
+        scheduler=scheduler,
+        processes=whole("processes", processes, low=1, high=MOST_PROCESSES),
+        speedup=real("speedup", speedup, above=0),
+        modelled=one_of("network", network, ("modelled", "real")) == "modelled",
+        spin=one_of("work", work, ("sleep", "spin")) == "spin",
+        kill=kill,
+        token=secrets.token_bytes(32),
+    )
+    if processes > scenario.platform.nodes:
+        raise ScenarioError(
+            f"processes must be at most {scenario.platform.nodes}, one a machine, got {processes}"
+        )
+    run = Coordinator(setup, checked_limit(time_limit))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        run.execute()
+    else:  # as in a notebook
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(run.execute).result()
+    return result_of(run)
+
+
+def result_of(run: Coordinator) -> Result:
+    """Make the result of a run that is over."""
+    for packed in run.counted:
+        if packed:
+            run.network.counters.add(packed)
+    for kept, *_ in run.final:
+        systems.merge(run, kept)
+    systems.finish(run)
+    if run.setup.kill:
+        _what_failed(run)
+    else:
+        run.outages.end(False)
+    result = run._result()
+    result.provenance["emulation"] = _about(run)
+    return result
+
+
+def _what_failed(run: Coordinator) -> None:
+    """Let the scenario of the result have the failures that killed processes were."""
+    machine, down, up = [], [], []
+    for u, since, until in run.down:
+        machine.append(u)
+        down.append(since / NS)
+        up.append(until / NS)
+    faults = Faults.of(machine, down, up)
+    run.scenario = replace(run.scenario, faults=faults)
+    outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)
+    outages._next()
+    outages._settle(run.engine.now + 1)
+    run.outages = outages
+
+
+def _about(run: Coordinator) -> dict[str, Any]:
+    """Return how the run was executed, and how late it was."""
+    late = [sum(each) for each in zip(*(final[1][:3] for final in run.final), strict=True)]
+    mean = late[1] / late[0] if late[0] else 0.0
+    spread = math.sqrt(max(0.0, late[2] / late[0] - mean * mean)) if late[0] else 0.0
+    behind = [final[2] for final in run.final]
+    setup = run.setup
+    return {
+        "processes": setup.processes,
+        "speedup": setup.speedup,
+        "network": "modelled" if setup.modelled else "real",
+        "work": "spin" if setup.spin else "sleep",
+        "kills": run.kills,
+        "events": sum(final[3] for final in run.final),
+        "events_per_second": sum(final[3] for final in run.final) / max(1e-9, run.seconds),
+        "cpu_seconds": sum(final[4] for final in run.final),
+        # seconds of the computer's clock
+        "timers": late[0],
+        "late_mean": mean / NS,
+        "late_deviation": spread / NS,
+        "late_most": max((final[1][3] for final in run.final), default=0.0) / NS,
+        # simulated seconds
+        "messages_behind": sum(each[0] for each in behind),
+        "behind_mean": sum(each[1] for each in behind) / max(1, sum(each[0] for each in behind)) / NS,
+        "behind_most": max((each[2] for each in behind), default=0) / NS,
+    }

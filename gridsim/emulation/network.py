@@ -1,0 +1,136 @@
+"""The accounting of messages in an emulation, in the place of the kernel that carries simulated messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.network.links import Links
+from gridsim.engine.transport import Transport
+from gridsim.support.arrays import Integers
+
+#: Most levels of nodes.
+_LEVELS = 64
+
+
+class Counters:
+    """What `Transport` reads of `gridcore.network.links.Links`, and where nodes sit.
+
+    machine_of : the machine of each node, which moves with it.
+    """
+
+    windows = None
+    unlogged = 0
+
+    def __init__(self, machine_of: Integers, machines: int, kinds: int) -> None:
+        self.machines, self.machine_of = machines, machine_of.tolist()
+        self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
+        self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
+        self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
+
+    def count(self, kind: int, nbytes: int, level: int, here: int, there: int) -> None:
+        """Count a message that is sent."""
+        self.sent[kind] += 1
+        self.traffic[kind] += nbytes
+        self.bytes_out[here] += nbytes
+        self.bytes_in[there] += nbytes
+        self.by_level[0, kind, level] += 1
+        self.by_level[1, kind, level] += nbytes
+
+    def got(self, kind: int) -> None:
+        """Count a message that is delivered."""
+        self.delivered[kind] += 1
+
+    def drop(self, kind: int) -> None:
+        """Count a message that is dropped."""
+        self.dropped[kind] += 1
+
+    def packed(self) -> bytes:
+        """Return all counts."""
+        return b"".join(each.tobytes() for each in self._all())
+
+    def add(self, packed: bytes) -> None:
+        """Add the counts of another process."""
+        counts, at = np.frombuffer(packed, np.int64), 0
+        for each in self._all():
+            each += counts[at : at + each.size].reshape(each.shape)
+            at += each.size
+
+    def _all(self) -> list[NDArray[np.int64]]:
+        return [
+            self.sent, self.delivered, self.dropped, self.traffic, self.bytes_out, self.bytes_in,
+            self.by_level,
+        ]  # fmt: skip
+
+    def move(self, nodes: Any, machines: Any) -> None:
+        """Let `nodes` sit on other machines from now on."""
+        for node, machine in zip(np.asarray(nodes).tolist(), np.asarray(machines).tolist(), strict=True):
+            self.machine_of[node] = machine
+
+    def detach(self, nodes: Any) -> None:
+        """Do nothing: messages to nodes that are down are dropped."""
+
+    def advance(self, limit: int) -> int:
+        """Do nothing, as all that follows: nodes handle messages when they come."""
+        return limit
+
+    def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
+        """See `advance`."""
+
+    def restore(self, machines: Any, now: int) -> None:
+        """See `advance`."""
+
+    def drain(self, until: int) -> list[Any]:
+        """See `advance`."""
+        return []
+
+
+class ToldCounters(Counters):
+    """Counters of a process that may be killed: it reports each message, and counts none."""
+
+    tell: Callable[..., None]
+
+    def count(self, *values: int) -> None:
+        """See `Counters`."""
+        self.tell("sent", *values)
+
+    def got(self, kind: int) -> None:
+        """See `Counters`."""
+        self.tell("got", kind)
+
+    def drop(self, kind: int) -> None:
+        """See `Counters`."""
+        self.tell("dropped", kind)
+
+
+class EmulatedTransport(Transport):
+    """Declares kinds of messages and keeps their accounting, but carries no messages.
+
+    reports : what reports to the coordinator each message that is counted; None to count them here.
+    """
+
+    reports: Callable[..., None] | None = None
+
+    def _connect(self) -> Links:
+        made = (Counters if self.reports is None else ToldCounters)(
+            self._machine_of, self.machines, len(self._kinds)
+        )
+        if isinstance(made, ToldCounters) and self.reports is not None:
+            made.tell = self.reports
+        return cast(Links, made)
+
+    @property
+    def level_of(self) -> Integers | None:
+        """The level of each node."""
+        return self._level_of
+
+    @property
+    def counters(self) -> Counters:
+        """The counts of this process, or of all."""
+        return cast(Counters, self.links)
+
+    def watch(self, first: int, last: int) -> None:
+        """Do nothing: the use of interfaces is not recorded."""

@@ -1,0 +1,112 @@
+"""The part of an emulated run that one process has: the run as each process sets it up, in real time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gridsim.emulation.core import EmulatedCore
+from gridsim.emulation.engine import RealTimeEngine
+from gridsim.emulation.network import EmulatedTransport
+from gridsim.emulation.queues import Ledger, MachineQueues
+from gridsim.emulation.wire import Fact, Kind
+from gridsim.engine.engine import Engine
+from gridsim.engine.transport import Transport
+from gridsim.model.scenario import Scenario
+from gridsim.scheduling.contract import Scheduler
+from gridsim.simulation.simulate import Options, Simulation
+
+#: The number of the coordinator, which has no nodes.
+COORDINATOR = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What all processes of an emulation are given.
+
+    processes, speedup, modelled, spin, kill : see `gridsim.emulation.emulate.emulate`.
+    token : of the run.
+    """
+
+    scenario: Scenario
+    scheduler: Scheduler
+    processes: int
+    speedup: float
+    modelled: bool
+    spin: bool
+    kill: bool
+    token: bytes
+
+
+class Part(Simulation):
+    """The run in one process: all nodes, of which those of this process are called.
+
+    number, life : of the process, and how often it was started before.
+    """
+
+    engine: RealTimeEngine
+    network: EmulatedTransport
+
+    def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
+        self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
+        super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
+
+    @property
+    def core(self) -> EmulatedCore:
+        """What calls the nodes."""
+        core: EmulatedCore = self.policy.core  # type: ignore[attr-defined]
+        return core
+
+    def make_engine(self) -> tuple[Engine, Transport]:
+        """See `Simulation`."""
+        engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
+        network = EmulatedTransport(engine, scenario.network, scenario.platform.nodes)
+        if self.setup.kill and self.number != COORDINATOR:
+            network.reports = self.tell
+        return engine, network
+
+    def parts(self) -> dict[str, Any]:
+        """See `Simulation`."""
+        queues: Any = Ledger
+        if self.number != COORDINATOR:
+            queues = partial(MachineQueues, engine=self.engine, tell=self.tell)
+        return {"core": partial(EmulatedCore, process=self), "queues": queues}
+
+    def begin_faults(self) -> None:
+        """See `Simulation`; where processes are killed, the coordinator says when."""
+        if not self.setup.kill:
+            super().begin_faults()
+
+    def _schedule_releases(self) -> None:
+        """Do nothing: the coordinator releases applications."""
+
+    def place(self, machine_of: Sequence[int]) -> list[int]:
+        """Return the process of each node: neighbouring machines share one, servers are in the last."""
+        machines, processes = self.scenario.platform.nodes, self.setup.processes
+        of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
+        found: list[int] = of.tolist()
+        return found
+
+    def tell(self, name: str, *values: Any) -> None:
+        """Report to the coordinator, see `gridsim.emulation.core.Process`."""
+        raise NotImplementedError
+
+    def post(self, kind: Kind, message: Any, to: int) -> None:
+        """See `gridsim.emulation.core.Process`."""
+        raise NotImplementedError
+
+    def open(self, application: int, tasks: int, to: int) -> int:
+        """See `gridsim.emulation.core.Process`."""
+        raise NotImplementedError
+
+    def share(self, fact: Fact) -> None:
+        """See `gridsim.emulation.core.Process`."""
+        raise NotImplementedError
+
+    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
+        """See `gridsim.emulation.core.Process`."""
+        raise NotImplementedError

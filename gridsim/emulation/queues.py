@@ -1,0 +1,357 @@
+"""The task queues of machines in an emulation: those that run here, and what is known of all of them.
+
+They have what policies use of `gridcore.queues.task_queues.TaskQueues`.  A task that runs is over when its
+time is; then the machine hears of it, which may be late, and only then begins the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.queues.availability import sample_availability
+from gridcore.queues.edf import optimal_stretch
+from gridsim.emulation.engine import ENDS, RealTimeEngine
+from gridsim.scheduling.contract import ARRIVALS, SCHEDULE
+from gridsim.support.clock import NEVER, NS
+
+Rows = NDArray[np.int64]
+
+
+class _Columns:
+    """The columns of applications that machines use."""
+
+    def __init__(self, speed: Any, **options: Any) -> None:
+        self.speed: list[float] = np.asarray(speed, float).tolist()
+        self.machines = len(self.speed)
+        self.release, self.size, self.task_size = list[float](), list[float](), list[float]()
+        self.tasks_done = self.enqueued = 0
+        self.log = False
+
+    def add_applications(self, release: Any, size: Any, task_size: Any, **_: Any) -> None:
+        """See `TaskQueues`."""
+        self.release += np.asarray(release, float).tolist()
+        self.size += np.asarray(size, float).tolist()
+        self.task_size += np.asarray(task_size, float).tolist()
+
+    def lasts(self, machine: int, application: int) -> int:
+        """Return how long a task runs, ns."""
+        return max(1, round(self.task_size[application] / self.speed[machine] * NS))
+
+
+class Machine:
+    """One machine: what waits, as [application, tasks] in order, and the task that runs."""
+
+    __slots__ = ("completed", "end", "life", "queue", "running", "start", "touched")
+
+    def __init__(self) -> None:
+        self.queue: list[list[int]] = []
+        self.running, self.start, self.end, self.life = -1, 0, 0, 0
+        self.touched = False
+        self.completed: dict[int, int] = {}
+
+
+class MachineQueues(_Columns):
+    """The queues of the machines of one process.
+
+    engine : its clock.  ended : called with (machine, application) when a task has ended.
+    tell : called with a record for the coordinator.
+    """
+
+    def __init__(
+        self,
+        speed: Any,
+        *,
+        engine: RealTimeEngine,
+        tell: Callable[..., None],
+        order: str = "edf",
+        watch: str = "idle",
+        log: bool = False,
+        record: bool = False,
+        tolerance: float = 0.0,
+    ) -> None:
+        super().__init__(speed)
+        self.engine, self.tell, self.edf, self.log = engine, tell, order == "edf", log
+        self.watch = watch
+        self.tolerance = tolerance
+        self.ended: Callable[[int, int], None] = lambda machine, application: None
+        self.of = [Machine() for _ in self.speed]
+        self.running = 0
+
+    # -- what nodes ask -------------------------------------------------------------------------------------
+
+    def waiting(self, machine: int) -> int:
+        """Return how many tasks wait."""
+        return sum(tasks for _, tasks in self.of[machine].queue)
+
+    def tasks(self, machine: int) -> int:
+        """Return how many tasks there are, with the one that runs."""
+        return self.waiting(machine) + (self.of[machine].running >= 0)
+
+    def work(self, machine: int) -> float:
+        """Return how long the machine needs for all that it has, s."""
+        of, now = self.of[machine], self.engine.now
+        size = sum(self.task_size[i] * tasks for i, tasks in of.queue)
+        left = max(0, of.end - now) / NS if of.running >= 0 else 0.0
+        return left + size / self.speed[machine]
+
+    def _queue(self, machine: int, at: int, queue: list[list[int]], running: int, end: int) -> dict[str, Any]:
+        busy = running >= 0 and end > at
+        return {
+            "release": [self.release[i] for i, _ in queue],
+            "size": [self.size[i] for i, _ in queue],
+            "work": [tasks * self.task_size[i] for i, tasks in queue],
+            "speed": self.speed[machine],
+            "running_release": self.release[running] if busy else None,
+            "running_size": self.size[running] if busy else None,
+        }
+
+    def minimum_stretch(self, machine: int) -> float:
+        """Return the minimum stretch of what waits or runs; inf if nothing does."""
+        of, now = self.of[machine], self.engine.now
+        if of.running < 0 and not of.queue:
+            return math.inf
+        free = max(of.end, now) if of.running >= 0 else now
+        how: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
+        asked = self._queue(machine, now, of.queue, of.running, of.end)
+        return float(optimal_stretch(**asked, now=free / NS, **how))
+
+    def sample(self, machine: int, grid: Any, release: int) -> NDArray[np.uint32]:
+        """Return how many further tasks the machine could take, released at `release` ns."""
+        of, now = self.of[machine], self.engine.now
+        queue, running, end = [share[:] for share in of.queue], of.running, max(of.end, now)
+        floor = 0.0
+        if release > now:
+            floor = self.minimum_stretch(machine) if queue or running >= 0 else 0.0
+            while end <= release and queue:
+                running = queue[0][0]
+                end += self.lasts(machine, running)
+                queue[0][1] -= 1
+                if not queue[0][1]:
+                    del queue[0]
+            end = max(end, release) if running >= 0 and end > release else release
+        asked = self._queue(machine, release, queue, running, end)
+        cells = sample_availability(grid, release / NS, **asked, free_at=end / NS)
+        if floor:
+            cells[grid.stretch * (1 + 1e-12) < floor] = 0
+        return cells
+
+    def queued(self, machine: int) -> tuple[tuple[int, int], ...]:
+        """Return what waits, in order."""
+        return tuple((i, tasks) for i, tasks in self.of[machine].queue)
+
+    # -- what nodes do --------------------------------------------------------------------------------------
+
+    def enqueue(self, machine: int, application: int, tasks: int) -> None:
+        """Queue tasks; `settle` starts them."""
+        of = self.of[machine]
+        for share in of.queue:
+            if share[0] == application:
+                share[1] += tasks
+                break
+        else:
+            of.queue.append([application, tasks])
+        of.touched = True
+        self.tell("came", machine, application, tasks, self.engine.moment())
+
+    def withdraw(self, machine: int, application: int, tasks: int) -> int:
+        """Take up to `tasks` waiting tasks out of the queue; return how many."""
+        of = self.of[machine]
+        for share in of.queue:
+            if share[0] == application:
+                tasks = min(tasks, share[1])
+                share[1] -= tasks
+                if not share[1]:
+                    of.queue.remove(share)
+                if tasks:
+                    of.touched = True
+                    self.tell("came", machine, application, -tasks, self.engine.moment())
+                return tasks
+        return 0
+
+    def settle(self, machine: int) -> None:
+        """Bring the queue into its order, and start its first task if none runs."""
+        of = self.of[machine]
+        if of.touched and self.edf and len(of.queue) > 1:
+            least = self.minimum_stretch(machine)
+            # an order of floats, ties by place
+            of.queue.sort(key=lambda share: self.release[share[0]] + least * self.size[share[0]])
+        of.touched = False
+        if of.running >= 0 or not of.queue:
+            return
+        first = of.queue[0]
+        first[1] -= 1
+        if not first[1]:
+            del of.queue[0]
+        of.running, of.start = first[0], self.engine.moment()
+        of.end = of.start + self.lasts(machine, first[0])
+        self.running += 1
+        self.tell("began", machine, first[0], of.start)
+        self.engine.push(of.end, ENDS, self._end, machine, of.life)
+
+    def _end(self, machine: int, life: int) -> None:
+        of = self.of[machine]
+        if of.life != life:
+            return
+        application, of.running = of.running, -1
+        self.running -= 1
+        self.tell("ended", machine, application, of.end)
+        if self.log:
+            of.completed[application] = of.completed.get(application, 0) + 1
+        self.ended(machine, application)
+
+    def fail(self, machines: Any, now: int) -> tuple[Rows, Rows, Rows]:
+        """Lose all that machines have; see `TaskQueues`."""
+        lost = []
+        for machine in np.asarray(machines).tolist():
+            of = self.of[machine]
+            left = dict[int, int]()
+            for i, tasks in of.queue:
+                left[i] = left.get(i, 0) + tasks
+            if of.running >= 0:
+                if of.start < now:
+                    self.tell("cut", machine, of.running, now)
+                else:  # it has begun after the machine failed, of which it had not heard
+                    self.tell("undone", machine, of.running)
+                left[of.running] = left.get(of.running, 0) + 1
+                self.running -= 1
+            lost += [(machine, i, left[i]) for i in sorted(left)]
+            if of.queue:
+                self.tell("failed", machine)
+            of.queue, of.running, of.touched = [], -1, False
+            of.life += 1
+        columns = np.array(lost, np.int64).reshape(-1, 3).T.copy()
+        return columns[0], columns[1], columns[2]
+
+    def with_completions(self) -> list[int]:
+        """Return the machines that have completed tasks for which no node has asked."""
+        return [u for u, of in enumerate(self.of) if of.completed]
+
+    def completed(self, machine: int) -> list[tuple[int, int]]:
+        """Return what has been completed since the last call."""
+        of = self.of[machine]
+        done, of.completed = sorted(of.completed.items()), {}
+        return done
+
+
+class Ledger(_Columns):
+    """What all machines have done, as their processes report it: the only place where that is kept."""
+
+    def __init__(self, speed: Any, **options: Any) -> None:
+        super().__init__(speed)
+        self.options = options
+        self.came: list[tuple[int, int, int, int]] = []
+        self.ran: list[tuple[int, int, int, int, int, int]] = []
+        self.running: dict[int, tuple[int, int]] = {}  # machine -> application, start
+        self.waits: dict[tuple[int, int], int] = {}  # machine, application -> tasks
+        n = self.machines
+        self.waiting, self.peak = [0] * n, [0] * n
+        self.last_placed = -1
+
+    def came_(self, machine: int, application: int, tasks: int, time: int) -> None:
+        """Note that tasks have come to a queue, or were taken out again (below 0)."""
+        self.came.append((machine, application, tasks, time))
+        self.enqueued += tasks
+        self.last_placed = max(self.last_placed, time)
+        self._wait(machine, application, tasks)
+
+    def _wait(self, machine: int, application: int, tasks: int) -> None:
+        key = machine, application
+        self.waits[key] = self.waits.get(key, 0) + tasks
+        self.waiting[machine] += tasks
+        self.peak[machine] = max(self.peak[machine], self.waiting[machine])
+
+    def began(self, machine: int, application: int, start: int) -> None:
+        """Note that a task has begun."""
+        self.running[machine] = application, start
+        self._wait(machine, application, -1)
+
+    def ended(self, machine: int, application: int, end: int) -> None:
+        """Note that a task is completed."""
+        _, start = self.running.pop(machine)
+        self.ran.append((machine, application, 1, start, end, 1))
+        self.tasks_done += 1
+
+    def cut(self, machine: int, application: int, now: int) -> None:
+        """Note that a failure has cut off a task."""
+        _, start = self.running.pop(machine)
+        self.ran.append((machine, application, 1, start, now, 0))
+
+    def undone(self, machine: int, application: int) -> None:
+        """Note that a task has not begun after all."""
+        del self.running[machine]
+
+    def fail(self, machines: Any, now: int) -> tuple[Rows, Rows, Rows]:
+        """Return nothing: processes report what their machines lose."""
+        none: Rows = np.zeros(0, np.int64)
+        return none, none, none
+
+    def with_completions(self) -> list[int]:
+        """Return no machine: nodes ask for their own."""
+        return []
+
+    def drop(self, machines: list[int], now: int) -> dict[int, int]:
+        """Lose all that machines have that nobody can report; return application -> tasks."""
+        lost = dict[int, int]()
+        for machine in machines:
+            for application, tasks in self.failed(machine).items():
+                lost[application] = lost.get(application, 0) + tasks
+            if machine not in self.running:
+                continue
+            application, start = self.running[machine]
+            end = start + self.lasts(machine, application)
+            if end <= now:  # its time was over
+                self.ended(machine, application, end)
+                continue
+            if start < now:
+                self.cut(machine, application, now)
+            else:
+                self.undone(machine, application)
+            lost[application] = lost.get(application, 0) + 1
+        return lost
+
+    def failed(self, machine: int) -> dict[int, int]:
+        """Note that what waited on a machine is lost, as its process has reported; return that."""
+        lost = {key[1]: self.waits.pop(key) for key in [key for key in self.waits if key[0] == machine]}
+        self.waiting[machine] -= sum(lost.values())
+        return lost
+
+    # -- the end, see `TaskQueues` --------------------------------------------------------------------------
+
+    def advance(self, until: int = NEVER) -> None:
+        """Do nothing: all is done."""
+
+    def schedule(self) -> dict[str, Rows]:
+        """Return what ran, by machine and start."""
+        rows = np.array(sorted(self.ran, key=lambda row: (row[0], row[3])), np.int64).reshape(-1, 6).T.copy()
+        return dict(zip(SCHEDULE, rows, strict=True))
+
+    def arrivals(self) -> dict[str, Rows]:
+        """Return what came, in order."""
+        rows = np.array(sorted(self.came, key=lambda row: row[3]), np.int64).reshape(-1, 4).T.copy()
+        return dict(zip(ARRIVALS, rows, strict=True))
+
+    def totals(self) -> dict[str, Rows]:
+        """Return the totals of applications and machines."""
+        count, n = len(self.release), self.machines
+        u, i, _, start, end, done = np.array(self.ran, np.int64).reshape(-1, 6).T
+        first, finish = np.full(count, NEVER), np.full(count, -1)
+        np.minimum.at(first, i, start)
+        np.maximum.at(finish, i[done > 0], end[done > 0])
+        v, j, tasks, _ = np.array(self.came, np.int64).reshape(-1, 4).T
+        pairs, of = np.unique(v * count + j, return_inverse=True)
+        used = pairs[np.bincount(of, tasks, len(pairs)) > 0] % count
+        return {
+            "first_start": np.where(first == NEVER, -1, first),
+            "finish": finish,
+            "completed": np.bincount(i, done, count).astype(np.int64),
+            "nodes_used": np.bincount(used, minlength=count),
+            "busy": np.bincount(u, end - start, n).astype(np.int64),
+            "tasks": np.bincount(u, done, n).astype(np.int64),
+            "interrupted": np.bincount(u[done == 0], minlength=n),
+            "peak_queue": np.array(self.peak, np.int64),
+        }

@@ -1,0 +1,243 @@
+"""What schedulers need in an emulation beyond their node programs, which share things in a simulation.
+
+A fact that nodes of a simulation share without a message is sent to the other processes.  What a policy keeps
+for the result is collected from all of them at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridcore.dgs.state import claimed
+from gridsim.emulation.part import Part
+from gridsim.emulation.wire import Fact
+from gridsim.errors import ScenarioError
+from gridsim.schedulers.dgs.interpreted import Interpreted as DgsNodes
+from gridsim.schedulers.fair_tree.interpreted import TreeNodes
+from gridsim.schedulers.rjss.program import Programs
+from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
+from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
+from gridsim.schedulers.wqr.node import Worker
+from gridsim.scheduling.local.adapter import Adapter
+from gridsim.scheduling.local.slots import OwnSlots
+
+
+def check(part: Part) -> None:
+    """Raise ScenarioError for a run that cannot be emulated."""
+    policy, name = part.policy, part.scheduler.name
+    if not isinstance(policy, Adapter):
+        raise ScenarioError(f"{name} has no node program that could be emulated")
+    faults = part.scenario.faults is not None
+    if part.setup.kill and not faults:
+        raise ScenarioError("kill needs a scenario with faults, which say when")
+    if part.setup.kill and type(policy) is not Adapter:
+        raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
+    if faults and isinstance(policy, (DgsNodes, TreeNodes)):
+        raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
+    own_queues = not isinstance(policy, (DgsNodes, WorkQueue))
+    if part.applications.unequal and own_queues and not isinstance(policy, Programs):
+        raise ScenarioError(f"workload must have tasks of one size in each application to emulate {name}")
+    if part.setup.spin and not own_queues:
+        raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")
+
+
+def is_over(part: Part, told: dict[int, list[int]]) -> bool:
+    """Return whether all tasks are done; `told`: what processes have said of jobs that are over."""
+    policy: Any = part.policy
+    if isinstance(policy, Programs):
+        return bool(len(policy.notes.rows["jobs"]) == len(policy.jobs.work))
+    if isinstance(policy, WorkQueue):
+        return bool(policy.left == 0)
+    if isinstance(policy, DgsNodes):
+        return bool(sum(map(sum, told.values())) == len(policy.records))
+    return int(policy.queues.tasks_done) == part.core.total
+
+
+def begin(part: Part) -> None:
+    """Prepare the policy of a process that runs nodes."""
+    policy: Any = part.policy
+    if isinstance(policy, DgsNodes):
+        _begin_dgs(part, policy)
+    elif not isinstance(policy, TreeNodes):
+
+        def lose(application: int, tasks: int, node: int = -1) -> None:
+            part.tell("lost", application, tasks, node, part.engine.now)
+
+        policy._lose = part.core.lost = lose
+
+
+def collect(part: Part) -> dict[str, Any]:
+    """Return what the policy of a process keeps for the result, as plain values."""
+    policy: Any = part.policy
+    if isinstance(policy, WorkQueue):
+        _end_copies(part)
+    if not isinstance(policy, DgsNodes):
+        return {}
+    runs, overlay, home = policy.runs, policy.overlay, part.core.process_of
+    columns = ("phase", "resubmitted", "searches", "conflicts", "late")
+    return {
+        "jobs": [
+            [job.number, *(int(getattr(job, name)) for name in columns)]
+            for job in policy.records
+            if home[job.submitter] == part.number
+        ],
+        "runs": {name: getattr(runs, name).tolist() for name in _RUNS},
+        "rows": [[int(value) for value in row] for row in runs.rows],
+        "reached": policy.reached.tolist(),
+        "too_large": policy.too_large,
+        **{name: getattr(overlay, name).tolist() for name in ("received", "counts", "changes")},
+    }
+
+
+#: Of runs of jobs, which only the process of the submitter has.
+_RUNS = ("first_start", "end", "done", "busy", "tasks", "interrupted")
+
+
+def prepare(part: Part) -> None:
+    """Prepare the policy of the coordinator."""
+    policy: Any = part.policy
+    if isinstance(policy, WorkQueue):
+        _prepare_work_queue(policy)
+
+
+def finish(part: Part) -> None:
+    """Complete what the policy of the coordinator keeps, once all is reported."""
+    policy: Any = part.policy
+    if isinstance(policy, WorkQueue):
+        _finish_work_queue(policy)
+
+
+def merge(part: Part, found: dict[str, Any]) -> None:
+    """Add what `collect` has returned in one process to the policy of the coordinator."""
+    policy: Any = part.policy
+    if not isinstance(policy, DgsNodes):
+        return
+    runs, overlay = policy.runs, policy.overlay
+    for number, phase, resubmitted, searches, conflicts, late in found["jobs"]:
+        job = policy.records[number]
+        job.phase, job.resubmitted, job.searches = phase, resubmitted, searches
+        job.conflicts, job.late = conflicts, late
+    for name in _RUNS:
+        mine, others = getattr(runs, name), np.array(found["runs"][name], np.int64)
+        if name in ("first_start", "end", "done"):
+            np.maximum(mine, others, out=mine)
+        else:
+            mine += others
+    runs.rows += [tuple(row) for row in found["rows"]]
+    np.maximum(policy.reached, np.array(found["reached"]), out=policy.reached)
+    policy.too_large += found["too_large"]
+    overlay.received += np.array(found["received"])
+    overlay.changes += np.array(found["changes"])
+    overlay.counts[:4] += np.array(found["counts"])[:4]  # shuffles are the same in all processes
+
+
+# -- WQR-FT: copies that complete a task while the server hears of another one ------------------------------
+
+
+def _prepare_work_queue(policy: WorkQueue) -> None:
+    done, note = set[tuple[int, int]](), Adapter.note
+
+    def noted(node: int, table: str, values: Any) -> None:
+        note(policy, node, table, values)
+        task = values["application"], values["task"]
+        policy.left -= values["how"] == COMPLETED and task not in done
+        done.add(task) if values["how"] == COMPLETED else None
+
+    policy.note = noted  # type: ignore[method-assign]
+
+
+def _end_copies(part: Part) -> None:
+    """End the copies of tasks whose completion machines have not heard of when the run is over."""
+    part.engine.now, core = part.engine.clock(), part.core
+    for node, program in enumerate(core.programs):
+        if core.local[node] and isinstance(program, Worker) and program.copy is not None:
+            program.end(core.view(node), KILLED)  # type: ignore[arg-type]
+
+
+def _finish_work_queue(policy: WorkQueue) -> None:
+    """Let the copy that ended first be the one that completed a task; bring copies into their order.
+
+    Copies of a task that is completed are together, and those of a failure come when it happened.
+    """
+    names = list(TABLES["copies"])
+    rows: list[Any] = policy.notes.rows["copies"]
+    end, how = names.index("end"), names.index("how")
+    of = names.index("application"), names.index("task")
+    first: dict[tuple[Any, ...], Any] = {}
+    for row in sorted((row for row in rows if row[how] == COMPLETED), key=lambda row: row[end]):
+        task = tuple(row[k] for k in of)
+        if task in first:
+            row[how] = KILLED
+        first.setdefault(task, row[end])
+    when = [
+        (row[end] if row[how] == FAILED else first[task], row[how] == FAILED, *task)
+        for row in rows
+        for task in [tuple(row[k] for k in of)]
+    ]
+    rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
+
+
+# -- DGS_ASAP: schedules that nodes know, and machines that end jobs, without messages ----------------------
+
+
+class _Remote:
+    """Stands for a node of another process: it learns there that a job is over."""
+
+    def __init__(self, part: Part, node: int) -> None:
+        self.part, self.node = part, node
+
+    def on_over(self, view: Any, job: int, attempt: int, start: int) -> None:
+        """See `gridsim.schedulers.dgs.node.DgsNode`."""
+        self.part.share(Fact("over", [self.node, job, attempt, start]))
+
+
+class _SharedSlots(OwnSlots):
+    """The slots of a machine of this process, whose changes are sent to the others."""
+
+    part: Part
+
+    def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
+        """See `OwnSlots`."""
+        done = super().reserve(application, attempt, start, slots)
+        if done:
+            self.part.share(Fact("reserve", [self._machine[0], application, attempt, start, slots]))
+        return done
+
+    def release(self, application: int, attempt: int, start: int, since: int) -> bool:
+        """See `OwnSlots`."""
+        done = super().release(application, attempt, start, since)
+        if done:
+            self.part.share(Fact("release", [self._machine[0], application, attempt, start, since]))
+        return done
+
+
+def _begin_dgs(part: Part, policy: Any) -> None:
+    core, schedules = part.core, policy.schedules
+
+    def slots(node: int) -> OwnSlots:
+        made = _SharedSlots(schedules, node, lambda: part.engine.now, policy._stop)
+        made.part = part
+        return made
+
+    def reserve(machine: int, application: int, attempt: int, start: int, count: int) -> None:
+        now = part.engine.clock()
+        schedules.reserve([machine], [start], [count], [claimed(application, attempt)], now)
+
+    def release(machine: int, application: int, attempt: int, start: int, since: int) -> None:
+        whose = [claimed(application, attempt)]
+        schedules.release([machine], [start], part.engine.clock(), ends=[since], jobs=whose)
+
+    def over(node: int, job: int, attempt: int, start: int) -> None:
+        if core.local[node]:
+            core.programs[node].on_over(core.view_of(node, job), job, attempt, start)
+
+    def tell() -> None:
+        part.tell("over", policy.runs.completed, policy.given_up)
+
+    core.slots, policy.over = slots, tell
+    core.learn |= {"reserve": reserve, "release": release, "over": over}
+    for node in range(core.nodes):
+        if not core.local[node]:
+            core.programs[node] = _Remote(part, node)

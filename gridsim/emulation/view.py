@@ -1,0 +1,163 @@
+"""What a node of an emulation sees and does: the members of `gridcore.nodes.view.View`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.common.names import listed
+from gridcore.nodes.random_stream import RandomStream
+from gridsim.errors import SchedulerError
+from gridsim.support.clock import NS, nanoseconds
+
+
+class EmulatedView:
+    """See `gridcore.nodes.view.View`; `core` is a `gridsim.emulation.core.EmulatedCore`."""
+
+    def __init__(self, core: Any, node: int, slots: Any) -> None:
+        self._core, self._node, self._slots = core, node, slots
+        self._neighbours: tuple[int, ...] | None = None
+
+    @property
+    def node(self) -> int:
+        return self._node
+
+    @property
+    def slots(self) -> Any:
+        return self._slots
+
+    @property
+    def machine(self) -> int:
+        return int(self._core.machine_of(self._node))
+
+    @property
+    def machines(self) -> int:
+        return int(self._core.queues.machines)
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        if self._neighbours is None:
+            self._neighbours = tuple(self._core.neighbours[self._node].tolist())
+        return self._neighbours
+
+    @property
+    def now(self) -> float:
+        return float(self._core.now / NS)
+
+    @property
+    def now_ns(self) -> int:
+        return int(self._core.now)
+
+    @property
+    def speed(self) -> float:
+        return float(self._core.queues.speed[self.machine])
+
+    @property
+    def random(self) -> RandomStream:
+        stream: RandomStream = self._core.stream(self._node)
+        return stream
+
+    @property
+    def waiting(self) -> int:
+        return int(self._core.queues.waiting(self.machine))
+
+    @property
+    def tasks(self) -> int:
+        return int(self._core.queues.tasks(self.machine))
+
+    @property
+    def work(self) -> float:
+        return float(self._core.queues.work(self.machine))
+
+    @property
+    def board(self) -> NDArray[np.float64]:
+        shown: NDArray[np.float64] = self._core.board_of(self._node).read(self._core.now)
+        return shown
+
+    def publish(self, value: float, falling: bool = False, application: int = -1) -> None:
+        self._core.publish(self._node, application, value, falling)
+
+    @property
+    def minimum_stretch(self) -> float:
+        return float(self._core.queues.minimum_stretch(self.machine))
+
+    def sample(self, grid: Any, release: int | None = None) -> NDArray[np.uint32]:
+        at = self._core.now if release is None else release
+        room: NDArray[np.uint32] = self._core.queues.sample(self.machine, grid, at)
+        return room
+
+    def completed(self) -> list[tuple[int, int]]:
+        done: list[tuple[int, int]] = self._core.queues.completed(self.machine)
+        for application, _ in done:
+            self._core.know(self._node, application)
+        return done
+
+    @property
+    def queued(self) -> tuple[tuple[int, int], ...]:
+        waiting: tuple[tuple[int, int], ...] = self._core.queues.queued(self.machine)
+        return waiting
+
+    def held(self, application: int) -> int:
+        return int(self._core.held[self._node].get(self._number(int, application, "application"), 0))
+
+    def application(self, index: int) -> Any:
+        return self._core.application(self._heard(index))
+
+    def enqueue(self, application: int, tasks: int) -> None:
+        index, tasks = self._heard(application), self._number(int, tasks, "tasks")
+        self._core.enqueue(self._node, index, tasks)
+
+    def take(self, application: int, tasks: int) -> int:
+        return int(self._core.take(self._node, self._heard(application), self._number(int, tasks, "tasks")))
+
+    def send(self, to: int, kind: str, **fields: Any) -> None:
+        self._core.send(self._node, self._number(int, to, "the node it sends to"), kind, fields)
+
+    def later(self, seconds: float, kind: str, **fields: Any) -> None:
+        self._core.later(self._node, self._seconds(seconds, repr(kind)), kind, fields)
+
+    def timer(self, seconds: float, name: str, value: float = 0.0) -> None:
+        due = self._core.now + self._seconds(seconds, f"the timer {name!r}")
+        self._core.set_timer(self._node, due, name, self._number(float, value, "the value of a timer"))
+
+    def at(self, instant: int, name: str, value: float = 0.0) -> None:
+        if instant < self._core.now:
+            raise self._error(f"sets the timer {name!r} for the past, {instant} ns")
+        self._core.set_timer(self._node, instant, name, self._number(float, value, "the value of a timer"))
+
+    def act(self, seconds: float = 0.0) -> None:
+        self._core.turn(self._node, self._core.now + self._seconds(seconds, "its act"))
+
+    def cancel(self, name: str) -> None:
+        if name not in self._core.timer_names:
+            known = listed(self._core.timer_names, name)
+            raise self._error(f"cancels the timer {name!r}, which the scheduler does not declare; {known}")
+        self._core.cancel(self._node, name)
+
+    def note(self, table: str, **values: float) -> None:
+        self._core.note(self._node, table, values)
+
+    def decide(self, action: str, application: int, **said: Any) -> None:
+        about: dict[str, float] = {"machine": -1, "task": -1, "tasks": 0, "among": -1}
+        about |= dict.fromkeys(("saw", "limit", "age"), math.nan)
+        self._core.decided(self._node, action, self._heard(application), {**about, **said})
+
+    def _error(self, what: str) -> SchedulerError:
+        return SchedulerError(f"t = {self.now} s: node {self._node} {what}")
+
+    def _number(self, kind: type, value: Any, name: str) -> Any:
+        return value if type(value) is kind else self._core.checked(kind, value, self._node, name)
+
+    def _seconds(self, seconds: float, what: str) -> int:
+        if not 0 <= (seconds := self._number(float, seconds, what)) < math.inf:
+            raise self._error(f"gives {seconds!r} s for {what}; it must be 0 s or more")
+        return nanoseconds(min(seconds, 4e9))
+
+    def _heard(self, index: int) -> int:
+        index = self._number(int, index, "application")
+        if index not in self._core.held[self._node]:
+            raise self._error(f"has not heard of application {index}")
+        return index

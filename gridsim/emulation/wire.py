@@ -1,0 +1,250 @@
+"""What goes over the sockets of an emulation: frames of msgpack, on connections that begin with a token.
+
+A frame is its length (4 bytes, big endian) and a msgpack array.  A connection whose first frame is not a
+greeting with the token of the run, or that sends a longer frame than allowed, or what cannot be decoded, is
+closed with one line in the log.  Frames hold numbers, text and bytes; nothing of them is ever executed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.scheduling.local.policy import Array
+
+#: The only address on which an emulation listens, and to which it connects.
+LOOPBACK = "127.0.0.1"
+#: Most bytes of a frame, and of one before the greeting.
+LONGEST, LONGEST_GREETING = 1 << 24, 256
+#: Seconds that a connection may take for its greeting, and how many may be without one at a time.
+PATIENCE, STRANGERS = 2.0, 64
+#: Messages between nodes are kept well below `LONGEST`.
+LONGEST_MESSAGE = 1 << 20
+
+_HEAD = struct.Struct(">I")
+_encode = msgspec.msgpack.Encoder().encode
+_LOG = logging.getLogger("gridsim.emulation")
+
+
+def check_address(host: str) -> str:
+    """Return `host` if it is the loopback address; raises ScenarioError for any other."""
+    if host != LOOPBACK:
+        raise ScenarioError(
+            f"host must be {LOOPBACK}, got {host!r}: an emulation is an instrument, not a service"
+        )
+    return host
+
+
+def frame(what: Any) -> bytes:
+    """Return `what` as a frame."""
+    body = _encode(what)
+    return _HEAD.pack(len(body)) + body
+
+
+class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """The first frame of a connection: which process opens it, in which life, and where it listens."""
+
+    token: bytes
+    process: int
+    life: int
+    port: int = 0
+
+
+class Conversation(asyncio.Protocol):
+    """One connection.
+
+    handle : called with each frame after the greeting, decoded by `decoder`.
+    closed : called when the connection is closed, if a greeting has come or none is awaited.
+    greet : called with the greeting, if the other side opens the connection; None if this side does.
+    token : of the run.
+    """
+
+    strangers: ClassVar[set[Conversation]] = set()
+
+    def __init__(
+        self,
+        handle: Callable[[Conversation, Any], None],
+        closed: Callable[[Conversation], None],
+        *,
+        decoder: Any,
+        token: bytes,
+        greet: Callable[[Conversation, Greeting], None] | None = None,
+    ) -> None:
+        self.handle, self.closed, self.decode, self.token = handle, closed, decoder.decode, token
+        self.greet, self.known = greet, greet is None
+        self.came = bytearray()
+        self.transport: Any = None
+        self.process = self.life = -1
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """See `asyncio.Protocol`."""
+        self.transport = transport
+        if self.known:
+            return
+        if len(self.strangers) >= STRANGERS:
+            self.refuse("too many connections without a greeting")
+            return
+        self.strangers.add(self)
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self.refuse, "no greeting in time")
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        came = self.came
+        came += data
+        at = 0
+        while len(came) - at >= 4 and not self.transport.is_closing():
+            (length,) = _HEAD.unpack_from(came, at)
+            if length > (LONGEST if self.known else LONGEST_GREETING):
+                self.refuse(f"a frame of {length} bytes")
+                return
+            if len(came) - at - 4 < length:
+                break
+            body = bytes(memoryview(came)[at + 4 : at + 4 + length])
+            at += 4 + length
+            try:
+                if self.known:
+                    self.handle(self, self.decode(body))
+                else:
+                    self._meet(body)
+            except msgspec.MsgspecError as error:
+                self.refuse(str(error))
+                return
+        del came[:at]
+
+    def _meet(self, body: bytes) -> None:
+        greeting = msgspec.msgpack.decode(body, type=Greeting)
+        if not hmac.compare_digest(greeting.token, self.token):
+            raise msgspec.ValidationError("a wrong token")
+        self._forget()
+        self.known, self.process, self.life = True, greeting.process, greeting.life
+        assert self.greet is not None
+        self.greet(self, greeting)
+
+    def _forget(self) -> None:
+        self.strangers.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def refuse(self, why: str) -> None:
+        """Close the connection, with one line in the log."""
+        if not self.transport.is_closing():
+            _LOG.warning("connection closed: %s", why)
+            self.transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._forget()
+        if self.known:
+            self.closed(self)
+
+
+#: An int of a message; msgpack has larger ones.
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """What all messages have: the receiving and the sending node, when it is due (ns), and its number.
+
+    The number is of a message that moves tasks: 0 for any other.
+    """
+
+    node: _Int64
+    sender: _Int64
+    _due: _Int64
+    _move: _Int64
+
+
+class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """An array in a message."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class Kind:
+    """A kind of message on the wire: its type has the declared fields, and checks their types.
+
+    The arguments are those of `gridcore.nodes.kinds.Kind`; `tag` is its number on the wire.
+    """
+
+    def __init__(
+        self,
+        tag: int,
+        name: str,
+        number: int,
+        nbytes: Any,
+        fields: Mapping[str, Any],
+        moves: bool,
+        handler: str,
+        delay: int = -1,
+        counted: bool = True,
+    ) -> None:
+        self.tag, self.name, self.number, self.handler, self.fields = tag, name, number, handler, fields
+        self.size = nbytes if callable(nbytes) else None
+        self.nbytes = 0 if nbytes is None or callable(nbytes) else int(nbytes)
+        self.delay, self.counted, self.moves = delay, counted, moves
+        self.about = "application" in fields
+        self.arrays = {each: kind for each, kind in fields.items() if isinstance(kind, Array)}
+        types = {int: _Int64, float: float}
+        typed = [(each, types.get(kind, Packed)) for each, kind in fields.items()]
+        self.type: Any = msgspec.defstruct(
+            f"Message_{tag}",
+            [*typed],
+            bases=(Message_,),
+            namespace={"kind": name},
+            tag=tag,
+            array_like=True,
+            forbid_unknown_fields=True,
+        )
+
+    def pack(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields with arrays as bytes."""
+        return {
+            name: Packed(value.shape, value.tobytes()) if name in self.arrays else value
+            for name, value in fields.items()
+        }
+
+    def unpack(self, message: Any) -> None:
+        """Give a message that has come its arrays; raises ValidationError for what is none."""
+        for name, kind in self.arrays.items():
+            packed: Packed = getattr(message, name)
+            if len(packed.shape) > 2 or any(each < 0 for each in packed.shape):
+                raise msgspec.ValidationError(f"an array of the shape {packed.shape}")
+            if 8 * int(np.prod([*map(int, packed.shape)], dtype=object)) != len(packed.data):
+                raise msgspec.ValidationError(f"an array of {len(packed.data)} bytes for {packed.shape}")
+            kept: NDArray[Any] = np.frombuffer(packed.data, np.int64 if kind.kind is int else np.float64)
+            setattr(message, name, kept.reshape(packed.shape))
+
+
+class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1):
+    """What nodes of other processes learn without a message, such as a number on a board."""
+
+    name: str
+    values: list[int | float]
+
+
+def decoder_of(kinds: Iterable[Kind]) -> Any:
+    """Return the decoder of messages between nodes, and of facts."""
+    union: Any = Fact
+    for kind in kinds:
+        union = union | kind.type
+    return msgspec.msgpack.Decoder(union)
+
+
+def message_frame(message: Message_, name: str) -> bytes:
+    """Return a message as a frame; raises SchedulerError for one that is too long."""
+    made = frame(message)
+    if len(made) > LONGEST_MESSAGE:
+        raise SchedulerError(f"a message {name!r} must have at most {LONGEST_MESSAGE} bytes, got {len(made)}")
+    return made

@@ -1,0 +1,315 @@
+"""A process of an emulation: it runs its nodes in real time, and sends their messages over sockets.
+
+Where it may be killed, all that it does becomes known in this order: first the coordinator hears of it, then
+messages leave.  So nobody has heard of anything that the coordinator does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import hashlib
+import os
+import selectors
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gridsim.emulation import systems
+from gridsim.emulation.part import Part, Setup
+from gridsim.emulation.wire import (
+    LOOPBACK,
+    Conversation,
+    Fact,
+    Greeting,
+    Kind,
+    decoder_of,
+    frame,
+    message_frame,
+)
+from gridsim.errors import GridSimError
+
+#: Seconds between two reports of counts.
+_COUNTS_EVERY = 0.25
+#: Seconds for which reports are collected, unless the process may be killed.
+_REPORTS_EVERY = 0.005
+_DIE_WITH_PARENT = 1
+
+
+def run_worker(setup: Setup, number: int, life: int, port: int) -> None:
+    """Be a process of an emulation, until the coordinator ends it or is gone.
+
+    It begins in a copy of the coordinator's process, of which it keeps no files.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator ends its processes
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 16 else 1 << 16)
+    # it waits to the microsecond, where others round up to a millisecond
+    loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(Worker(setup, number, life).main(port))
+
+
+class Worker(Part):
+    """The part of a run of one process."""
+
+    def __init__(self, setup: Setup, number: int, life: int) -> None:
+        self.log: list[Any] = []
+        self.over: asyncio.Future[None] | None = None
+        super().__init__(setup, number, life)
+        systems.begin(self)
+        self.outbox: dict[int, bytearray] = {}
+        self.peers: dict[int, Conversation] = {}
+        self.forgotten: set[tuple[int, int]] = set()
+        self.incoming: dict[tuple[int, int], Conversation] = {}
+        self.decoder = decoder_of(kind for kind in self.core.kinds if kind.number >= 0)
+        self.moves = 0
+        self.soon = False
+        self.reporting: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.commands = {
+            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
+        }
+
+    # -- what the core calls, see `gridsim.emulation.core.Process` ------------------------------------------
+
+    def tell(self, name: str, *values: Any) -> None:
+        """Report to the coordinator."""
+        self.log.append((name, *values))
+
+    def post(self, kind: Kind, message: Any, to: int) -> None:
+        """Send a message to a process; without one, it is dropped."""
+        if to in self.outbox:
+            self.outbox[to] += message_frame(message, kind.name)
+        else:
+            self.network.counters.drop(kind.number)
+
+    def open(self, application: int, tasks: int, to: int) -> int:
+        """Number a message that moves tasks."""
+        if to not in self.outbox:
+            return 0
+        self.moves += 1
+        move = ((self.life * 1024 + self.number) << 32) + self.moves
+        self.tell("open", move, application, tasks, to)
+        return move
+
+    def share(self, fact: Fact) -> None:
+        """Let the other processes know something."""
+        made = frame(fact)
+        for to, waiting in self.outbox.items():
+            if to != self.number:
+                waiting += made
+
+    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
+        """Give tasks to a node of another process, by the coordinator."""
+        self.tell("give", node, application, tasks, handler)
+
+    # -- the loop -------------------------------------------------------------------------------------------
+
+    async def main(self, port: int) -> None:
+        """Run until the end."""
+        loop = asyncio.get_running_loop()
+        self.over = loop.create_future()
+        server = await loop.create_server(self._accept, LOOPBACK, 0)
+        own = server.sockets[0].getsockname()[1]
+        self.control = await self._connect(
+            port, self._command, self._abandoned, msgspec.msgpack.Decoder(list)
+        )
+        self.control.transport.write(frame(Greeting(self.setup.token, self.number, self.life, own)))
+        await self.over
+        server.close()
+
+    async def _connect(self, port: int, handle: Any, closed: Any, decoder: Any) -> Conversation:
+        _, talk = await asyncio.get_running_loop().create_connection(
+            lambda: Conversation(handle, closed, decoder=decoder, token=self.setup.token), LOOPBACK, port
+        )
+        return talk
+
+    def _accept(self) -> Conversation:
+        return Conversation(
+            self._message, self._closed, decoder=self.decoder, token=self.setup.token, greet=self._met
+        )
+
+    def _met(self, talk: Conversation, greeting: Greeting) -> None:
+        self.incoming[greeting.process, greeting.life] = talk
+
+    def _message(self, talk: Conversation, message: Any) -> None:
+        self.core.come(message)
+        self.wake()
+
+    def _closed(self, talk: Conversation) -> None:
+        """All that a process has sent before its end has come."""
+        self.incoming.pop((talk.process, talk.life), None)
+        if (talk.process, talk.life) in self.forgotten:
+            self.tell("forgot", talk.process, talk.life)
+            self.wake()
+
+    def _abandoned(self, talk: Conversation) -> None:
+        os._exit(0)  # the coordinator is gone
+
+    def wake(self) -> None:
+        """Let what is due be handled soon."""
+        if not self.soon:
+            self.soon = True
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+            asyncio.get_running_loop().call_soon(self.pump)
+
+    def pump(self) -> None:
+        """Handle what is due, and let what was sent leave."""
+        self.soon, self.timer = False, None
+        try:
+            if self.engine.started:
+                self.engine.run_due()
+        except Exception as error:
+            self._fail(error)
+        self.flush()
+        delay = self.engine.delay()
+        if delay == 0.0:
+            self.wake()
+        elif delay is not None and not self.soon:
+            self.timer = asyncio.get_running_loop().call_later(delay, self.pump)
+
+    def _fail(self, error: Exception) -> None:
+        """Report an error, which ends the run."""
+        self.tell("error", type(error).__name__, str(error), isinstance(error, GridSimError))
+        self.engine.started = False
+
+    def flush(self) -> None:
+        """Let reports leave, and then messages."""
+        control, loop = self.control.transport, asyncio.get_running_loop()
+        if self.setup.kill or not self.engine.started:
+            self.report()
+        elif self.log and self.reporting is None:
+            self.reporting = loop.call_later(_REPORTS_EVERY, self.report)
+        if self.setup.kill and control.get_write_buffer_size():
+            loop.call_later(0.001, self.wake)
+            return
+        for to, waiting in self.outbox.items():
+            if waiting and to in self.peers:
+                self.peers[to].transport.write(bytes(waiting))
+                waiting.clear()
+
+    def report(self) -> None:
+        """Let reports leave."""
+        self.reporting = None
+        if self.log:
+            self.control.transport.write(frame(self.log))
+            self.log = []
+
+    # -- what the coordinator asks for ----------------------------------------------------------------------
+
+    def _command(self, talk: Conversation, commands: list[Any]) -> None:
+        try:
+            for name, *values in commands:
+                self.commands[name](*values)
+        except Exception as error:
+            self._fail(error)
+        self.wake()
+
+    def do_peers(self, peers: list[Any]) -> None:
+        """Connect to processes."""
+        for to, port, life in peers:
+            self.outbox[to] = bytearray()
+            asyncio.get_running_loop().create_task(self._reach(to, port, life))
+
+    async def _reach(self, to: int, port: int, life: int) -> None:
+        try:
+            talk = await self._connect(port, lambda *_: None, self._left, self.decoder)
+        except OSError:  # it was killed meanwhile
+            return
+        talk.process, talk.life = to, life
+        if to not in self.outbox:  # forgotten meanwhile
+            talk.transport.abort()
+            return
+        talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
+        self.peers[to] = talk
+        self.tell("reached", to, life)
+        self.wake()
+
+    def _left(self, talk: Conversation) -> None:
+        """A process has closed its end; the coordinator says whether it is gone."""
+
+    def do_forget(self, process: int, life: int) -> None:
+        """Send nothing more to a process that was killed; report when all that it has sent is here."""
+        self.outbox.pop(process, None)
+        if (talk := self.peers.pop(process, None)) is not None:
+            talk.transport.abort()
+        if (process, life) in self.incoming:
+            self.forgotten.add((process, life))
+        else:
+            self.tell("forgot", process, life)
+
+    def do_start(self, zero: int, up: list[bool]) -> None:
+        """Let the time begin; up: which machines are up."""
+        policy: Any = self.policy
+        self.engine.start(zero)
+        if not all(up):
+            policy.run.up[:] = up
+            policy.up[:] = policy.layout.of_nodes(policy.run.up)
+        if self.life:
+            self.engine.now = self.engine.clock()
+        self.core.begin(np.flatnonzero(policy.up))
+        self._report_counts()
+        if self.setup.spin:
+            threading.Thread(target=self._spin, daemon=True).start()
+
+    def do_give(self, node: int, application: int, tasks: int, handler: str, due: int, move: int) -> None:
+        """Give tasks to a node."""
+        self.engine.push(max(due, self.engine.now), 3, self._given, node, application, tasks, handler, move)
+
+    def _given(self, node: int, application: int, tasks: int, handler: str, move: int) -> None:
+        if move:
+            self.tell("shut", move)
+        self.core.give_to(node, application, tasks, handler)
+
+    def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
+        """Let machines fail or be up again."""
+        self.engine.push(max(due, self.engine.now), 1 << 12, self._faults, failed, back)
+
+    def _faults(self, failed: list[int], back: list[int]) -> None:
+        up: Any = self.policy.run.up  # type: ignore[attr-defined]
+        up[failed], up[back] = False, True
+        self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
+
+    def do_quiet(self) -> None:
+        """Count no more messages."""
+        self.core.counting = False
+
+    def do_end(self) -> None:
+        """Report what is kept for the result, and end."""
+        late, behind = [float(each) for each in self.engine.late], self.core.behind
+        self.tell("counts", self.network.counters.packed())
+        cpu = time.process_time()
+        kept = systems.collect(self)
+        self.engine.started = False
+        self.tell("final", kept, late, behind, self.engine.handled, cpu)
+        self.flush()
+
+    def do_bye(self) -> None:
+        """End the process."""
+        assert self.over is not None
+        self.over.set_result(None)
+
+    def _report_counts(self) -> None:
+        if self.engine.started:
+            self.tell("counts", self.network.counters.packed())
+            asyncio.get_running_loop().call_later(_COUNTS_EVERY, self._report_counts)
+            self.wake()
+
+    def _spin(self) -> None:
+        """Compute as long as a task runs here."""
+        queues, block = self.core.queues, bytes(1 << 16)
+        while True:
+            if queues.running:
+                hashlib.sha256(block)
+            else:
+                time.sleep(0.001)

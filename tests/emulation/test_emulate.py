@@ -1,0 +1,199 @@
+"""Emulated runs: small ones, in two processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import gridsim as gs
+from gridsim.emulation.emulate import emulate
+from gridsim.emulation.part import Setup
+from gridsim.emulation.worker import Worker
+from gridsim.report import write_report
+from gridsim.scheduling.registry import make_scheduler
+from gridsim.validation.results import validate_result
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
+
+
+def bags(**further: Any) -> gs.Scenario:
+    workload = gs.Workload.bags(applications=3, interarrival=20.0, tasks_per_node=1.0, seed=2)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed=3, **further)
+
+
+def rigid() -> gs.Scenario:
+    jobs = gs.Workload.jobs_of(release=[0.0, 10.0, 20.0], nodes=[3, 8, 2], run_time=[50.0, 60.0, 70.0])
+    return gs.Scenario(gs.Platform.equal(8), jobs, seed=3)
+
+
+#: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.
+NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"]
+
+
+def check(result: gs.Result) -> None:
+    """Every task once, and all that is checked of a recorded schedule."""
+    assert validate_result(result) == []
+    assert result.provenance["emulation"]["processes"] == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_node_programs_run_in_processes(name: str) -> None:
+    result = emulate(bags(), make_scheduler(name), speedup=200.0)
+    check(result)
+    simulated = gs.simulate(bags(), make_scheduler(name))
+    assert set(result.tables) - {"schedule", "arrivals"} == set(simulated.tables)
+    assert result.messages["kind"].tolist() == simulated.messages["kind"].tolist()
+
+
+def test_rigid_jobs_run_in_processes() -> None:
+    result = emulate(rigid(), gs.DgsAsap(slot=10.0), speedup=100.0)
+    check(result)
+    assert (result.applications["failed"] == 0).all()
+
+
+def test_a_result_can_be_looked_at_like_any_other(tmp_path: Path) -> None:
+    scenario, scheduler = bags(), gs.Sparrow()
+    emulated = emulate(scenario, scheduler, speedup=200.0, network="real", work="spin")
+    emulated.save(tmp_path / "emulated.npz")
+    again = gs.Result.load(tmp_path / "emulated.npz")
+    check(again)
+    assert "emulated" in again.format() and again.provenance["emulation"]["work"] == "spin"
+    both = gs.Comparison(
+        scenario, {"simulated": gs.simulate(scenario, scheduler), "emulated": again}, "simulated", "fluid"
+    )
+    write_report(both, tmp_path / "page.html")
+    assert "emulated" in both.format()
+
+
+def test_nodes_that_fail_lose_their_tasks_once() -> None:
+    faults = gs.Faults.of([1, 6, 3], [30.0, 40.0, 50.0], [45.0, 40.0, 70.0])
+    result = emulate(bags(faults=faults), gs.Sparrow(), speedup=100.0)
+    check(result)
+    assert result.machines["failures"].tolist() == [0, 1, 0, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.slow
+def test_killed_processes_lose_their_tasks_once() -> None:
+    at = [30.0 + 25.0 * k for k in range(10)]
+    faults = gs.Faults.of([k % 8 for k in range(10)], at, [each + 5.0 for each in at])
+    workload = gs.Workload.bags(applications=6, interarrival=40.0, tasks_per_node=2.0, seed=2)
+    scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed=3, faults=faults)
+    result = emulate(scenario, gs.Sparrow(), speedup=40.0, kill=True, processes=4)
+    assert validate_result(result) == []
+    assert result.provenance["emulation"]["kills"] >= 5 and result.applications["resubmitted"].sum() > 0
+
+
+class FaultyNode(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks + 1)
+
+
+class Faulty(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "faulty"
+    policy = FaultyNode
+
+
+def test_errors_of_nodes_are_those_of_the_run() -> None:
+    with pytest.raises(gs.SchedulerError, match="places .* tasks of application"):
+        emulate(bags(), Faulty(), speedup=200.0)
+    assert processes(1, os.getpid()) == []
+
+
+@pytest.mark.parametrize(
+    "scheduler, how, message",
+    [
+        (gs.MinCent(), {}, "node program"),
+        (gs.Sparrow(), {"host": "0.0.0.0"}, "host"),
+        (gs.Sparrow(), {"kill": True}, "faults"),
+        (gs.Sparrow(), {"processes": 9}, "at most 8"),
+        (gs.Sparrow(), {"speedup": 0.0}, "speedup"),
+        (gs.WqrFt(), {"work": "spin"}, "sleep"),
+    ],
+)
+def test_what_cannot_be_emulated(scheduler: gs.Scheduler, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        emulate(bags(), scheduler, **how)
+
+
+def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
+    setup = Setup(
+        scenario=bags(),
+        scheduler=gs.Sparrow(),
+        processes=2,
+        speedup=1.0,
+        modelled=True,
+        spin=False,
+        kill=False,
+        token=b"",
+    )
+    core = Worker(setup, 0, 0).core
+    task = core.by_name["task"].type
+    good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "application": 0, "tasks": 1}
+    core.come(task(**good))
+    for wrong in (
+        {"node": 7},
+        {"node": -1},
+        {"sender": 8},
+        {"application": 3},
+        {"tasks": 10**9},
+        {"tasks": -1},
+    ):
+        with pytest.raises(msgspec.ValidationError):
+            core.come(task(**(good | wrong)))
+    assert len(core.engine.pending) == 1
+
+
+def processes(field: int, number: int) -> list[int]:
+    """Processes that have this parent (field 1) or are in this group (field 2), those that ended included."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[field]) == number:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def test_ctrl_c_leaves_no_process_behind() -> None:
+    command = (
+        "import gridsim as g; from tests.emulation.test_emulate import bags; g.emulate(bags(), g.Sparrow())"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", command], start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: len(processes(2, process.pid)) == 3)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=10)
+    assert "KeyboardInterrupt" in said and process.returncode != 0
+    wait_for(lambda: not processes(2, process.pid))
+
+
+def test_processes_end_with_the_coordinator() -> None:
+    command = (
+        "import gridsim as g; from tests.emulation.test_emulate import bags; g.emulate(bags(), g.Sparrow())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", command], start_new_session=True)
+    wait_for(lambda: len(processes(2, process.pid)) == 3)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not processes(2, process.pid))
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    until = time.monotonic() + 10.0
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)

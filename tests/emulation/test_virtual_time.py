@@ -1,0 +1,132 @@
+"""In virtual time, where nothing is late, an emulation gives what a simulation gives: to the nanosecond."""
+
+from __future__ import annotations
+
+from heapq import heappop
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.emulation import systems
+from gridsim.emulation.coordinator import Coordinator
+from gridsim.emulation.emulate import result_of
+from gridsim.emulation.engine import RealTimeEngine
+from gridsim.emulation.part import Setup
+from gridsim.emulation.wire import Kind, message_frame
+from gridsim.emulation.worker import Worker
+from gridsim.scheduling.registry import make_scheduler
+
+
+class Instrument(Coordinator):
+    """The coordinator of a process that it can call."""
+
+    alone: Alone
+
+    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
+        """Give tasks to a node at once."""
+        engine, core = self.alone.engine, self.alone.core
+        engine.push(self.engine.now, 3, core.give_to, node, application, tasks, handler)
+
+
+class Alone(Worker):
+    """All nodes in one process, without sockets: messages are encoded, decoded, and arrive when due."""
+
+    def __init__(self, setup: Setup, coordinator: Instrument) -> None:
+        self.coordinator = coordinator
+        coordinator.alone = self
+        super().__init__(setup, 0, 0)
+        self.outbox[0] = bytearray()
+        self.engine.started = True
+
+    def tell(self, name: str, *values: Any) -> None:
+        """Report to the coordinator at once."""
+        self.coordinator.engine.now = self.engine.now
+        self.coordinator.records[name](0, *values)
+
+    def post(self, kind: Kind, message: Any, to: int) -> None:
+        """Receive what was sent."""
+        self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
+
+    def run(self) -> None:
+        """Handle what is due, in order, until all is done."""
+        engine, core = self.engine, self.core
+        core.begin(np.flatnonzero(self.policy.up))  # type: ignore[attr-defined]
+        for index, at in enumerate(core.release):
+            engine.push(at, 3, core.submit, index, core.tasks[index], "on_release")
+        while not systems.is_over(self.coordinator, self.coordinator.told):
+            first = min((each for each in (engine, self.coordinator.engine) if each.pending), key=next_due)
+            due, _, _, call, args = heappop(first.pending)
+            first.now, first._moment = max(first.now, due), -1
+            call(*args)
+            core.counting = core.counting and not self.coordinator.quiet
+
+
+def next_due(engine: RealTimeEngine) -> tuple[int, int]:
+    return engine.pending[0][:2]
+
+
+def in_virtual_time(
+    monkeypatch: pytest.MonkeyPatch, scenario: gs.Scenario, scheduler: gs.Scheduler
+) -> gs.Result:
+    monkeypatch.setattr(RealTimeEngine, "clock", lambda self: self.now)
+    setup = Setup(
+        scenario=scenario,
+        scheduler=scheduler,
+        processes=1,
+        speedup=1.0,
+        modelled=True,
+        spin=False,
+        kill=False,
+        token=b"",
+    )
+    coordinator = Instrument(setup, None)
+    worker = Alone(setup, coordinator)
+    worker.run()
+    coordinator.engine.now = worker.engine.now
+    coordinator.counted = [worker.network.counters.packed()]
+    coordinator.final = [[systems.collect(worker), [0] * 4, [0] * 3, 0, 0.0]]
+    return result_of(coordinator)
+
+
+def bags(**further: Any) -> gs.Scenario:
+    workload = gs.Workload.bags(applications=6, interarrival=40.0, tasks_per_node=1.5, seed=2)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=30, seed=1), workload, seed=3, **further)
+
+
+def rigid() -> gs.Scenario:
+    jobs = gs.Workload.jobs_of(
+        release=[7.3 * k for k in range(30)],
+        nodes=[1 + 7 * k % 9 for k in range(30)],
+        run_time=[30.0 + 11.0 * k for k in range(30)],
+    )
+    return gs.Scenario(gs.Platform.equal(30), jobs, seed=3)
+
+
+SAME = ("sparrow", "power-of-d", "random-walk-search", "rjss", "WQR-FT", "fair-tree")
+
+
+@pytest.mark.parametrize("name", [*SAME, "dgs-asap"])
+def test_virtual_time_gives_what_is_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = rigid() if name == "dgs-asap" else bags()
+    scheduler = make_scheduler(name)
+    emulated = in_virtual_time(monkeypatch, scenario, scheduler)
+    simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
+    for column in ("first_start", "finish", "nodes_used"):
+        assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
+    assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
+    # where the last task has ended, a simulation is over before its machine asks for more
+    assert np.abs(emulated.messages["sent"] - simulated.messages["sent"]).max(initial=0) <= 1
+
+
+def test_failures_lose_the_same_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
+    emulated = in_virtual_time(monkeypatch, bags(faults=faults), gs.Sparrow())
+    simulated = gs.simulate(bags(faults=faults), gs.Sparrow())
+    for table, column in (
+        ("applications", "finish"),
+        ("applications", "resubmitted"),
+        ("messages", "dropped"),
+    ):
+        assert emulated.tables[table][column].tolist() == simulated.tables[table][column].tolist()

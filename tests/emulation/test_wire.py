@@ -1,0 +1,186 @@
+"""What comes over a socket that should not: the connection is closed with one line in the log, no more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from gridsim import ScenarioError, SchedulerError, array
+from gridsim.emulation import wire
+from gridsim.emulation.wire import Conversation, Fact, Greeting, Kind, decoder_of, frame, message_frame
+from gridsim.support.random_streams import Streams
+
+TOKEN = bytes(range(32))
+KINDS = [
+    Kind(0, "share", 0, 100, {"application": int, "tasks": int}, True, "on_share"),
+    Kind(1, "matrix", 1, 100, {"cells": array(float)}, False, "on_matrix"),
+]
+GREETING = frame(Greeting(TOKEN, 3, 0))
+
+
+class Server:
+    """Listens as a process of an emulation does, and notes what it would handle."""
+
+    def __init__(self) -> None:
+        self.handled: list[Any] = []
+        self.met: list[Greeting] = []
+
+    def handle(self, talk: Conversation, message: Any) -> None:
+        if type(message) is not Fact:
+            KINDS[message.kind == "matrix"].unpack(message)
+        self.handled.append(message)
+
+    def __call__(self) -> Conversation:
+        return Conversation(
+            self.handle,
+            lambda talk: None,
+            decoder=decoder_of(KINDS),
+            token=TOKEN,
+            greet=lambda talk, greeting: self.met.append(greeting),
+        )
+
+
+def talk(*pieces: bytes, wait: float = 0.0) -> Server:
+    """Connect, send `pieces`, and wait until the server has closed the connection."""
+
+    async def say(server: Server, port: int) -> None:
+        reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(wait)
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 5.0) == b""
+        writer.close()
+
+    return with_server(say)
+
+
+def with_server(say: Callable[[Server, int], Awaitable[None]]) -> Server:
+    server = Server()
+
+    async def main() -> None:
+        listening = await asyncio.get_running_loop().create_server(server, wire.LOOPBACK, 0)
+        try:
+            await say(server, listening.sockets[0].getsockname()[1])
+        finally:
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(main())
+    return server
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.name == "gridsim.emulation"]
+
+
+STRANGE = {
+    "garbage": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "oversized": struct.pack(">I", 2**31) + b"x",
+    "wrong token": frame(Greeting(bytes(32), 3, 0)),
+    "no greeting": frame([1, 2, 3]),
+    "no msgpack": struct.pack(">I", 3) + b"\xc1\xc1\xc1",
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strangers_are_sent_away(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    server = talk(STRANGE[name])
+    assert not server.handled and not server.met
+    assert len(lines(caplog)) == 1
+
+
+def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> None:
+    chance = Streams(5)("wire fuzz")
+
+    async def say(server: Server, port: int) -> None:
+        for greeted in [False, True] * 40:
+            reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
+            body = chance.bytes(int(chance.integers(1, 200)))
+            head = struct.pack(">I", int(chance.choice([len(body), len(body), 2**30])))
+            writer.write((GREETING if greeted else b"") + head + body)
+            writer.write_eof()
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 5.0)
+            writer.close()
+
+    server = with_server(say)
+    assert not server.handled and len(server.met) == 40
+    assert 40 <= len(lines(caplog)) <= 80  # a connection that ends in the middle of a frame needs none
+
+
+WRONG = {
+    "an unknown kind": [9, 0, 1, 0, 0, 5, 6],
+    "a missing field": [0, 0, 1, 0, 0, 5],
+    "a further field": [0, 0, 1, 0, 0, 5, 6, 7],
+    "a float for an int": [0, 0, 1, 0, 0, 5, 6.5],
+    "a text for an int": [0, 0, 1, 0, 0, "5", 6],
+    "an int beyond 64 bits": [0, 0, 1, 0, 0, 2**64 - 1, 6],
+    "an array of another length": [1, 0, 1, 0, 0, [[3], b"x" * 16]],
+    "an array of three dimensions": [1, 0, 1, 0, 0, [[1, 1, 1], b"x" * 8]],
+    "an array of a negative length": [1, 0, 1, 0, 0, [[-1, -1], b"x" * 8]],
+    "a huge array": [1, 0, 1, 0, 0, [[2**40, 2**40], b"x" * 8]],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_messages_that_are_none_close_the_connection(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    body = msgspec.msgpack.encode(WRONG[name])
+    server = talk(GREETING + struct.pack(">I", len(body)) + body)
+    assert not server.handled and len(lines(caplog)) == 1
+
+
+def test_half_a_message_waits_and_then_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wire, "PATIENCE", 0.1)
+    server = talk(GREETING[:10])
+    assert not server.met and lines(caplog) == ["connection closed: no greeting in time"]
+
+
+def test_a_greeting_may_come_in_pieces() -> None:
+    good = message_frame(KINDS[0].type(node=1, sender=2, _due=3, _move=0, application=5, tasks=6), "share")
+    every = GREETING + good
+    server = talk(*(every[k : k + 1] for k in range(len(every))), STRANGE["oversized"], wait=0.0005)
+    assert [message.tasks for message in server.handled] == [6]
+
+
+def test_a_flood_of_connections_is_cut(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wire, "STRANGERS", 4)
+    caplog.set_level(logging.WARNING)
+
+    async def say(server: Server, port: int) -> None:
+        open_ = [await asyncio.open_connection(wire.LOOPBACK, port) for _ in range(12)]
+        await asyncio.sleep(0.05)
+        for _, writer in open_:
+            writer.close()
+
+    with_server(say)
+    assert len(lines(caplog)) == 8 and not Conversation.strangers
+
+
+def test_arrays_arrive_as_they_were_sent() -> None:
+    cells = np.arange(6.0).reshape(2, 3)
+    sent = KINDS[1].type(node=1, sender=2, _due=3, _move=0, **KINDS[1].pack({"cells": cells}))
+    come = decoder_of(KINDS).decode(message_frame(sent, "matrix")[4:])
+    KINDS[1].unpack(come)
+    assert (come.cells == cells).all() and not come.cells.flags.writeable
+    with pytest.raises(SchedulerError, match="at most"):
+        packed = KINDS[1].pack({"cells": np.zeros(2**18)})
+        message_frame(KINDS[1].type(node=1, sender=2, _due=3, _move=0, **packed), "matrix")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost", "192.168.0.1"])
+def test_only_the_loopback_address_is_allowed(host: str) -> None:
+    with pytest.raises(ScenarioError, match=r"host must be 127\.0\.0\.1"):
+        wire.check_address(host)
