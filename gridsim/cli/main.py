@@ -223,7 +223,15 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
     keep()
-    deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
+    deliver(
+        result,
+        name,
+        out=out,
+        report=flags["report"],
+        bound=flags["bound"],
+        as_json=flags["as_json"],
+        verbose=flags["verbose"],
+    )
 
 
 def _limits(flags: dict[str, Any]) -> dict[str, Any]:

@@ -86,6 +86,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             help="Show a bar (default: on a terminal, without --json).",
         ),
+        click.option("--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     ]
     for option in reversed(options):

@@ -15,7 +15,7 @@ from gridsim.report.schedules import schedules
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
-from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of
+from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of, verdict
 from gridsim.studies.replicate import Replicates
 from gridsim.support.imports import names_code
 
@@ -205,14 +205,17 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
         name, result = next(iter(results.items()))
         return Section("summary", "Summary", cards=_cards(result, name, bound))
     rows = rows_of(results, baseline, bound)
-    columns = columns_of(results, rows, baseline, bound)
+    columns = columns_of(results, rows, baseline, bound, verbose=True)
     shown = [tables.turned("Schedulers compared", columns, remarks(rows, bound))]
     if not one_scenario:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
         each = {key: {name: line[key] for name, line in lines.items()} for key in keys}
         shown.append(tables.by_run("Scenarios", each, list(results)))
-    return Section("summary", "Comparison", tables=shown, charts=_some(charts.compared(results, baseline)))
+    said = verdict(results, rows) if one_scenario else ""
+    return Section(
+        "summary", "Comparison", said, tables=shown, charts=_some(charts.compared(results, baseline))
+    )
 
 
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:

@@ -19,7 +19,7 @@ from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, run_lines, scenario_lines
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
-from gridsim.support.text import check_name, plain
+from gridsim.support.text import WIDTH, check_name, plain
 
 #: Tables that exist only if the user asked for them; the digest does not cover them.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log")
@@ -145,20 +145,31 @@ class Result(Metrics):
             )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
-            f"{len(self.machines)} machines, max stretch {self.max_stretch:.4g} s/Mflop, "
+            f"{len(self.machines)} machines, max stretch {self._max_stretch_agg:.5g}, "
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
         )
 
-    def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
+    def format(
+        self,
+        name: str | None = None,
+        bound: BoundKind = "fluid",
+        *,
+        width: int = WIDTH,
+        verbose: bool = False,
+    ) -> str:
         """Return the run as readable text.
 
         name : shown instead of the scheduler's own name.  bound : as in `summary`.
+        width : characters of a line.
+        verbose : include the parameters of the scheduler and the facts that it reports.
         """
-        return as_text(self.lines(name, bound))
+        return as_text(self.lines(name, bound, verbose=verbose), width)
 
-    def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
+    def lines(
+        self, name: str | None = None, bound: BoundKind = "fluid", *, verbose: bool = False
+    ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
-        said = run_lines(self.summary(bound), self._released_within, name)
+        said = run_lines(self.summary(bound), self._released_within, name, verbose=verbose)
         for table, count in self.left_out.items():
             said[table] = f"the first {len(self.tables[table])} rows; {count} more were left out"
         return said

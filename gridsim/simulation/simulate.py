@@ -431,6 +431,7 @@ class Simulation(Stateful):
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
                 "scenario": scenario.to_toml(),
+                "decentralized": self.scheduler.decentralized,
                 **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,

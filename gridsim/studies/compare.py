@@ -14,12 +14,21 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import check_schedulers, make_scheduler, registered
 from gridsim.simulation.simulate import Options, Record, Simulation, simulate
-from gridsim.studies.comparison_table import about, columns_of, measure_of, ratio_of, remarks, rows_of
+from gridsim.studies.comparison_table import (
+    about,
+    columns_of,
+    measure_of,
+    ratio_of,
+    remarks,
+    rows_of,
+    unbounded,
+    verdict,
+)
 from gridsim.studies.execution.run_cells import check_executor
 from gridsim.studies.replicate import Replicates, replicate
 from gridsim.support.progress import Progress, watched
 from gridsim.support.provenance import FirstRead
-from gridsim.support.text import align, to_json
+from gridsim.support.text import WIDTH, fitted, to_json, wrapped
 
 
 @dataclass(frozen=True)
@@ -52,15 +61,25 @@ class Comparison:
         """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
         return rows_of(self.results, self.baseline, self.bound)
 
-    def format(self) -> str:
-        """Return as text: platform, workload and load; the aligned table; facts that schedulers report."""
+    def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
+        """Return as text: platform, workload and load; the table; a line on which scheduler is best at what.
+
+        width : characters of a line; columns for which there is no room follow below the others.
+        verbose : include further metrics, wall times, digests and the facts that schedulers report.
+        """
         rows = self.table()
-        columns = columns_of(self.results, rows, self.baseline, self.bound)
-        head = (f"{key:<8}  {value}" for key, value in about(self.results, self.baseline).items())
-        lines = [*head, "", *align(columns, left=1), "", *remarks(rows, self.bound)]
+        columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=verbose)
+        lines = []
+        for key, value in about(self.results, self.baseline).items():
+            lines += wrapped(f"{key:<8}  {value}", width, 10)
+        lines += ["", *fitted(columns, width, left=1), ""]
+        for line in remarks(rows, self.bound) if verbose else unbounded(rows, self.bound):
+            lines += wrapped(line, width, 2)
+        lines += wrapped(verdict(self.results, rows), width)
         return "\n".join(lines).rstrip()
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values."""

@@ -28,7 +28,7 @@ from gridsim.support.clock import NEVER, NS
 
 
 class MinCent(Scheduler, frozen=True, kw_only=True):
-    """Centralized online minimum of the maximum stretch: the present is known exactly, the future is not.
+    """A centralized heuristic for the smallest maximum stretch: it knows the present exactly, not the future.
 
     mode : ``"replan"``: at each release it computes the minimum stretch S at which the platform, taken as one
         machine of its aggregate speed, completes all tasks that have not started after those that have.  A

@@ -30,6 +30,8 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     slot, duration : as for `gridsim.DgsAsap`.
 
+    It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
+
     Of the machines that are free then, those with the lowest ids are taken.  Jobs are placed in the order of
     their release, then of their index, and stay where they are placed.  Source: the aim of DGS_ASAP
     (Vasilakos, Sacha and Pierre).
@@ -49,10 +51,10 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Oracle(self, run)
+        return _Placements(self, run)
 
 
-class Oracle(Policy):
+class _Placements(Policy):
     """The policy of `Asap`, which holds the reservations of all machines."""
 
     STATE: ClassVar[tuple[str, ...]] = ("schedules", "runs", "resubmitted", "waiting", "tidy_at")
