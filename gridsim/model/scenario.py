@@ -18,8 +18,9 @@ from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
+from gridsim.support import html
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import listed, shown, text, whole
+from gridsim.support.arguments import hint, listed, shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
 
@@ -68,6 +69,29 @@ class Scenario:
                 raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(given).__name__}")
         object.__setattr__(self, "seed", whole("seed", self.seed))
         object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
+
+    def __repr__(self) -> str:
+        return f"<Scenario: {', '.join(f'{part} {said}' for part, said in self._parts().items())}>"
+
+    def _repr_html_(self) -> str:
+        """Return the scenario as notebooks show it."""
+        lines = {
+            name: ", ".join(f"{key} {shown(value)}" for key, value in table.items())
+            if isinstance(table, dict)
+            else str(table)
+            for name, table in self.document().items()
+        }
+        return html.pairs(lines, "Scenario")
+
+    def _parts(self) -> dict[str, str]:
+        """Return what the parts are, in a few words."""
+        parts: dict[str, Any] = {"platform": self.platform, "workload": self.workload}
+        parts |= {"faults": self.faults, "fluctuation": self.fluctuation}
+        said = {
+            name: str(part.recipe.__struct_config__.tag) for name, part in parts.items() if part is not None
+        }
+        said["platform"] = f"{self.platform.nodes} machines ({said['platform']})"
+        return {**said, "seed": str(self.seed)}
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -247,8 +271,8 @@ def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
     kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
     given = table.get("kind")
     if not isinstance(given, str) or given not in kinds:
-        shown = "nothing" if given is None else repr(given)
-        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {shown}")
+        said = "nothing" if given is None else repr(given)
+        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {said}{hint(kinds, given)}")
     return _convert(kinds[given], table, where)
 
 
@@ -281,10 +305,11 @@ def converted(value: Any, kind: Any, where: str) -> Any:
         raise ScenarioError(f"{where}: {message}") from error
 
 
-def check_scenario(given: Any) -> None:
-    """Raise ScenarioError unless `given` is a Scenario; it might be the name of a file."""
+def check_scenario(given: Any) -> Scenario:
+    """Return `given` if it is a Scenario; it might be the name of a file.  Raises ScenarioError."""
     if not isinstance(given, Scenario):
         raise ScenarioError(f"scenario must be a Scenario, got {shown(given)}")
+    return given
 
 
 def _has_nan(value: Any) -> bool:

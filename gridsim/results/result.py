@@ -17,6 +17,8 @@ from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, run_lines, scenario_lines
+from gridsim.support import html
+from gridsim.support.arguments import unknown
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
 from gridsim.support.text import WIDTH, check_name, plain
@@ -147,6 +149,36 @@ class Result(Metrics):
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
             f"{len(self.machines)} machines, max stretch {self._max_stretch_agg:.5g}, "
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the run as notebooks show it."""
+        return html.pairs(self.lines(), f"Result of {self.scheduler['name']}")
+
+    def to_pandas(self, table: str = "applications") -> Any:
+        """Return one of the `tables` as a pandas DataFrame.  Raises ImportError without pandas."""
+        return self._table(table).to_pandas()
+
+    def to_arrow(self, table: str = "applications") -> Any:
+        """Return one of the `tables` as a pyarrow Table.  Raises ImportError without pyarrow."""
+        return self._table(table).to_arrow()
+
+    def _table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise unknown("table", name, self.tables)
+        return self.tables[name]
+
+    def plot(self, kind: str = "distribution", **how: Any) -> Any:
+        """Draw the run as a figure of matplotlib.
+
+        kind : ``"distribution"``, ``"series"``, ``"gantt"``, ``"traffic"`` or ``"tree"``.
+        how : further arguments of the function of `gridsim.plots` that has this name.
+
+        Raises ScenarioError for another kind, and ImportError without matplotlib.
+        """
+        # figures are drawn by a package that knows results, so it cannot be imported above
+        return need("gridsim.studies.figures", "plot", "plot").of_results(
+            kind, {self.scheduler["name"]: self}, **how
         )
 
     def format(

@@ -6,7 +6,7 @@ import importlib
 import os
 import shlex
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -19,17 +19,70 @@ from gridsim.support.arguments import listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
 from gridsim.support.parameters import limits_of
 
+#: Schedulers as a user gives them: objects, names or ``module:Class``, with or without names for them.
+Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 
-def check_schedulers(schedulers: Any) -> None:
-    """Raise ScenarioError unless `schedulers` maps names to Scheduler objects and has at least one."""
-    if not isinstance(schedulers, Mapping):
-        raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
-    if not schedulers:
+
+def chosen_schedulers(
+    given: Any, tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Scheduler]:
+    """Return name -> scheduler for `given`, `Schedulers`; those without a name of their own get one.
+
+    tables : parameters of schedulers that are given by name, such as ``Scenario.schedulers``.
+
+    Raises ScenarioError for anything else, for none, and for two schedulers of one name.
+    """
+    if isinstance(given, (str, Scheduler)):
+        given = [given]
+    wanted = "schedulers must map names to Scheduler objects, or be a list of these or of names"
+    if isinstance(given, Mapping):
+        entries = list(given.items())
+    elif isinstance(given, Sequence):
+        entries = [(each if isinstance(each, str) else label(each), each) for each in given]
+    else:
+        raise ScenarioError(f"{wanted}, got {shown(given)}")
+    if not entries:
         raise ScenarioError("schedulers must name at least one, got none")
-    for name, scheduler in schedulers.items():
+    chosen: dict[str, Scheduler] = {}
+    for name, scheduler in entries:
         text("schedulers: a name", name)
-        if not isinstance(scheduler, Scheduler):
-            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
+        if name in chosen:
+            raise ScenarioError(f"schedulers has {name!r} twice: map names of your own to them")
+        chosen[name] = scheduler_of(f"schedulers[{name!r}]", scheduler, tables)
+    return chosen
+
+
+def scheduler_of(path: str, given: Any, tables: Mapping[str, Mapping[str, Any]] | None = None) -> Scheduler:
+    """Return `given` if it is a scheduler, or the one of this name, with its parameters in `tables`.
+
+    Raises ScenarioError that begins with `path` for anything else.
+    """
+    if isinstance(given, str):
+        return named_scheduler(given, (tables or {}).get(given, {}))
+    if not isinstance(given, Scheduler):
+        close = " (an object, not the class)" if isinstance(given, type) else ""
+        raise ScenarioError(f"{path} must be a Scheduler object or a name{close}, got {shown(given)}")
+    return given
+
+
+def label(scheduler: Any) -> str:
+    """Return a name for a scheduler: the registered one with its parameters, else its own and the parameters.
+
+    Only parameters that differ from their defaults are named.
+    """
+    if not isinstance(scheduler, Scheduler):
+        return shown(scheduler)
+    kind = type(scheduler)
+    values = {name: getattr(scheduler, name) for name in scheduler.__struct_fields__}
+    changed = {
+        field.name: values[field.name]
+        for field in msgspec.structs.fields(kind)
+        if field.required or field.default != values[field.name]
+    }
+    for name, (cls, preset) in registered().items():
+        if cls is kind and dict(preset) == changed:
+            return name
+    return " ".join([kind.name, *(f"{name}={value}" for name, value in changed.items())])
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:

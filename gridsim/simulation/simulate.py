@@ -25,6 +25,7 @@ from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.description import describe
+from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.simulation.checks import (
     check_contract,
@@ -57,7 +58,7 @@ _STRIDE = 4096
 
 def simulate(
     scenario: Scenario,
-    scheduler: Scheduler,
+    scheduler: Scheduler | str,
     *,
     progress: Progress = False,
     cohort_limit: int | None = None,
@@ -73,6 +74,7 @@ def simulate(
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
+    scheduler : the scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
     progress : whether to show a progress bar on stderr, if that is a terminal or a notebook (``"force"``:
         elsewhere print a line every 10 s); the result does not depend on it.
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
@@ -114,7 +116,8 @@ def simulate(
         decisions_limit=decisions_limit,
         messages_limit=messages_limit,
     )
-    simulation = Simulation(scenario, scheduler, options)
+    chosen = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
+    simulation = Simulation(scenario, chosen, options)
     if checkpoint is not None:
         simulation.keep(checkpoint, checkpoint_every)
     return simulation.run(progress)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
-from gridsim.model.scenario import Scenario
+from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result
+from gridsim.results.table import Table
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import check_schedulers, make_scheduler, registered
+from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
 from gridsim.simulation.simulate import Options, Record, Simulation, simulate
 from gridsim.studies.comparison_table import (
     about,
@@ -21,14 +22,20 @@ from gridsim.studies.comparison_table import (
     ratio_of,
     remarks,
     rows_of,
+    scalar,
     unbounded,
     verdict,
 )
 from gridsim.studies.execution.run_cells import check_executor
 from gridsim.studies.replicate import Replicates, replicate
+from gridsim.support import html
+from gridsim.support.arguments import hint, unknown
 from gridsim.support.progress import Progress, watched
 from gridsim.support.provenance import FirstRead
 from gridsim.support.text import WIDTH, fitted, to_json, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,43 @@ class Comparison:
     bound: BoundKind = "fluid"
 
     def __getitem__(self, name: str) -> Result:
+        if name not in self.results:
+            raise unknown("scheduler", name, self.results)
         return self.results[name]
+
+    def __repr__(self) -> str:
+        measure = self.measure.replace("_", " ")
+        return f"<Comparison of {', '.join(self.results)} by {measure}, baseline {self.baseline}>"
+
+    def _repr_html_(self) -> str:
+        """Return the comparison as notebooks show it: the scenario, the table and who is best at what."""
+        rows = self.table()
+        columns = columns_of(self.results, rows, self.baseline, self.bound)
+        return (
+            html.pairs(about(self.results, self.baseline))
+            + html.table(columns, heads=2)
+            + html.text(verdict(self.results, rows), *unbounded(rows, self.bound))
+        )
+
+    def to_pandas(self) -> Any:
+        """Return the numbers and texts of `table` as a pandas DataFrame; ImportError without pandas."""
+        return self._frame().to_pandas()
+
+    def to_arrow(self) -> Any:
+        """Return the numbers and texts of `table` as a pyarrow Table; ImportError without pyarrow."""
+        return self._frame().to_arrow()
+
+    def _frame(self) -> Table:
+        """Return the rows of `table` as columns: those that all schedulers have, of numbers and texts."""
+        rows = self.table()
+        names = [name for name in rows[0] if all(scalar(row.get(name)) for row in rows)]
+        return Table({name: [row[name] for row in rows] for name in names})
+
+    def plot(self, kind: str = "distribution", **how: Any) -> Figure:
+        """Draw the results together, or a chart each; see `Result.plot`."""
+        from gridsim.studies.figures import of_results
+
+        return of_results(kind, self.results, **how)
 
     @property
     def measure(self) -> str:
@@ -98,7 +141,7 @@ class Comparison:
 @overload
 def compare(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     *,
     progress: Progress = ...,
     baseline: str | None = ...,
@@ -114,7 +157,7 @@ def compare(
 @overload
 def compare(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     *,
     replicates: int,
     progress: Progress = ...,
@@ -127,7 +170,7 @@ def compare(
 
 def compare(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     *,
     progress: Progress = False,
     baseline: str | None = None,
@@ -141,6 +184,8 @@ def compare(
 ) -> Comparison | Replicates:
     """Run each of `schedulers` on `scenario`, or on `replicates` replications of it.
 
+    schedulers : name -> scheduler, or a list of schedulers and of names, such as
+        ``["fair-tree", gs.MinCent()]``.  A name gets its parameters from ``scenario.schedulers``.
     baseline : the name of the scheduler to compare with; default: see `default_baseline`.
     bound : the kind of lower bound by which maximum stretches are divided, ``"fluid"`` or ``"discrete"``.
     threads, time_limit, record : as in `simulate`.
@@ -150,11 +195,14 @@ def compare(
         means and paired ratios with intervals; `bound`, `threads` and `record` cannot be given then.
     study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
-    check_schedulers(schedulers)
+    check_scenario(scenario)
+    schedulers = chosen_schedulers(schedulers, scenario.schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)
     elif baseline not in schedulers:
-        raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
+        raise ScenarioError(
+            f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
+        )
     if replicates is not None:
         if bound != "fluid" or threads != 1 or record:
             raise ScenarioError("bound, threads and record are for a single run, not for replicates")

@@ -12,6 +12,7 @@ from gridsim.plots.studies import Replicated, Swept, comparison, rows_height, sw
 from gridsim.plots.style import figure, plain, room
 from gridsim.plots.trees import traffic, tree
 from gridsim.results.metrics.series import chosen_machines
+from gridsim.support.arguments import one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +63,7 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
 
     Raises ScenarioError for more than `PANELS` charts.
     """
+    one_of("kind", kind, (*TOGETHER, *APART))
     if kind in TOGETHER:
         width, height = runs_size(list(results))
         made, (axes,) = figure(width=width, height=height)

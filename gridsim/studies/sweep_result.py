@@ -16,6 +16,7 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged
+from gridsim.support import html
 from gridsim.support.extras import need
 from gridsim.support.text import align, plain
 
@@ -171,8 +172,34 @@ class SweepResult:
         for number, labels in enumerate(self.points()):
             yield labels, self._at(number)
 
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{axis} ({len(labels)})" for axis, labels in self.axes.items())
+        return (
+            f"<SweepResult of {', '.join(self.schedulers)} over {axes or 'one point'}: "
+            f"{self.replicates} replications, {len(self.measured)} runs>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the sweep as notebooks show it: a row per point and scheduler."""
+        columns = self._columns()
+        return html.table(columns, left=len(columns), caption=self._title) + html.text(*self._failed)
+
+    @property
+    def _title(self) -> str:
+        metric = self.metrics[0]
+        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
+        return f"{metric}{unit}, mean over {self.replicates} replicas"
+
+    @property
+    def _failed(self) -> list[str]:
+        return [f"failed: {one_line(error)}" for error in self.errors]
+
     def format(self) -> str:
         """Return as text a line per point and scheduler: mean of the first metric, ratio to the baseline."""
+        columns = self._columns()
+        return "\n".join([self._title, *align(columns, left=len(columns)), *self._failed])
+
+    def _columns(self) -> list[list[str]]:
         metric, base = self.metrics[0], self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = []
@@ -182,13 +209,14 @@ class SweepResult:
                 if base is not None:
                     row.append(found.relative(name, base, metric))
                 rows.append(row)
-        columns = [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
-        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
-        lines = [f"{metric}{unit}, mean over {self.replicates} replicas", *align(columns, left=len(heads))]
-        lines += [f"failed: {one_line(error)}" for error in self.errors]
-        return "\n".join(lines)
+        return [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
+
+    def plot(self) -> Figure:
+        """Draw `figure`."""
+        return self.figure()
 
     def figure(self) -> Figure:
         """Draw the first metric over the first axis with several labels, a panel per point of the others.

@@ -9,8 +9,9 @@ Errors, the JSON Schema of scenario files and the tables of the documents come f
 
 from __future__ import annotations
 
+import reprlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -18,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 
 from gridsim.errors import ScenarioError
+from gridsim.support import html
 from gridsim.support.arguments import (
     WHOLE_LIMIT,
     flag,
@@ -30,6 +32,10 @@ from gridsim.support.arguments import (
     text,
     whole,
 )
+
+#: Makes short texts of values, for reprs.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 Check = Callable[[str, Any], Any]
 
@@ -103,6 +109,38 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     def _path(self) -> str:
         return self.part
 
+    def __repr__(self) -> str:
+        """Return the constructor with the fields that differ from their defaults; long values are cut."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self._given())})"
+
+    def _given(self) -> Iterator[tuple[str, str]]:
+        """Iterate over the fields that differ from their defaults, and their values as short texts."""
+        for field in msgspec.structs.fields(type(self)):
+            value = getattr(self, field.name)
+            default = field.default
+            if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+                default = field.default_factory()
+            if default is msgspec.NODEFAULT or not _same(value, default):
+                yield field.name, _SHORT.repr(value)
+
+    def _repr_html_(self) -> str:
+        """Return the fields as notebooks show them, with their units and what the class is."""
+        limits = limits_of(type(self))
+        fields = msgspec.structs.fields(type(self))
+        given = dict(self._given())
+        rows = [
+            [
+                field.name,
+                _SHORT.repr(getattr(self, field.name)),
+                limits[field.encode_name].unit if field.encode_name in limits else "",
+                "" if field.name in given else "default",
+            ]
+            for field in fields
+        ]
+        about = (type(self).__doc__ or "").partition("\n")[0]
+        head = html.text(f"{type(self).__name__}: {about}")
+        return head + (html.table([*map(list, zip(*rows, strict=True))], heads=0, left=4) if rows else "")
+
     def __post_init__(self) -> None:
         path = self._path()
         for name, key, check in checks(type(self)):
@@ -114,6 +152,14 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
 
 class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A table of a scenario file that exists in several kinds, told apart by its key ``kind``."""
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether a value is the default; an array never is."""
+    try:
+        return bool(value is default or value == default)
+    except ValueError:
+        return False
 
 
 @cache

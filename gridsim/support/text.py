@@ -66,7 +66,9 @@ def fitted(columns: list[list[str]], width: int, left: int = 0) -> list[str]:
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     """Return the lines of a text of at most `width` characters; all but the first are indented."""
-    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False) or [""]
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]
 
 
 def plain(value: Any) -> Any:

@@ -86,9 +86,14 @@ def test_json_holds_everything_and_is_strict(toy):
 def test_wrong_comparisons_are_named(toy):
     with pytest.raises(ScenarioError, match="schedulers must name at least one"):
         compare(SCENARIO, {})
-    with pytest.raises(ScenarioError, match="schedulers must map names to Scheduler objects, got \\["):
-        compare(SCENARIO, [toy()])
-    with pytest.raises(ScenarioError, match=r"schedulers\['b'\] must be a Scheduler object, got <class"):
+    with pytest.raises(
+        ScenarioError, match="schedulers must map names to Scheduler objects, or be a list .* got 3"
+    ):
+        compare(SCENARIO, 3)
+    with pytest.raises(
+        ScenarioError,
+        match=r"schedulers\['b'\] must be a Scheduler object or a name .an object, not the class., got <",
+    ):
         compare(SCENARIO, {"a": toy(), "b": toy})
     with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
         compare(SCENARIO, {"a": toy()}, baseline="b")

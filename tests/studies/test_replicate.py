@@ -163,7 +163,7 @@ def test_format_and_dict(made: Replicates) -> None:
     assert str(made.ratio("fcfs", "central", "gap")) in text and "relative" not in made.format()
     plain = json.loads(to_json(made.to_dict()))
     assert plain["seeds"] == [1, 2, 3, 4, 5] and set(plain["means"]["gap"]) == set(SCHEDULERS)
-    with pytest.raises(KeyError, match="no scheduler 'x'; there are tree"):
+    with pytest.raises(KeyError, match="no scheduler 'x'; known: tree"):
         made.ratio("x", "tree")
     with pytest.raises(KeyError, match="no metric 'x'"):
         made["x"]

@@ -26,7 +26,9 @@ _TIDY = 3600 * 10**9
 
 
 class Asap(Scheduler, frozen=True, kw_only=True):
-    """Places each job at the earliest start on all machines, as DGS_ASAP would if every node knew all others.
+    """The search of DGS_ASAP over the whole grid: a centralized heuristic that places each job at once.
+
+    Each job gets the earliest start on all machines, as if every node of `DgsAsap` knew all others.
 
     slot, duration : as for `gridsim.DgsAsap`.
 
