@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ADDED = ("PKG-INFO", "setup.cfg", "gridcore.egg-info/")
 PACKAGES = ("gridcore", "gridsim")
 MADE = {"gridcore/common/_cyutility.pyx"}  # of no source: what Cython adds to all kernels, see setup.py
-SOURCES = {".py", ".pyi", ".pyx", ".pxd", ".h", ".j2", ".css", ".js", ".typed"}
+SOURCES = {".py", ".pyi", ".pyx", ".pxd", ".h", ".j2", ".css", ".js", ".typed", ".toml", ".txt", ".swf", ".avt"}
 
 
 def differ(what: str, expected: set[str], found: set[str]) -> list[str]:

@@ -25,7 +25,7 @@ A scheduler of your own: LocalScheduler, LocalPolicy, Message, array, Informed; 
 Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
-InvariantViolation; ModelWarning, TraceWarning, CheckpointWarning.
+InvariantViolation; ModelWarning, TraceWarning, CheckpointWarning, PluginWarning.
 
 Names are imported when they are first used, so that ``import gridsim`` costs nothing.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,12 +19,14 @@ from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
-from gridsim.support import html
+from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import hint, listed, shown, text, whole
+from gridsim.support.arguments import hint, listed, real, shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
+from gridsim.support.parameters import limits_of
 
+_LOG = logging.getLogger(__name__)
 #: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
 _OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
@@ -182,6 +185,7 @@ class Scenario:
         if isinstance(text_or_path, str) and "\n" in text_or_path:
             return cls.from_text(text_or_path)
         file = text("scenario", text_or_path)
+        _LOG.info("scenario of %s", file)
         return cls._read(toml_files.read(file), file, os.path.dirname(file))
 
     @classmethod
@@ -281,7 +285,28 @@ def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> A
     for key in table:
         if key not in known and key != kind.__struct_config__.tag_field:
             raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
-    return converted(table, kind, where)
+    return converted(_without_units(table, kind, where), kind, where)
+
+
+def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str) -> dict[str, Any]:
+    """Return a table with numbers in place of texts that have a unit, such as ``"50 ms"``."""
+    found = limits_of(kind)
+
+    def plain(path: str, value: Any, unit: str) -> Any:
+        if isinstance(value, str):
+            return real(path, value, unit=unit)
+        if isinstance(value, list):
+            return [plain(f"{path}[{k}]", each, unit) for k, each in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: plain(f"{path}.{key}", each, unit) for key, each in value.items()}
+        return value
+
+    return {
+        key: plain(f"{where}.{key}", value, found[key].unit)
+        if key in found and found[key].unit in units.UNITS
+        else value
+        for key, value in table.items()
+    }
 
 
 def converted(value: Any, kind: Any, where: str) -> Any:

@@ -18,6 +18,7 @@ from gridsim.support import imports as importing
 from gridsim.support.arguments import listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
 from gridsim.support.parameters import limits_of
+from gridsim.support.plugins import plugins
 
 #: Schedulers as a user gives them: objects, names or ``module:Class``, with or without names for them.
 Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
@@ -107,6 +108,16 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
 
 
+def scheduler_class(name: str) -> type[Scheduler]:
+    """Return the class of a scheduler that is registered, or ``module:Class``.  Raises ScenarioError."""
+    if ":" in name:
+        return _imported(name)
+    known = registered()
+    if name not in known:
+        raise ScenarioError(f"unknown scheduler {name!r}; {listed(known, name)}")
+    return known[name][0]
+
+
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
     """Raise ScenarioError if a parameter contradicts the preset of `name`, where that stands for `cls`."""
     known, preset = registered().get(name, (None, {}))
@@ -124,6 +135,10 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
     Modules in the current directory are found too, after installed ones.  Raises ScenarioError if anything
     fails, including the code of the module.
     """
+    return build_scheduler(_imported(name), parameters or {}, name)
+
+
+def _imported(name: str) -> type[Scheduler]:
     try:
         found = imported(name)
     except (Exception, SystemExit) as error:  # the module may raise anything
@@ -133,7 +148,7 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
     if found.start is Scheduler.start:
         raise ScenarioError(f"scheduler {name!r} must define start(run), {found.__name__} does not")
-    return build_scheduler(found, parameters or {}, name)
+    return found
 
 
 def _place(error: BaseException) -> str:
@@ -290,7 +305,19 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
 
 
 def registered() -> dict[str, tuple[type[Scheduler], Mapping[str, Any]]]:
-    """Return name -> (class, preset parameters) of all registered schedulers."""
+    """Return name -> (class, preset parameters) of all schedulers with a name.
+
+    These are the registered ones, and those that installed packages add by entry points of the group
+    ``gridsim.schedulers``, whose value is a class.
+    """
     for package in _REGISTER_THEMSELVES:
         importlib.import_module(package)
-    return dict(_REGISTRY)
+    added = plugins("gridsim.schedulers", _fault, _REGISTRY)
+    return _REGISTRY | {name: (cls, {}) for name, cls in added.items()}
+
+
+def _fault(loaded: Any) -> str:
+    """Return what is wrong with what a package adds; "" if it is a scheduler."""
+    if not (isinstance(loaded, type) and issubclass(loaded, Scheduler)):
+        return f"it must be a subclass of gridsim.Scheduler, got {shown(loaded)}"
+    return "" if loaded.start is not Scheduler.start else "it must define start(run)"

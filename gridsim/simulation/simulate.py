@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import os
 import time
@@ -19,6 +20,7 @@ from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
@@ -52,6 +54,7 @@ Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
+_LOG = logging.getLogger(__name__)
 #: Where a policy reads releases itself, the engine gets control only once in so many releases.
 _STRIDE = 4096
 
@@ -117,10 +120,34 @@ def simulate(
         messages_limit=messages_limit,
     )
     chosen = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
-    simulation = Simulation(scenario, chosen, options)
+    warn_unusual(scenario)
+    return execute(
+        scenario, chosen, options, progress=progress, checkpoint=checkpoint, checkpoint_every=checkpoint_every
+    )
+
+
+def execute(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    options: Options | None = None,
+    *,
+    progress: Progress = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    **more: Any,
+) -> Result:
+    """Run as `simulate` does, without warnings about unusual values: for runs of studies, checks and tests.
+
+    options : how to run; None for `Options` of the arguments `more`.
+    """
+    begun = time.perf_counter()
+    simulation = Simulation(scenario, scheduler, Options(**more) if options is None else options)
+    _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
     if checkpoint is not None:
         simulation.keep(checkpoint, checkpoint_every)
-    return simulation.run(progress)
+    result = simulation.run(progress)
+    _LOG.info("%s: run ends after %.2f s", scheduler.name, time.perf_counter() - begun)
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +185,7 @@ class Options:
         if self.nodes not in (None, *get_args(NodeForm)):
             known = ", ".join(map(repr, get_args(NodeForm)))
             raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
-        checked_limit(self.time_limit)
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
 
 
 def checked_limit(time_limit: Any) -> float | None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
-from gridsim.simulation.simulate import Options, Record, Simulation, simulate
+from gridsim.simulation.simulate import Options, Record, Simulation, execute
 from gridsim.studies.comparison_table import (
     about,
     columns_of,
@@ -222,6 +223,7 @@ def compare(
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
     check_executor(executor)
+    warn_unusual(scenario)
     results: dict[str, Result] = {}
     read = FirstRead()
 
@@ -232,10 +234,10 @@ def compare(
 
     if executor is None:
         for name, scheduler in schedulers.items():
-            have(name, simulate(scenario, scheduler, progress=progress, **options))
+            have(name, execute(scenario, scheduler, progress=progress, **options))
     else:
         runs = {
-            name: executor.submit(simulate, scenario, each, **options) for name, each in schedulers.items()
+            name: executor.submit(execute, scenario, each, **options) for name, each in schedulers.items()
         }
         try:
             for name, run in watched(runs.items(), progress, len(runs), "runs"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.registry import UNITS, MetricFunction, usual_metrics, wanted_metrics
@@ -313,7 +314,7 @@ def replicate(
     target = None if half_width is None else real("half_width", half_width, above=0)
     whole("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
-        check_scenario(scenario)
+        warn_unusual(check_scenario(scenario))
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import METRICS, UNITS, MetricFunction, usual_metrics, wanted_metrics
 from gridsim.scheduling.contract import Scheduler
@@ -262,6 +263,7 @@ class Sweep:
 
         Raises ScenarioError for points whose scenario is invalid, before anything is run.
         """
+        warn_unusual(self.scenario)
         made = collect(
             self.cells,
             executor=executor,

@@ -18,6 +18,7 @@ import numpy as np
 from gridcore.common.names import closest
 from gridcore.common.names import listed as listed
 from gridsim.errors import ScenarioError
+from gridsim.support import units
 
 #: Whole numbers in a scenario are below this; it is the limit of TOML and int64.
 WHOLE_LIMIT = 2**63
@@ -52,7 +53,13 @@ def real(
     unit: str = "",
     finite: bool = True,
 ) -> float:
-    """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`."""
+    """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`.
+
+    A text with a unit that fits `unit`, such as "50 ms" for s, is taken for the number that it stands for.
+    """
+    given, texts = value, ""
+    if isinstance(value, str) and unit:
+        value, texts = units.number(value, unit), units.said(unit)
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -63,7 +70,7 @@ def real(
             return number + 0.0  # turns -0.0 into 0.0, as numpy takes -0.0 for negative
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
-    raise ScenarioError(f"{path} must be {expected}, got {shown(value)}")
+    raise ScenarioError(f"{path} must be {expected}, got {shown(given)}{texts}")
 
 
 def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:

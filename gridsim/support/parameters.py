@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 
 from gridsim.errors import ScenarioError
-from gridsim.support import html
+from gridsim.support import html, units
 from gridsim.support.arguments import (
     WHOLE_LIMIT,
     flag,
@@ -58,11 +58,12 @@ class Limits(NamedTuple):
         if self.high is None:
             return real(path, value, above=self.above, low=self.low, unit=self.unit, finite=self.finite)
         with suppress(ScenarioError):
-            number = real(path, value)
+            number = real(path, value, unit=self.unit)
             inside = (self.low is None or number >= self.low) and (self.above is None or number > self.above)
             if (inside and number <= self.high) or (self.or_zero and number == 0):
                 return number
-        raise ScenarioError(f"{path} must be {self.said}, got {shown(value)}")
+        texts = units.said(self.unit) if isinstance(value, str) else ""
+        raise ScenarioError(f"{path} must be {self.said}, got {shown(value)}{texts}")
 
     @property
     def said(self) -> str:
@@ -71,6 +72,30 @@ class Limits(NamedTuple):
         wanted = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
         return f"{zero}a number{least} {wanted}{unit}"
+
+    @property
+    def range(self) -> str:
+        """The range as text, such as "> 0 s" or "0..100"."""
+        unit = f" {self.unit}" if self.unit else ""
+        if self.high is None:
+            low = (
+                f"> {self.above:g}"
+                if self.above is not None
+                else f">= {self.low:g}"
+                if self.low is not None
+                else ""
+            )
+            return f"{low}{unit}".strip() or "number"
+        low = (
+            f"> {self.above:g}, "
+            if self.above is not None
+            else f"{self.low:g}.."
+            if self.low is not None
+            else ""
+        )
+        return (
+            f"{low}{'<= ' if self.low is None else ''}{self.high:g}{unit}{', or 0' if self.or_zero else ''}"
+        )
 
     def whole(self, path: str, value: Any) -> int:
         """Return `value` as an int within the limits, or raise a ScenarioError naming `path`."""
@@ -211,6 +236,30 @@ def _entries(entry: Check) -> Check:
         return tuple(entry(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, values)))
 
     return check
+
+
+def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return field -> what its value may be, in words."""
+    hints, found = _hints(kind), limits_of(kind)
+    said = {}
+    for field in msgspec.structs.fields(kind):
+        hint = hints.get(field.name)
+        if literal := _literals(hint):
+            said[field.name] = ", ".join(map(str, literal))
+        elif field.encode_name in found:
+            said[field.name] = found[field.encode_name].range
+        else:
+            said[field.name] = "true or false" if hint is bool else "text" if hint is str else ""
+    return said
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    """Return the values of a literal type, also of one that allows None."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return next((found for each in get_args(hint) if (found := _literals(each))), ())
+    return ()
 
 
 def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:

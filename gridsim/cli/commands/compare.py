@@ -11,7 +11,7 @@ import click
 
 from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import file_name, progress_of, say, width
-from gridsim.cli.scenario_flags import Flags, prepare, recorded, run_options, scenario_of
+from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, recorded, run_options, scenario_of
 from gridsim.cli.study_flags import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
 
@@ -31,6 +31,7 @@ USUAL = {
     "--schedulers",
     "names",
     metavar="A,B,C",
+    shell_complete=complete_schedulers,
     help=f"Names, module:Class, or all that can run it.  [{','.join(USUAL[False])}; for rigid jobs "
     f"{','.join(USUAL[True])}]",
 )
