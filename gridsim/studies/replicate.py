@@ -26,12 +26,13 @@ from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
+from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
 from gridsim.support.arguments import real, sequence, unknown, whole
 from gridsim.support.arrays import Floats
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import FirstRead
-from gridsim.support.text import align
+from gridsim.support.text import WIDTH, align, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,7 +172,8 @@ class Replicates:
         for title, (names, *others) in self.sections(baseline):
             indented = [f"  {name}" for name in names]
             lines += [title, *align([indented, *others], left=3), ""]
-        return "\n".join([*lines, *self.remarks()]).rstrip()
+        said = wrapped(of_replications(self), WIDTH) if len(self.schedulers) > 1 else []
+        return "\n".join([*lines, *said, *self.remarks()]).rstrip()
 
     def __str__(self) -> str:
         return self.format()
@@ -185,7 +187,7 @@ class Replicates:
     def _repr_html_(self) -> str:
         """Return the replications as notebooks show them: a table per metric."""
         tables = (html.table(columns, left=3, caption=title) for title, columns in self.sections())
-        return "".join(tables) + html.text(*self.remarks())
+        return html.text(of_replications(self)) + "".join(tables) + html.text(*self.remarks())
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per replication and scheduler, and a column per metric."""

@@ -16,9 +16,10 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged
+from gridsim.studies.verdicts import of_points
 from gridsim.support import html
 from gridsim.support.extras import need
-from gridsim.support.text import align, plain
+from gridsim.support.text import WIDTH, align, plain, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -181,12 +182,16 @@ class SweepResult:
 
     def _repr_html_(self) -> str:
         """Return the sweep as notebooks show it: a row per point and scheduler."""
-        columns = self._columns()
-        return html.table(columns, left=len(columns), caption=self._title) + html.text(*self._failed)
+        columns = self.columns()
+        return (
+            html.text(self.verdict())
+            + html.table(columns, left=len(columns), caption=self.title())
+            + html.text(*self._failed)
+        )
 
-    @property
-    def _title(self) -> str:
-        metric = self.metrics[0]
+    def title(self, metric: str | None = None) -> str:
+        """Return the title of a table of `columns`."""
+        metric = self.metrics[0] if metric is None else metric
         unit = f" ({UNITS[metric]})" if metric in UNITS else ""
         return f"{metric}{unit}, mean over {self.replicates} replicas"
 
@@ -196,11 +201,20 @@ class SweepResult:
 
     def format(self) -> str:
         """Return as text a line per point and scheduler: mean of the first metric, ratio to the baseline."""
-        columns = self._columns()
-        return "\n".join([self._title, *align(columns, left=len(columns)), *self._failed])
+        columns = self.columns()
+        said = wrapped(self.verdict(), WIDTH) if len(self.schedulers) > 1 else []
+        return "\n".join([self.title(), *align(columns, left=len(columns)), *said, *self._failed])
 
-    def _columns(self) -> list[list[str]]:
-        metric, base = self.metrics[0], self.baseline
+    def verdict(self) -> str:
+        """Return a sentence on who has the lowest first metric at how many points; and what is undecided."""
+        return of_points(self)
+
+    def columns(self, metric: str | None = None) -> list[list[str]]:
+        """Return columns of text, each with its head: a row per point and scheduler, mean and ratio.
+
+        metric : one of `metrics`; None for the first.
+        """
+        metric, base = self.metrics[0] if metric is None else metric, self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = []
         for labels, found in self.each():

@@ -206,9 +206,8 @@ def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
     usual = gs.Scenario(gs.Platform.equal(2, 2000.0), gs.Workload.bags(applications=1, tasks=2.0, seed=1))
     scenario = usual.replaced({entry: value})
     for run in (gs.simulate, lambda s, name, **how: gs.compare(s, [name], **how)):
-        with pytest.warns(gs.ModelWarning, match=f"unusual: .*{said}") as caught:
-            with suppress(gs.ScenarioError):  # it fails too often to end
-                run(scenario, "mincent", time_limit=100.0)
+        with pytest.warns(gs.ModelWarning, match=f"unusual: .*{said}") as caught, suppress(gs.ScenarioError):
+            run(scenario, "mincent", time_limit=100.0)  # it may fail too often to end
         assert len(caught) == 1 and caught[0].filename == __file__
 
 
