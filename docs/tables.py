@@ -170,7 +170,7 @@ def value_of(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         kind, found = arguments[0], limits(hint)
-        if found is None:
+        if found is None or get_origin(kind) in (Union, types.UnionType):
             return value_of(kind)
         what = "whole number" if kind is int else "number"
         if found.high is not None:

@@ -1,8 +1,36 @@
 """gridsim: a simulator of decentralized grid scheduling.
 
-The public names are those of `__init__.pyi`.  They are imported when they are first used, so that
-``import gridsim`` costs nothing.
+    import gridsim as gs
+
+    scenario = gs.Scenario(gs.Platform.desktop_grid(100, seed=1), gs.Workload.bags(20, seed=1))
+    print(gs.compare(scenario, ["fair-tree", "mincent", "fcfs"]))
+
+A scenario: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; distributions of task sizes
+Exponential, LogNormal, LogUniform, Normal.
+
+Running: simulate, resume, compare, replicate, sweep, ladder, replica; Sweep, Store.
+
+Results: Result, Table, Comparison, Replicates, SweepResult, Ladder, Estimate, write_report; bounds Bound,
+fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_perfetto, result_from_log,
+check_same_jobs.  Charts are in `gridsim.plots`.
+
+Schedulers of bags: FairTree, IdealTree, MinCent, Fcfs; Sparrow, Hawk, Eagle, Lwl, Dlwl; Random, RoundRobin,
+PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Mct, Met, Olb, SwitchingAlgorithm,
+KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch, Advertisement, Rendezvous; WqrFt,
+Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, Asap, Backfill.
+
+Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.
+
+A scheduler of your own: LocalScheduler, LocalPolicy, Message, array, Informed; Scheduler, Policy, Run,
+Outcome, Applications; register.
+
+Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
+InvariantViolation; ModelWarning, TraceWarning, CheckpointWarning, PluginWarning.
+
+Names are imported when they are first used, so that ``import gridsim`` costs nothing.
 """
+
+# The public names are those of `__init__.pyi`.
 
 from __future__ import annotations
 
@@ -20,7 +48,9 @@ def __getattr__(name: str) -> Any:
 
         return version()
     if name not in __all__:
-        raise AttributeError(f"module 'gridsim' has no attribute {name!r}")
+        from gridsim.support.arguments import hint
+
+        raise AttributeError(f"module 'gridsim' has no attribute {name!r}{hint(__all__, name)}")
     return _attribute(name)
 
 

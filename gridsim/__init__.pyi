@@ -17,6 +17,9 @@ from .errors import (
     ModelWarning as ModelWarning,
 )
 from .errors import (
+    PluginWarning as PluginWarning,
+)
+from .errors import (
     ScenarioError as ScenarioError,
 )
 from .errors import (

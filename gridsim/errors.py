@@ -104,9 +104,13 @@ class TraceWarning(_OneLine, UserWarning):
     """A trace record was repaired or left out; the message counts them and names the first."""
 
 
+class PluginWarning(_OneLine, UserWarning):
+    """What an installed package adds to gridsim is left out; the message says what and why."""
+
+
 class CheckpointWarning(_OneLine, UserWarning):
     """A checkpoint could not be written; the run goes on, and the previous checkpoint stays."""
 
 
 class ModelWarning(_OneLine, UserWarning):
-    """A paper is ambiguous and gridsim chose one reading; the message says which."""
+    """A paper is ambiguous and gridsim chose one reading, or a value is unusual; the message says which."""

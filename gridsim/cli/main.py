@@ -12,6 +12,7 @@ import codecs
 import errno
 import io
 import json
+import logging
 import os
 import sys
 import warnings
@@ -23,7 +24,9 @@ import click
 from gridsim.cli.commands.compare import compare
 from gridsim.cli.commands.emulate import emulate_command
 from gridsim.cli.commands.export import export
+from gridsim.cli.commands.init import init
 from gridsim.cli.commands.ladder import ladder_command
+from gridsim.cli.commands.list import list_command
 from gridsim.cli.commands.plot import plot
 from gridsim.cli.commands.report import check_report, report
 from gridsim.cli.commands.repro import repro
@@ -35,12 +38,14 @@ from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
-from gridsim.cli.scenario_flags import prepare, recorded, run_options
+from gridsim.cli.quantities import SECONDS
+from gridsim.cli.scenario_flags import complete_schedulers, prepare, recorded, run_options
 from gridsim.cli.signals import Terminated, begin, end, heed
 from gridsim.errors import (
     CheckpointWarning,
     GridSimError,
     ModelWarning,
+    PluginWarning,
     ScenarioError,
     TraceWarning,
     printable,
@@ -66,7 +71,7 @@ class _Group(click.Group):
                 _tell(f"warning: {line}")
 
         with warnings.catch_warnings():
-            for category in (TraceWarning, ModelWarning, CheckpointWarning):
+            for category in (TraceWarning, ModelWarning, CheckpointWarning, PluginWarning):
                 warnings.simplefilter("always", category)
             warnings.showwarning = show  # type: ignore[assignment]
             try:
@@ -180,20 +185,34 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option(
     "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version."
 )
-def cli() -> None:
+@click.option("-v", "verbosity", count=True, help="Say on standard error what is done; -vv: in detail.")
+@click.pass_context
+def cli(ctx: click.Context, verbosity: int) -> None:
     """Simulate decentralized grid scheduling."""
+    if verbosity:
+        handler, logger = logging.StreamHandler(), logging.getLogger("gridsim")
+        handler.setFormatter(logging.Formatter("gridsim: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
+        ctx.call_on_close(lambda: logger.removeHandler(handler))
 
 
 @cli.command()
 @run_options
-@click.option("--scheduler", "name", default="fair-tree", show_default=True, metavar="NAME|module:Class")
+@click.option(
+    "--scheduler",
+    "name",
+    default="fair-tree",
+    show_default=True,
+    metavar="NAME|module:Class",
+    shell_complete=complete_schedulers,
+)
 @click.option("--checkpoint", metavar="FILE", help="Keep the run there, for gridsim resume.")
 @click.option(
     "--checkpoint-every",
     "every",
-    type=float,
-    metavar="S",
-    help="Seconds of work between two checkpoints (file: gridsim.simulation.checkpoint unless said).  [600]",
+    type=SECONDS,
+    help="Time of work between two checkpoints (file: gridsim.simulation.checkpoint unless said).  [600]",
 )
 @click.option(
     "--node-form",
@@ -224,7 +243,15 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
     keep()
-    deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
+    deliver(
+        result,
+        name,
+        out=out,
+        report=flags["report"],
+        bound=flags["bound"],
+        as_json=flags["as_json"],
+        verbose=flags["verbose"],
+    )
 
 
 def _limits(flags: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +269,9 @@ cli.add_command(compare)
 cli.add_command(sweep)
 cli.add_command(emulate_command, "emulate")
 cli.add_command(export)
+cli.add_command(init)
 cli.add_command(ladder_command)
+cli.add_command(list_command)
 cli.add_command(plot)
 cli.add_command(report)
 cli.add_command(reproduce)

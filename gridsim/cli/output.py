@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,13 @@ Places = Iterable[tuple[str, str | None]]
 def say(text: str) -> None:
     """Write a text, which may contain names of files made by others, to standard output in printable form."""
     click.echo(printable(text))
+
+
+def width() -> int:
+    """Return the characters of a line of the terminal; 100 if the output goes elsewhere."""
+    from gridsim.support.text import WIDTH
+
+    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
 
 
 def check_output(flag: str, path: str) -> None:
@@ -86,6 +95,7 @@ def deliver(
     bound: BoundKind,
     as_json: bool,
     report: str | None = None,
+    verbose: bool = False,
 ) -> None:
     """Show a result; save it, and write a report on it, if that is wanted."""
     from gridsim.results.metrics.registry import UNITS
@@ -103,7 +113,7 @@ def deliver(
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
-    say(result.format(name, bound))
+    say(result.format(name, bound, width=width(), verbose=verbose))
     if out is not None:
         click.echo(f"saved         {out}")
     if report is not None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.output import check_apart, check_output, of_scenario
+from gridsim.cli.quantities import BYTES, RATE, SECONDS, WORK
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from gridsim.model.faults import Faults
     from gridsim.model.scenario import Scenario
     from gridsim.scheduling.contract import Scheduler
     from gridsim.simulation.simulate import Record, Recording
@@ -36,6 +38,14 @@ import_option = click.option(
 )
 
 
+def complete_schedulers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of schedulers that complete the last one of a list, for the shell."""
+    from gridsim.scheduling.registry import registered
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in registered() if name.startswith(last)]
+
+
 def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
     options = [
@@ -44,14 +54,14 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
         click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
         click.option("--applications", type=int, help="Applications (of a log: the first so many).  [100]"),
-        click.option("--interarrival", type=float, help="Mean time between releases, s.  [10]"),
+        click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
         click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
         click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
         click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
-        click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
-        click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
+        click.option("--latency", type=SECONDS, help='Of a message, such as 0.05 or "50 ms".  [0.05]'),
+        click.option("--bandwidth", type=RATE, help="Of a machine, up and down.  [125000]"),
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
-        click.option("--task-data", type=float, help="That a task fetches, bytes, counted apart.  [0]"),
+        click.option("--task-data", type=BYTES, help="That a task fetches, counted apart.  [0]"),
         click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
     ]
     for option in reversed(options):
@@ -62,6 +72,9 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that `run` and `compare` share, with those of the scenario."""
     options = [
+        click.option("--availability", metavar="FILE", help="When machines are up: a trace (avt, FTA)."),
+        click.option("--failures", type=SECONDS, help="Mean up time of a machine.  [no failures]"),
+        click.option("--down", type=SECONDS, help="Mean time until it is up again.  [0, with --failures]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
         click.option(
             "--bound",
@@ -80,12 +93,13 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
         click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
         click.option("--messages", is_flag=True, help="Save a log of all messages too."),
-        click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
+        click.option("--time-limit", type=SECONDS, help="Simulated time after which to give up."),
         click.option(
             "--progress/--no-progress",
             default=None,
             help="Show a bar (default: on a terminal, without --json).",
         ),
+        click.option("--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     ]
     for option in reversed(options):
@@ -107,7 +121,8 @@ def recorded(flags: Flags, *places: str | None) -> Record:
 
 def inputs(flags: Flags) -> dict[str, str | None]:
     """Return the files that the flags read: flag -> file."""
-    return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
+    files = {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
+    return files | {"--availability": flags.get("availability")}
 
 
 def scenario_of(flags: Flags) -> Scenario:
@@ -149,8 +164,29 @@ def scenario_of(flags: Flags) -> Scenario:
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)
     return dataclasses.replace(
-        base, platform=Platform(platform), workload=Workload(workload), network=network, seed=run_seed
+        base,
+        platform=Platform(platform),
+        workload=Workload(workload),
+        network=network,
+        seed=run_seed,
+        faults=_faults(flags, run_seed) or base.faults,
     )
+
+
+def _faults(flags: Flags, seed: int) -> Faults | None:
+    """Return the failures that the flags ask for; None if they ask for none."""
+    from gridsim.model.faults import Faults
+
+    trace, up, down = (flags.get(name) for name in ("availability", "failures", "down"))
+    if trace is not None and up is not None:
+        raise ScenarioError("--availability and --failures exclude each other")
+    if down is not None and up is None:
+        raise ScenarioError("--down needs --failures")
+    if trace is not None:
+        return Faults.trace(trace, seed)
+    if up is None:
+        return None
+    return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
 
 
 def default_scenario(seed: int = 1) -> Scenario:
@@ -194,11 +230,15 @@ def _task_size(value: Any) -> Any:
     try:
         if ".." in value:
             low, _, high = value.partition("..")
-            return Range(float(low), float(high))
-        sizes = tuple(float(part) for part in value.split(","))
-    except ValueError:
+            return Range(_work(low), _work(high))
+        sizes = tuple(_work(part) for part in value.split(","))
+    except (ValueError, click.BadParameter):
         raise ScenarioError(f"--task-size must be a number, LOW..HIGH or A,B,C, got {value!r}") from None
     return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _work(part: str) -> float:
+    return WORK.convert(part.strip(), None, None)
 
 
 def setting_of(setting: str) -> tuple[str, str, Any]:

@@ -37,6 +37,7 @@ from gridsim.model import (
 from gridsim.model.network import Network
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
+from gridsim.support import units
 from gridsim.support.parameters import Limits, limits_of
 
 #: Struct of a table -> constructor whose docstring describes its keys.
@@ -136,6 +137,7 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
         described = _plain(entry)
         if name in limits:
             _limit(described, limits[name])
+            _allow_text(described, limits[name].unit)
         if name == cls.__struct_config__.tag_field:
             described["description"] = "how it is made"
         elif name in said:
@@ -150,7 +152,23 @@ def _limit(entry: dict[str, Any], limits: Limits) -> None:
             each = each["items"]
         low = 0.0 if limits.or_zero else limits.low
         said = (("minimum", low), ("exclusiveMinimum", limits.above), ("maximum", limits.high))
-        each |= {key: value for key, value in said if value is not None}
+        if "$ref" not in each:
+            each |= {key: value for key, value in said if value is not None}
+
+
+def _allow_text(entry: dict[str, Any], unit: str) -> None:
+    """Allow texts with a unit, such as "50 ms", where a number in `unit` is."""
+    if unit not in units.UNITS:
+        return
+    text = {"type": "string", "pattern": units.pattern(unit)}
+    if "anyOf" in entry:
+        entry["anyOf"].append(text)
+    elif entry.get("type") == "number":
+        limited = ("type", "minimum", "exclusiveMinimum", "maximum")
+        number = {key: entry.pop(key) for key in limited if key in entry}
+        entry["anyOf"] = [number, text]
+    elif entry.get("type") == "array":
+        entry["items"] = {"anyOf": [entry["items"], text]}
 
 
 def _saying(entry: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: float
 
 
-TaskSize = float | Range | tuple[float, ...]
+TaskSize = Annotated[float | Range | tuple[float, ...], Limits(above=0, unit="Mflop")]
 
 
 class _Spread(Recipe, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,11 +19,14 @@ from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
+from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import listed, shown, text, whole
+from gridsim.support.arguments import hint, listed, real, shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
+from gridsim.support.parameters import limits_of
 
+_LOG = logging.getLogger(__name__)
 #: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
 _OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
@@ -68,6 +72,29 @@ class Scenario:
                 raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(given).__name__}")
         object.__setattr__(self, "seed", whole("seed", self.seed))
         object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
+
+    def __repr__(self) -> str:
+        return f"<Scenario: {', '.join(f'{part} {said}' for part, said in self._parts().items())}>"
+
+    def _repr_html_(self) -> str:
+        """Return the scenario as notebooks show it."""
+        lines = {
+            name: ", ".join(f"{key} {shown(value)}" for key, value in table.items())
+            if isinstance(table, dict)
+            else str(table)
+            for name, table in self.document().items()
+        }
+        return html.pairs(lines, "Scenario")
+
+    def _parts(self) -> dict[str, str]:
+        """Return what the parts are, in a few words."""
+        parts: dict[str, Any] = {"platform": self.platform, "workload": self.workload}
+        parts |= {"faults": self.faults, "fluctuation": self.fluctuation}
+        said = {
+            name: str(part.recipe.__struct_config__.tag) for name, part in parts.items() if part is not None
+        }
+        said["platform"] = f"{self.platform.nodes} machines ({said['platform']})"
+        return {**said, "seed": str(self.seed)}
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -158,6 +185,7 @@ class Scenario:
         if isinstance(text_or_path, str) and "\n" in text_or_path:
             return cls.from_text(text_or_path)
         file = text("scenario", text_or_path)
+        _LOG.info("scenario of %s", file)
         return cls._read(toml_files.read(file), file, os.path.dirname(file))
 
     @classmethod
@@ -247,8 +275,8 @@ def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
     kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
     given = table.get("kind")
     if not isinstance(given, str) or given not in kinds:
-        shown = "nothing" if given is None else repr(given)
-        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {shown}")
+        said = "nothing" if given is None else repr(given)
+        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {said}{hint(kinds, given)}")
     return _convert(kinds[given], table, where)
 
 
@@ -257,7 +285,28 @@ def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> A
     for key in table:
         if key not in known and key != kind.__struct_config__.tag_field:
             raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
-    return converted(table, kind, where)
+    return converted(_without_units(table, kind, where), kind, where)
+
+
+def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str) -> dict[str, Any]:
+    """Return a table with numbers in place of texts that have a unit, such as ``"50 ms"``."""
+    found = limits_of(kind)
+
+    def plain(path: str, value: Any, unit: str) -> Any:
+        if isinstance(value, str):
+            return real(path, value, unit=unit)
+        if isinstance(value, list):
+            return [plain(f"{path}[{k}]", each, unit) for k, each in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: plain(f"{path}.{key}", each, unit) for key, each in value.items()}
+        return value
+
+    return {
+        key: plain(f"{where}.{key}", value, found[key].unit)
+        if key in found and found[key].unit in units.UNITS
+        else value
+        for key, value in table.items()
+    }
 
 
 def converted(value: Any, kind: Any, where: str) -> Any:
@@ -281,10 +330,11 @@ def converted(value: Any, kind: Any, where: str) -> Any:
         raise ScenarioError(f"{where}: {message}") from error
 
 
-def check_scenario(given: Any) -> None:
-    """Raise ScenarioError unless `given` is a Scenario; it might be the name of a file."""
+def check_scenario(given: Any) -> Scenario:
+    """Return `given` if it is a Scenario; it might be the name of a file.  Raises ScenarioError."""
     if not isinstance(given, Scenario):
         raise ScenarioError(f"scenario must be a Scenario, got {shown(given)}")
+    return given
 
 
 def _has_nan(value: Any) -> bool:

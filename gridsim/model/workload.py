@@ -37,7 +37,7 @@ WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe
 
 def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
     """Return a column of `count` entries: a single number is repeated, a list is taken as it is."""
-    scalar = isinstance(value, (int, float, np.number))
+    scalar = isinstance(value, (int, float, np.number, str))
     return (value,) * count if scalar else tuple(sequence(name, value))
 
 
@@ -118,7 +118,7 @@ class Workload:
                     f"workload.task_size must be a number, (low, high) or a list, got {task_size!r}"
                 )
             size = Range(*task_size)
-        elif isinstance(task_size, (int, float, np.number)):
+        elif isinstance(task_size, (int, float, np.number, str)):
             size = real("workload.task_size", task_size, above=0, unit="Mflop")
         else:
             size = tuple(sequence("workload.task_size", task_size))

@@ -25,18 +25,23 @@ _QUANTITIES = {"active": "released and not finished", "waiting": "waiting", "bus
 
 
 def distribution(
-    results: Result | Mapping[str, Result], metric: str = "stretch", *, axes: Axes | None = None
+    results: Result | Mapping[str, Result], metric: str | None = None, *, axes: Axes | None = None
 ) -> Axes:
     """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
     results : a result, or name -> result.  metric : a column of ``applications``, or ``"response"``, which is
-        finish - release.
+        finish - release.  By default the stretch without a unit, or the waiting time of rigid jobs.
 
     The legend has the maximum of each line.  Values that differ by more than a factor of `series.WIDE` are on
     a logarithmic scale, which is linear around 0 if some are 0 or below.  Rejected jobs have no value, but
     shares are of all jobs, so that the line ends below 1.
     """
     runs = _named(results)
+    if metric is None:
+        rigid = all(result.rigid for result in runs.values())
+        metric = "waiting" if rigid else "stretch_agg"
+        if not all(metric in result.applications for result in runs.values()):
+            metric = "stretch"
     values = {name: data.per_application(result, metric) for name, result in runs.items()}
     width, height = runs_size(list(runs))
     axes = on(axes, width=width, height=height)

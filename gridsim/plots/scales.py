@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from gridsim.results.metrics import series
 from gridsim.support.extras import need
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A logarithmic axis of more decades than this has labels only at powers of ten.
 _DECADES = 2.0
+#: Ratios that differ by less than this factor have labels at equal distances.
+_NARROW = 4.0
 #: On other axes, labels are at these factors times powers of ten; the first tuple that has room is used.
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
 #: There, numbers in this range are written out.
@@ -49,6 +53,35 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
     else:
         axes.set_yscale("log")
     log_labels(axes.xaxis if axis == "x" else axes.yaxis)
+
+
+def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
+    """Make an axis logarithmic if `values` are above 0 and differ widely, else label it with `powers`."""
+    if series.wide(values):
+        log_scale(axes, axis)
+    else:
+        powers(axes, axis)
+
+
+def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
+    """Make an axis for ratios logarithmic, so that 2 and 1/2 are equally far from 1, which is on the axis.
+
+    It stays linear if some of the `values` are not above 0.
+    """
+    known = np.asarray(values, np.float64)
+    known = known[np.isfinite(known)]
+    if not len(known) or known.min() <= 0.0:
+        return
+    least, most = min(1.0, float(known.min())), max(1.0, float(known.max()))
+    beyond = max((most / least) ** 0.06, 1.0005)
+    log_scale(axes, axis)
+    (axes.set_xlim if axis == "x" else axes.set_ylim)(least / beyond, most * beyond)
+    if most / least < _NARROW:  # too little of a decade for labels at 1, 2, 5
+        ticker = need("matplotlib.ticker", "plot", "a chart")
+        which = axes.xaxis if axis == "x" else axes.yaxis
+        which.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        which.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
+        which.set_minor_locator(ticker.NullLocator())
 
 
 def log_labels(axis: Axis) -> None:

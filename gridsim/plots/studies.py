@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import log_scale, powers
+from gridsim.plots.scales import extent, fit_scale, log_scale, powers, ratio_scale
 from gridsim.plots.style import (
     COLOURS,
     WHOLE,
@@ -21,11 +21,13 @@ from gridsim.plots.style import (
     on,
     plain,
     room,
+    spoken,
     titled,
     wrapped,
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import UNITS
+from gridsim.support import units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,16 +35,27 @@ if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate
 
 
-def lines(x: Sequence[float], series: Mapping[str, Sequence[Estimate]], *, axes: Axes | None = None) -> Axes:
+#: With more names, colours do not tell them apart.
+COLOURED = 8
+
+
+def lines(
+    x: Sequence[float],
+    series: Mapping[str, Sequence[Estimate]],
+    *,
+    styles: Sequence[str] = (),
+    axes: Axes | None = None,
+) -> Axes:
     """Draw a line per series over `x`, with the confidence interval of each point as a band and error bars.
 
     x : k numbers.  series : name -> k estimates.  A point without an interval has no bar.
+    styles : names in the order in which they get colours; default: the order of the series.
     """
     check_count(len(series))
     axes = on(axes)
     for number, (name, points) in enumerate(series.items()):
         middle, low, high = _columns(points)
-        style = look(number)
+        style = look(list(styles).index(name) if styles else number)
         axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axes.errorbar(
             x,
@@ -116,18 +129,23 @@ def intervals(
     estimates: Mapping[str, Estimate],
     styles: Sequence[str] = (),
     *,
+    ratio: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw a row per name: its estimate with the interval, and each value as a faint dot.
 
     samples : name -> values.  estimates : name -> the estimate made from the values.
-    styles : names in the order in which they get colours; default: the order of the estimates.
+    styles : names in the order in which they get colours; default: the order of the estimates.  Beyond
+        `COLOURED` names, all rows have the same colour, as names tell them apart.
+    ratio : whether the values are ratios, for an axis on which 2 and 1/2 are equally far from 1.
+
+    The mean is written above each estimate.
     """
     names = list(estimates)
     axes = on(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
     every = []
     for place, name in enumerate(names):
-        style = look(list(styles or names).index(name))
+        style = look(list(styles or names).index(name) if len(styles or names) <= COLOURED else 0)
         values, found = _finite(samples[name]), estimates[name]
         every.append(values)
         axes.plot(
@@ -150,9 +168,21 @@ def intervals(
             color=style["color"],
             marker=style["marker"],
         )
+        if np.isfinite(found.mean):
+            axes.annotate(
+                f"{found.mean:.4g}",
+                (found.mean, place),
+                (0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize="x-small",
+            )
     axes.set_yticks(range(len(names)), [plain(wrapped(name)) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    if series.wide(np.concatenate(every) if every else []):
+    known = np.concatenate(every) if every else np.zeros(0)
+    if ratio:
+        ratio_scale(axes, "x", known)
+    elif series.wide(known):
         log_scale(axes, "x")
     else:
         axes.locator_params(axis="x", nbins=5)
@@ -230,6 +260,8 @@ class Swept(Protocol):
     def schedulers(self) -> tuple[str, ...]: ...
     @property
     def metrics(self) -> tuple[str, ...]: ...
+    @property
+    def baseline(self) -> str | None: ...
     def points(self) -> Iterable[Mapping[str, Any]]: ...
     def each(self) -> Iterable[tuple[Mapping[str, Any], Replicated]]: ...
 
@@ -258,7 +290,7 @@ def comparison(
     with np.errstate(all="ignore"):
         ratios = {name: found[metric][name] / found[metric][base] for name in others}
     estimates = {name: found.ratio(name, base, metric) for name in others}
-    axes = intervals(ratios, estimates, found.schedulers, axes=axes)
+    axes = intervals(ratios, estimates, found.schedulers, ratio=True, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
     between = "\n" if len(base) > 20 else " "
     axes.set_xlabel(f"relative to {plain(base)},{between}{len(found.seeds)} replicas in pairs")
@@ -270,15 +302,21 @@ def swept(
     metric: str | None = None,
     *,
     where: Mapping[str, Any] | None = None,
+    ratio: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
 
     metric : by default the first one.
+    ratio : draw, replication by replication, the ratio to the value of the baseline.
     where : axis -> label, the point on the other axes.  It must name every axis with several labels except
         the one to draw over.  `SweepResult.figure` has a panel for each point.
 
-    Raises ScenarioError for another metric or label, or if more than one axis is left to draw over.
+    Axes are logarithmic where values differ by more than a factor of 20, and for ratios.  Lines are labelled
+    at their ends, if there are at most `COLOURED`.
+
+    Raises ScenarioError for another metric or label, if more than one axis is left to draw over, and for
+    ratios without a baseline.
     """
     metric, where = found.metrics[0] if metric is None else metric, dict(where or {})
     if metric not in found.metrics:
@@ -295,14 +333,64 @@ def swept(
         for labels, replicates in found.each()
         if all(labels[name] == label for name, label in where.items())
     }
-    numbers = all(isinstance(label, (int, float)) for label in points)
-    x = list(points) if numbers else list(range(len(points)))
-    axes = lines(x, {n: [at.mean(n, metric) for at in points.values()] for n in found.schedulers}, axes=axes)
+    words, unit = spoken(over)
+    places = [units.number(each, unit) if isinstance(each, str) else each for each in points]
+    numbers = all(isinstance(place, (int, float)) for place in places)
+    x: list[Any] = places if numbers else list(range(len(points)))
+    base = found.baseline
+    if ratio and base is None:
+        raise ScenarioError("ratios need a sweep with a baseline")
+    names = [name for name in found.schedulers if not ratio or name != base]
+    drawn = {
+        name: [
+            at.ratio(name, str(base), metric) if ratio else at.mean(name, metric) for at in points.values()
+        ]
+        for name in names
+    }
+    axes = lines(x, drawn, styles=found.schedulers, axes=axes)
     if not numbers:
         name_x(axes, x, [str(label) for label in points])
-    axes.set_xlabel(plain(over))
-    axes.set_ylabel(titled(metric, UNITS.get(metric, "")))
+    elif series.wide(x):
+        log_scale(axes, "x")
+    every = [end for line in drawn.values() for one in line for end in (one.mean, one.low, one.high)]
+    axes.set_xlabel(f"{words}{f' ({unit})' if unit and numbers else ''}")
+    if ratio:
+        ratio_scale(axes, "y", every)
+        axes.axhline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
+        axes.set_ylabel(f"{titled(metric, '')}\nrelative to {plain(str(base))}")
+    else:
+        fit_scale(axes, "y", every)
+        axes.set_ylabel(titled(metric, UNITS.get(metric, "")))
+    if len(names) <= COLOURED:
+        _label_ends(axes, {name: line[-1].mean for name, line in drawn.items()}, found.schedulers)
     return axes
+
+
+def _label_ends(axes: Axes, ends: Mapping[str, float], styles: Sequence[str]) -> None:
+    """Replace the legend by the names at the ends of the lines, as far apart as their letters need."""
+    known = {name: value for name, value in ends.items() if np.isfinite(value)}
+    if len(known) < len(ends) or not known:
+        return
+    if (own := axes.get_legend()) is not None:
+        own.remove()
+    points = axes.transScale.transform([(axes.get_xlim()[1], value) for value in known.values()])
+    heights = dict(zip(known, axes.transLimits.transform(points)[:, 1].tolist(), strict=True))
+    apart, last = 14.0 / max(extent(axes)[1], 1.0), -np.inf
+    order = sorted(heights, key=heights.__getitem__)
+    for name in order:
+        last = heights[name] = max(heights[name], last + apart)
+    excess = max(0.0, last - 1.0)
+    for name in order:
+        axes.annotate(
+            plain(wrapped(name)),
+            (1.0, heights[name] - excess),
+            (6, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+            color=look(list(styles).index(name))["color"],
+        )
 
 
 def scaling(

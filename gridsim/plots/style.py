@@ -9,13 +9,20 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
+from gridsim.model.faults import FaultsRecipe
+from gridsim.model.fluctuation import FluctuationRecipe
+from gridsim.model.network import Network
+from gridsim.model.platform import PlatformRecipe
+from gridsim.model.workload import WorkloadRecipe
+from gridsim.scheduling.registry import registered
 from gridsim.support.extras import need
+from gridsim.support.parameters import limits_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +54,23 @@ _SHORTER = (16, 12)
 _SLANT = 35
 #: Column -> a name for charts that says more.
 _NAMES = {
-    "stretch_agg": "stretch x aggregate speed",
+    "stretch_agg": "stretch",
+    "stretch": "stretch per work",
+    "max_stretch": "max stretch per work",
+    "mean_stretch": "mean stretch per work",
+    "min_stretch": "min stretch per work",
+    "lower_bound": "lower bound of the max stretch per work",
+    "gap": "max stretch over its lower bound",
+    "utilization": "share of the time that machines are busy",
+    "wasted": "share of wasted cycles",
+    "migrated": "share of jobs that moved",
+    "messages": "messages sent",
+    "bytes": "traffic",
+    "mean_waiting": "mean waiting time",
+    "median_waiting": "median waiting time",
+    "mean_slowdown": "mean bounded slowdown",
+    "mean_completion": "mean completion time",
+    "failed": "rejected jobs",
     "response": "response time",
     "waiting": "waiting time",
     "slowdown": "bounded slowdown",
@@ -56,6 +79,14 @@ _NAMES = {
     "use_mean": "mean use of the interface",
     "use_peak_1s": "use of the interface, fullest 1 s",
     "use_peak_10s": "use of the interface, fullest 10 s",
+}
+#: Table of a scenario file -> the kinds that it can be.
+_TABLES: Mapping[str, Sequence[Any]] = {
+    "platform": get_args(PlatformRecipe),
+    "workload": get_args(WorkloadRecipe),
+    "network": (Network,),
+    "faults": get_args(FaultsRecipe),
+    "fluctuation": get_args(FluctuationRecipe),
 }
 #: Settings of matplotlib for all charts.
 STYLE: Mapping[str, Any] = {
@@ -273,4 +304,26 @@ def titled(name: str, unit: str) -> str:
     """
     unit = unit.partition(" (")[0]
     name = _NAMES.get(name, plain(name.replace("_", " ")))
-    return f"{name}{f' ({unit})' if unit not in ('', '1') else ''}"
+    return f"{name}{f' ({unit})' if unit not in ('', '1', *name.split()) else ''}"
+
+
+def spoken(entry: str) -> tuple[str, str]:
+    """Return the words for an entry of a scenario file, such as ``network.latency``, and its unit.
+
+    The unit is empty for an entry without one, or that no kind of table has.
+    """
+    *tables, last = entry.split(".")
+    words, unit = last.replace("_", " "), ""
+    if tables and tables[0] == "schedulers":
+        known = registered().get(".".join(tables[1:]))
+        kinds: Sequence[Any] = [] if known is None else [known[0]]
+        words = f"{words} of {'.'.join(tables[1:])}"
+    else:
+        kinds = _TABLES.get(tables[0], ()) if tables else ()
+        words = f"{words} of {tables[0]}" if last in ("seed", "kind", "path") and tables else words
+    for kind in kinds:
+        limits = limits_of(kind)
+        if last in limits:
+            unit = limits[last].unit
+            break
+    return plain(words), unit

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.plots.studies import COLOURED
+from gridsim.plots.style import spoken
 from gridsim.report.figures import (
     POINTS,
     TEXT,
@@ -22,6 +24,7 @@ from gridsim.report.figures import (
     folded,
     label,
     numbers,
+    ratios,
     row_height,
     rows,
     scale,
@@ -33,11 +36,15 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.results.result import Result
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.studies.replicate import Replicates
+from gridsim.studies.sweep_result import SweepResult
+from gridsim.support import units
 from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
 
 _BINS = 40
+#: Charts of a sweep show at most this many points of the axes that are not drawn over.
+MOST_POINTS = 12
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
@@ -59,7 +66,7 @@ def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
             put("waiting time", "s", name, table["waiting"])
             put("slowdown", "", name, table["slowdown"])
             continue
-        put("stretch", "s/Mflop", name, table["stretch"])
+        put("stretch", "", name, table["stretch_agg"])
         if "jobs" in result.tables:
             put("turnaround", "s", name, result.tables["jobs"]["turnaround"])
         if queues:
@@ -70,21 +77,31 @@ def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
 def compared(results: Results, baseline: str) -> Chart:
     """Return bars of the metric by which schedulers are compared, with the ratio to the baseline."""
     measure, names = measure_of(results), list(results)
-    values = [getattr(result, measure) for result in results.values()]
+    unitless = measure == "max_stretch"  # the stretch as tables show it, without a unit
+    values = [
+        result._max_stretch_agg if unitless else getattr(result, measure) for result in results.values()
+    ]
     ratios = [ratio_of(results, name, baseline) for name in names]
-    bars = {
+    marker = {"color": [colour(k if len(names) <= COLOURED else 0) for k in range(len(names))]}
+    bars: Figure = {
         "type": "bar",
         "orientation": "h",
         "x": numbers(values),
         "y": list(range(len(names))),
         "text": [f"{ratio:.3f}" if math.isfinite(ratio) else "" for ratio in ratios],
         "textposition": "auto",
-        "marker": {"color": [colour(k) for k in range(len(names))]},
+        "marker": marker,
         "customdata": [label(name) for name in names],
         "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline's<extra></extra>",
     }
     about = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
-    made = figure([bars], scale(_title(measure), [0.0, *values], rangemode="tozero"), rows(names))
+    title = "max stretch" if unitless else _title(measure)
+    across = scale(title, [0.0, *values], rangemode="tozero")
+    if series.wide(values):  # bars have no beginning on a logarithmic axis
+        bars |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right"}
+        bars |= {"marker": {**marker, "size": 10}}
+        across = scale(title, values)
+    made = figure([bars], across, rows(names))
     return Chart(_words(measure), about, made, row_height(names))
 
 
@@ -109,10 +126,10 @@ def distributions(results: Results) -> Iterator[Chart]:
 def over_size(results: Results) -> Chart:
     """Return a chart of the stretch of applications, or the slowdown of rigid jobs, over their size."""
     rigid = measure_of(results) == "mean_waiting"
-    what, unit = ("slowdown", "") if rigid else ("stretch", "s/Mflop")
+    what, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
     traces, sizes, heights = [], [], []
     for number, (name, result) in enumerate(results.items()):
-        x, y = series.scattered(result.applications["size"], result.applications[what], POINTS)
+        x, y = series.scattered(result.applications["size"], result.applications[column], POINTS)
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
@@ -121,7 +138,7 @@ def over_size(results: Results) -> Chart:
             | {"marker": marker}
         )
     across = scale("size (Mflop)", np.concatenate(sizes))
-    up = scale(_with_unit(what, unit), np.concatenate(heights))
+    up = scale(what, np.concatenate(heights))
     one = "job" if rigid else "application"
     about = f"Each {one} by its size: whether small ones pay for large ones."
     if any(len(result.applications) > POINTS for result in results.values()):
@@ -257,17 +274,86 @@ def intervals(found: Replicates) -> Iterator[Chart]:
             continue
         with np.errstate(all="ignore"):
             pairs = {name: found[metric][name] / found[metric][base] for name in others}
-        ratios = {name: found.ratio(name, base, metric) for name in others}
+        found_ratios = {name: found.ratio(name, base, metric) for name in others}
         title = f"{_words(metric)} relative to {base}"
         about = (
             "Mean of the ratios, replica by replica, with its interval; where it holds 1 it may be chance."
         )
-        made = _dots(pairs, ratios, names, f"ratio to {base}")
+        made = _dots(pairs, found_ratios, names, f"ratio to {base}")
+        made["layout"]["xaxis"] = ratios(f"ratio to {base}", np.concatenate(list(pairs.values())))
         made["layout"]["shapes"] = [
             {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
             | {"line": {"color": TEXT, "width": 1, "dash": "dot"}}
         ]
         yield Chart(title, about, made, row_height(others))
+
+
+def swept(found: SweepResult) -> Iterator[Chart]:
+    """Iterate over charts of the first metric of a sweep over its first axis with several labels.
+
+    There is one per point of the other axes, up to `MOST_POINTS` of them; then those of the ratios to the
+    baseline.
+    """
+    metric, base = found.metrics[0], found.baseline
+    wide = [axis for axis, labels in found.axes.items() if len(labels) > 1]
+    over, others = (wide[0], wide[1:]) if wide else ("", [])
+    groups: dict[tuple[Any, ...], dict[Any, Replicates]] = {}
+    for point, one in found.each():
+        groups.setdefault(tuple(point[axis] for axis in others), {})[point.get(over, "")] = one
+    names = list(found.schedulers)
+    for ratio in (False, True) if base is not None and len(names) > 1 else (False,):
+        for labels, points in list(groups.items())[:MOST_POINTS]:
+            where = ", ".join(f"{axis} = {label}" for axis, label in zip(others, labels, strict=True))
+            shown = [name for name in names if not ratio or name != base]
+            estimates = {
+                name: [
+                    one.ratio(name, str(base), metric) if ratio else one.mean(name, metric)
+                    for one in points.values()
+                ]
+                for name in shown
+            }
+            made = _curves(over, list(points), estimates, names)
+            every = [
+                end for row in estimates.values() for one in row for end in (one.mean, one.low, one.high)
+            ]
+            title = (
+                _words(metric) + (f" relative to {base}" if ratio else "") + (f", {where}" if where else "")
+            )
+            made["layout"]["yaxis"] = (
+                ratios(f"ratio to {base}", every) if ratio else scale(_title(metric), every)
+            )
+            about = f"Means over {found.replicates} replicas with their intervals"
+            yield Chart(title, about + (", paired by replica." if ratio else "."), made)
+
+
+def _curves(over: str, labels: list[Any], found: Mapping[str, list[Estimate]], names: list[str]) -> Figure:
+    """Return a figure with a line per scheduler over the labels of an axis, with intervals."""
+    words, unit = spoken(over)
+    places = [units.number(each, unit) if isinstance(each, str) else each for each in labels]
+    numeric = all(isinstance(place, (int, float)) for place in places)
+    x = numbers(np.array(places, np.float64)) if numeric else [label(each) for each in labels]
+    traces = []
+    for name, row in found.items():
+        number = names.index(name)
+        middle = np.array([one.mean for one in row])
+        ends = np.array([[one.low, one.high] for one in row])
+        spread = np.nan_to_num(np.abs(ends - middle[:, None]))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": folded(name),
+                "x": x,
+                "y": numbers(middle),
+                "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4}
+                | {"array": numbers(spread[:, 1]), "arrayminus": numbers(spread[:, 0])},
+                "line": {"color": colour(number), "dash": dash(number)},
+                "marker": {"symbol": symbol(number), "size": 7},
+            }
+        )
+    title = f"{words} ({unit})" if unit and numeric else words
+    across = scale(title, x) if numeric else axis(title, type="category")
+    return figure(traces, across, axis(""))
 
 
 def _dots(
@@ -276,7 +362,7 @@ def _dots(
     """Return a figure with a row per estimate and its interval, and each value as a faint dot next to it."""
     traces: list[Figure] = []
     for place, (name, one) in enumerate(found.items()):
-        values, number = samples[name], names.index(name)
+        values, number = samples[name], names.index(name) if len(names) <= COLOURED else 0
         spread = (np.arange(len(values)) / max(1, len(values) - 1) - 0.5) * 0.4
         dots = {"color": colour(number), "size": 4, "opacity": 0.35}
         traces.append(

@@ -15,8 +15,10 @@ from gridsim.report.schedules import schedules
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
-from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of
+from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of, verdict
 from gridsim.studies.replicate import Replicates
+from gridsim.studies.sweep_result import SweepResult
+from gridsim.studies.verdicts import of_replications
 from gridsim.support.imports import names_code
 
 Results = Mapping[str, Result]
@@ -143,7 +145,7 @@ def of_results(
         ),
     ]
     notes = [] if len(scenarios) == 1 else [_DIFFERENT]
-    lead = _lead(results, base, one_scenario=not notes)
+    lead = _lead(results, base, bound, one_scenario=not notes)
     count = len(first.machines)
     where = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
     return Page(title or _listed(names) + where, lead, [each for each in sections if _holds(each)], notes)
@@ -158,7 +160,9 @@ def of_replicates(
 ) -> Page:
     """Return the page on replications.  See `gridsim.report.html.write_report` for the parameters."""
     names = list(found.schedulers)
-    lead = {"replicas": f"{len(found.seeds)} ({_listed([str(seed) for seed in found.seeds], 12)})"}
+    said = of_replications(found)
+    lead = {"result": said} if said else {}
+    lead |= {"replicas": f"{len(found.seeds)} ({_listed([str(seed) for seed in found.seeds], 12)})"}
     if found.baseline is not None:
         lead["baseline"] = f"{found.baseline}, with which each replica of the others is paired"
     lead["compared by"] = found.measure.replace("_", " ")
@@ -185,11 +189,42 @@ def of_replicates(
     return Page(title or usual, lead, [each for each in sections if _holds(each)], found.remarks())
 
 
+def of_sweep(
+    found: SweepResult,
+    *,
+    title: str | None = None,
+    scenario: Scenario | None = None,
+    command: str | None = None,
+) -> Page:
+    """Return the page on a sweep.  See `gridsim.report.html.write_report` for the parameters."""
+    names, points = list(found.schedulers), len(list(found.points()))
+    said = found.verdict()
+    lead = {"result": said} if said else {}
+    lead |= {axis: ", ".join(map(str, labels)) for axis, labels in found.axes.items()}
+    lead["replicas"] = f"{found.replicates} of each of {points} points"
+    if found.baseline is not None:
+        lead["baseline"] = f"{found.baseline}, with which each replica of the others is paired"
+    shown = [tables.turned(found.title(metric), found.columns(metric)) for metric in found.metrics]
+    sections = [
+        Section("summary", "Comparison", tables=shown[:1], charts=_some(*charts.swept(found))),
+        Section("metrics", "Other metrics", tables=shown[1:]),
+    ]
+    if scenario is not None:
+        codes = [Code("What the sweep changes", scenario.to_toml())]
+        sections.append(Section("scenario", "Scenario", codes=codes))
+    if command is not None:
+        sections.append(Section("again", "Run it again", codes=[Code("All of it", command, shown=True)]))
+    usual = f"{_listed(names)} over {_listed(list(found.axes))}" if found.axes else _listed(names)
+    notes = [f"failed: {error}" for error in found.errors]
+    return Page(title or usual, lead, [each for each in sections if _holds(each)], notes)
+
+
 # -- parts ------------------------------------------------------------------------------------------------
 
 
-def _lead(results: Results, baseline: str, one_scenario: bool) -> dict[str, str]:
-    lead = about(results, baseline)
+def _lead(results: Results, baseline: str, bound: BoundKind, one_scenario: bool) -> dict[str, str]:
+    said = verdict(results, rows_of(results, baseline, bound)) if one_scenario else ""
+    lead = ({"result": said} if said else {}) | about(results, baseline)
     if not one_scenario:
         lead = {"baseline": lead["baseline"]}
     if len(results) == 1:
@@ -205,7 +240,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
         name, result = next(iter(results.items()))
         return Section("summary", "Summary", cards=_cards(result, name, bound))
     rows = rows_of(results, baseline, bound)
-    columns = columns_of(results, rows, baseline, bound)
+    columns = columns_of(results, rows, baseline, bound, verbose=True)
     shown = [tables.turned("Schedulers compared", columns, remarks(rows, bound))]
     if not one_scenario:
         lines = {name: result.describe_scenario() for name, result in results.items()}

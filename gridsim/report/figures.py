@@ -7,6 +7,7 @@ in.
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,6 +130,19 @@ def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
         middle = float(known[0])
         plain["range"] = [min(0.0, 2.0 * middle), max(0.0, 2.0 * middle)] if middle else [0.0, 1.0]
     return axis(title, **plain, **more)
+
+
+def ratios(title: str, values: ArrayLike) -> dict[str, Any]:
+    """Return a logarithmic axis for ratios, with 1 on it; a linear one if some are not above 0."""
+    given = np.asarray(values, np.float64)
+    known = given[np.isfinite(given)]
+    if not len(known) or known.min() <= 0.0:
+        return scale(title, values)
+    low, high = min(1.0, float(known.min())), max(1.0, float(known.max()))
+    beyond = max(0.06 * math.log10(high / low), 0.0005)
+    ends = [math.log10(low) - beyond, math.log10(high) + beyond]
+    ticks = {"dtick": "D2"} if high / low > 4.0 else {"nticks": 6}
+    return axis(title, type="log", range=ends, **ticks)
 
 
 def amounts(title: str, values: ArrayLike) -> dict[str, Any]:

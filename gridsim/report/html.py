@@ -9,16 +9,17 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
-from gridsim.report.contents import Page, of_replicates, of_results
+from gridsim.report.contents import Page, of_replicates, of_results, of_sweep
 from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
 from gridsim.studies.replicate import Replicates
+from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.extras import need
 from gridsim.support.files import atomic_file
 from gridsim.support.provenance import version
 from gridsim.support.text import to_json
 
-Reported = Result | Mapping[str, Result] | Comparison | Replicates
+Reported = Result | Mapping[str, Result] | Comparison | Replicates | SweepResult
 
 _HERE = Path(__file__).parent
 
@@ -34,11 +35,12 @@ def write_report(
 ) -> None:
     """Write a report on `results` to `path`: one HTML file that loads nothing from elsewhere.
 
-    results : one run; name -> `Result` of several; or what `gridsim.compare` or `gridsim.replicate` returned.
+    results : one run; name -> `Result` of several; or what `gridsim.compare`, `gridsim.replicate` or
+        `gridsim.sweep` returned.
         Several runs are compared with the default baseline of `gridsim.compare`, a `Comparison` with its own.
     path : must end in .html.  The file is written completely or not at all.
     title : of the page; default: the names and the machines.
-    scenario : the scenario of `Replicates`, which do not contain it themselves.
+    scenario : the scenario of `Replicates` or of a sweep, which do not contain it themselves.
     files : name -> file that contains the result, for the commands that the report lists.
     command : the command that computes `Replicates` again from `scenario`, saved as scenario.toml; they do
         not contain it themselves.
@@ -74,9 +76,11 @@ def _page(
 ) -> Page:
     if isinstance(results, Replicates):
         return of_replicates(results, title=title, scenario=scenario, command=command)
+    if isinstance(results, SweepResult):
+        return of_sweep(results, title=title, scenario=scenario, command=command)
     if scenario is not None or command is not None:
         what = "command" if scenario is None else "scenario"
-        raise ScenarioError(f"{what} is for Replicates: results have their own")
+        raise ScenarioError(f"{what} is for Replicates and sweeps: results have their own")
     if isinstance(results, Comparison):
         return of_results(
             results.results, title=title, baseline=results.baseline, bound=results.bound, files=files

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.results.table import Table, frozen
+from gridsim.support import html
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
@@ -173,16 +174,39 @@ class Why:
 
     def format(self) -> str:
         """Return a line per decision, and one for its grounds: the value seen, its age and the true value."""
-        what = f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
         count = len(self.decisions)
-        lines = [f"{what}: {count} decision{'s' * (count != 1)}"]
+        lines = [f"{self._what}: {count} decision{'s' * (count != 1)}"]
         for row in self.decisions.rows():
             lines.append("\n    ".join(_said(row, self.words[row["action"]])))
         if self.dropped:
             lines.append(f"{self.dropped} later decisions of this run were not kept: its limit was met")
         return "\n".join(lines)
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
+
+    def __repr__(self) -> str:
+        return f"<Why of {self._what}: {len(self.decisions)} decisions>"
+
+    def _repr_html_(self) -> str:
+        """Return the decisions as notebooks show them: when, who and what, and the grounds."""
+        said = [_said(row, self.words[row["action"]]) for row in self.decisions.rows()]
+        columns = [["decision", *(each[0] for each in said)]]
+        columns.append(["grounds", *("; ".join(each[1:]) for each in said)])
+        left = f"{self.dropped} later decisions of this run were not kept" if self.dropped else ""
+        return html.table(columns, left=2, caption=f"Why: {self._what}") + html.text(left)
+
+    @property
+    def _what(self) -> str:
+        return f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
+
+    def to_pandas(self) -> Any:
+        """Return the decisions as a pandas DataFrame.  Raises ImportError without pandas."""
+        return self.decisions.to_pandas()
+
+    def to_arrow(self) -> Any:
+        """Return the decisions as a pyarrow Table.  Raises ImportError without pyarrow."""
+        return self.decisions.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values; each decision also has ``said``, the decision in words."""

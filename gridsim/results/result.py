@@ -17,9 +17,11 @@ from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, run_lines, scenario_lines
+from gridsim.support import html
+from gridsim.support.arguments import unknown
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
-from gridsim.support.text import check_name, plain
+from gridsim.support.text import WIDTH, check_name, plain
 
 #: Tables that exist only if the user asked for them; the digest does not cover them.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log")
@@ -145,20 +147,61 @@ class Result(Metrics):
             )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
-            f"{len(self.machines)} machines, max stretch {self.max_stretch:.4g} s/Mflop, "
+            f"{len(self.machines)} machines, max stretch {self._max_stretch_agg:.5g}, "
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
         )
 
-    def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
+    def _repr_html_(self) -> str:
+        """Return the run as notebooks show it."""
+        return html.pairs(self.lines(), f"Result of {self.scheduler['name']}")
+
+    def to_pandas(self, table: str = "applications") -> Any:
+        """Return one of the `tables` as a pandas DataFrame.  Raises ImportError without pandas."""
+        return self._table(table).to_pandas()
+
+    def to_arrow(self, table: str = "applications") -> Any:
+        """Return one of the `tables` as a pyarrow Table.  Raises ImportError without pyarrow."""
+        return self._table(table).to_arrow()
+
+    def _table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise unknown("table", name, self.tables)
+        return self.tables[name]
+
+    def plot(self, kind: str = "distribution", **how: Any) -> Any:
+        """Draw the run as a figure of matplotlib.
+
+        kind : ``"distribution"``, ``"series"``, ``"gantt"``, ``"traffic"`` or ``"tree"``.
+        how : further arguments of the function of `gridsim.plots` that has this name.
+
+        Raises ScenarioError for another kind, and ImportError without matplotlib.
+        """
+        # figures are drawn by a package that knows results, so it cannot be imported above
+        return need("gridsim.studies.figures", "plot", "plot").of_results(
+            kind, {self.scheduler["name"]: self}, **how
+        )
+
+    def format(
+        self,
+        name: str | None = None,
+        bound: BoundKind = "fluid",
+        *,
+        width: int = WIDTH,
+        verbose: bool = False,
+    ) -> str:
         """Return the run as readable text.
 
         name : shown instead of the scheduler's own name.  bound : as in `summary`.
+        width : characters of a line.
+        verbose : include the parameters of the scheduler and the facts that it reports.
         """
-        return as_text(self.lines(name, bound))
+        return as_text(self.lines(name, bound, verbose=verbose), width)
 
-    def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
+    def lines(
+        self, name: str | None = None, bound: BoundKind = "fluid", *, verbose: bool = False
+    ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
-        said = run_lines(self.summary(bound), self._released_within, name)
+        said = run_lines(self.summary(bound), self._released_within, name, verbose=verbose)
         if (about := self.provenance.get("emulation")) is not None:
             said["emulated"] = (
                 f"in {about['processes']} processes, {about['speedup']:g} s in a second, "

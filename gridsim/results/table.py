@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import one_line
+from gridsim.support import html
+from gridsim.support.arguments import unknown
 from gridsim.support.extras import need
 from gridsim.support.text import align, check_name, plain
 
@@ -68,7 +70,7 @@ class Table:
             try:
                 return self._columns[key]
             except KeyError:
-                raise KeyError(f"no column {key!r}; the table has {', '.join(self._columns)}") from None
+                raise unknown("column", key, self._columns) from None
         if not -self._rows <= key < self._rows:
             raise IndexError(f"row {key} of a table of {self._rows}")
         return {name: column[key].item() for name, column in self._columns.items()}
@@ -137,6 +139,25 @@ class Table:
         return xarray.Dataset(columns, coords={dimension: np.arange(self._rows)})
 
     def __repr__(self) -> str:
+        columns, gap = self._shown()
+        lines = align(columns)
+        if gap:
+            lines.insert(1 + gap, "...")
+        return "\n".join([*lines, self._size])
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        columns, gap = self._shown()
+        if gap:
+            columns = [[*column[: 1 + gap], "...", *column[1 + gap :]] for column in columns]
+        return html.table(columns) + html.text(self._size)
+
+    @property
+    def _size(self) -> str:
+        return f"[{self._rows} rows x {len(self._columns)} columns]"
+
+    def _shown(self) -> tuple[list[list[str]], int]:
+        """Return columns of text of the rows that are shown, and after how many of them rows are left out."""
         half = _SHOWN // 2
         whole = self._rows <= _SHOWN
         shown = list(range(self._rows)) if whole else [*range(half), *range(self._rows - half, self._rows)]
@@ -144,10 +165,7 @@ class Table:
         for name, column in self._columns.items():
             cells = (column[row].item() for row in shown)
             columns.append([name, *(f"{c:.6g}" if isinstance(c, float) else one_line(str(c)) for c in cells)])
-        lines = align(columns)
-        if not whole:
-            lines.insert(1 + half, "...")
-        return "\n".join([*lines, f"[{self._rows} rows x {len(self._columns)} columns]"])
+        return columns, 0 if whole else half
 
 
 def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from typing import Any
 
 from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.support.text import WIDTH, wrapped
 
 Facts = dict[str, Any]
 Lines = dict[str, str]
 
 
-def as_text(lines: Lines) -> str:
-    """Join lines on a run, such as those of `run_lines`, into one text."""
+def as_text(lines: Lines, width: int = WIDTH) -> str:
+    """Join lines on a run, such as those of `run_lines`, into one text; longer ones are wrapped."""
     return "\n".join(
-        textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14) for key, value in lines.items()
+        part for key, value in lines.items() for part in wrapped(f"{key:<12}  {value}", width, 14)
     )
 
 
-def run_lines(facts: Facts, released_within: float, name: str | None = None) -> Lines:
+def run_lines(
+    facts: Facts, released_within: float, name: str | None = None, *, verbose: bool = False
+) -> Lines:
     """Return the lines that describe a run: what a line is about -> its text.
 
     facts : as of `Result.summary`.  released_within : time from the first to the last release, s.
     name : shown instead of the scheduler's own name.
+    verbose : include the parameters of the scheduler and the facts that it reports.
     """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
     return {
         **scenario_lines(facts, released_within),
         "scheduler": name or facts["scheduler"],
-        "reports": ", ".join(reports) or "-",
+        **({"reports": ", ".join(reports) or "-"} if verbose else {}),
         **(_of_jobs(facts) if "mean_waiting" in facts else _of_bags(facts)),
         "makespan": f"{facts['makespan']:.1f} s",
         **(_of_turnaround(facts) if "mean_turnaround" in facts else {}),
@@ -52,17 +55,25 @@ def _known(value: float | None, factor: float, digits: str, unit: str) -> str:
 def scenario_lines(facts: Facts, released_within: float) -> Lines:
     """Return a line each on the platform, the workload and the load."""
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
+    load, speed = facts["offered_load"], _grouped(facts["aggregate_speed"])
     return {
-        "platform": f"{_many(facts['machines'], 'machine')}, {facts['aggregate_speed']:.6g} Mflop/s in all",
+        "platform": f"{_many(facts['machines'], 'machine')}, {speed} Mflop/s in all",
         "workload": f"{_many(facts['applications'], 'application')}, {_many(facts['tasks'], 'task')}, "
-        f"{facts['work']:.6g} Mflop, a mean task {seconds:.4g} s at the mean speed; "
+        f"{_grouped(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
         f"released within {released_within:.6g} s",
-        "load": f"{facts['offered_load']:.4g} (work / (aggregate speed * first to last release))",
+        "load": f"{load:.4g}: the work takes the whole grid {load:.4g} times as long as its releases take"
+        if math.isfinite(load)
+        else "inf: everything is released at once",
     }
 
 
+def _grouped(value: float) -> str:
+    """Return a number in 6 digits, with commas between thousands, and as a power only from 1e15 on."""
+    return f"{float(f'{value:.6g}'):,.0f}" if 1e4 <= value < 1e15 else f"{value:.6g}"
+
+
 def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _task_data(facts: Facts) -> str:
@@ -78,9 +89,11 @@ def _of_bags(facts: Facts) -> Lines:
         least = f"{facts['lower_bound']:.6g} s/Mflop"
         gap = f"{facts['gap']:.4f} (max stretch over the {facts['lower_bound_kind']} bound, {least})"
     return {
-        "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
-        "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
-        "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
+        **{
+            f"{which} stretch": f"{facts[f'{which}_stretch'] * facts['aggregate_speed']:.5g} "
+            f"({facts[f'{which}_stretch']:.6g} s/Mflop)"
+            for which in ("max", "mean", "min")
+        },
         "gap": gap,
     }
 

@@ -6,7 +6,7 @@ import importlib
 import os
 import shlex
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -18,18 +18,72 @@ from gridsim.support import imports as importing
 from gridsim.support.arguments import listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
 from gridsim.support.parameters import limits_of
+from gridsim.support.plugins import plugins
+
+#: Schedulers as a user gives them: objects, names or ``module:Class``, with or without names for them.
+Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 
 
-def check_schedulers(schedulers: Any) -> None:
-    """Raise ScenarioError unless `schedulers` maps names to Scheduler objects and has at least one."""
-    if not isinstance(schedulers, Mapping):
-        raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
-    if not schedulers:
+def chosen_schedulers(
+    given: Any, tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Scheduler]:
+    """Return name -> scheduler for `given`, `Schedulers`; those without a name of their own get one.
+
+    tables : parameters of schedulers that are given by name, such as ``Scenario.schedulers``.
+
+    Raises ScenarioError for anything else, for none, and for two schedulers of one name.
+    """
+    if isinstance(given, (str, Scheduler)):
+        given = [given]
+    wanted = "schedulers must map names to Scheduler objects, or be a list of these or of names"
+    if isinstance(given, Mapping):
+        entries = list(given.items())
+    elif isinstance(given, Sequence):
+        entries = [(each if isinstance(each, str) else label(each), each) for each in given]
+    else:
+        raise ScenarioError(f"{wanted}, got {shown(given)}")
+    if not entries:
         raise ScenarioError("schedulers must name at least one, got none")
-    for name, scheduler in schedulers.items():
+    chosen: dict[str, Scheduler] = {}
+    for name, scheduler in entries:
         text("schedulers: a name", name)
-        if not isinstance(scheduler, Scheduler):
-            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
+        if name in chosen:
+            raise ScenarioError(f"schedulers has {name!r} twice: map names of your own to them")
+        chosen[name] = scheduler_of(f"schedulers[{name!r}]", scheduler, tables)
+    return chosen
+
+
+def scheduler_of(path: str, given: Any, tables: Mapping[str, Mapping[str, Any]] | None = None) -> Scheduler:
+    """Return `given` if it is a scheduler, or the one of this name, with its parameters in `tables`.
+
+    Raises ScenarioError that begins with `path` for anything else.
+    """
+    if isinstance(given, str):
+        return named_scheduler(given, (tables or {}).get(given, {}))
+    if not isinstance(given, Scheduler):
+        close = " (an object, not the class)" if isinstance(given, type) else ""
+        raise ScenarioError(f"{path} must be a Scheduler object or a name{close}, got {shown(given)}")
+    return given
+
+
+def label(scheduler: Any) -> str:
+    """Return a name for a scheduler: the registered one with its parameters, else its own and the parameters.
+
+    Only parameters that differ from their defaults are named.
+    """
+    if not isinstance(scheduler, Scheduler):
+        return shown(scheduler)
+    kind = type(scheduler)
+    values = {name: getattr(scheduler, name) for name in scheduler.__struct_fields__}
+    changed = {
+        field.name: values[field.name]
+        for field in msgspec.structs.fields(kind)
+        if field.required or field.default != values[field.name]
+    }
+    for name, (cls, preset) in registered().items():
+        if cls is kind and dict(preset) == changed:
+            return name
+    return " ".join([kind.name, *(f"{name}={value}" for name, value in changed.items())])
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
@@ -54,6 +108,16 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
 
 
+def scheduler_class(name: str) -> type[Scheduler]:
+    """Return the class of a scheduler that is registered, or ``module:Class``.  Raises ScenarioError."""
+    if ":" in name:
+        return _imported(name)
+    known = registered()
+    if name not in known:
+        raise ScenarioError(f"unknown scheduler {name!r}; {listed(known, name)}")
+    return known[name][0]
+
+
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
     """Raise ScenarioError if a parameter contradicts the preset of `name`, where that stands for `cls`."""
     known, preset = registered().get(name, (None, {}))
@@ -71,6 +135,10 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
     Modules in the current directory are found too, after installed ones.  Raises ScenarioError if anything
     fails, including the code of the module.
     """
+    return build_scheduler(_imported(name), parameters or {}, name)
+
+
+def _imported(name: str) -> type[Scheduler]:
     try:
         found = imported(name)
     except (Exception, SystemExit) as error:  # the module may raise anything
@@ -80,7 +148,7 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
     if found.start is Scheduler.start:
         raise ScenarioError(f"scheduler {name!r} must define start(run), {found.__name__} does not")
-    return build_scheduler(found, parameters or {}, name)
+    return found
 
 
 def _place(error: BaseException) -> str:
@@ -237,7 +305,19 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
 
 
 def registered() -> dict[str, tuple[type[Scheduler], Mapping[str, Any]]]:
-    """Return name -> (class, preset parameters) of all registered schedulers."""
+    """Return name -> (class, preset parameters) of all schedulers with a name.
+
+    These are the registered ones, and those that installed packages add by entry points of the group
+    ``gridsim.schedulers``, whose value is a class.
+    """
     for package in _REGISTER_THEMSELVES:
         importlib.import_module(package)
-    return dict(_REGISTRY)
+    added = plugins("gridsim.schedulers", _fault, _REGISTRY)
+    return _REGISTRY | {name: (cls, {}) for name, cls in added.items()}
+
+
+def _fault(loaded: Any) -> str:
+    """Return what is wrong with what a package adds; "" if it is a scheduler."""
+    if not (isinstance(loaded, type) and issubclass(loaded, Scheduler)):
+        return f"it must be a subclass of gridsim.Scheduler, got {shown(loaded)}"
+    return "" if loaded.start is not Scheduler.start else "it must define start(run)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import os
 import time
@@ -19,12 +20,14 @@ from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.description import describe
+from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.simulation.checks import (
     check_contract,
@@ -51,13 +54,14 @@ Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
+_LOG = logging.getLogger(__name__)
 #: Where a policy reads releases itself, the engine gets control only once in so many releases.
 _STRIDE = 4096
 
 
 def simulate(
     scenario: Scenario,
-    scheduler: Scheduler,
+    scheduler: Scheduler | str,
     *,
     progress: Progress = False,
     cohort_limit: int | None = None,
@@ -73,6 +77,7 @@ def simulate(
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
+    scheduler : the scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
     progress : whether to show a progress bar on stderr, if that is a terminal or a notebook (``"force"``:
         elsewhere print a line every 10 s); the result does not depend on it.
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
@@ -114,10 +119,35 @@ def simulate(
         decisions_limit=decisions_limit,
         messages_limit=messages_limit,
     )
-    simulation = Simulation(scenario, scheduler, options)
+    chosen = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
+    warn_unusual(scenario)
+    return execute(
+        scenario, chosen, options, progress=progress, checkpoint=checkpoint, checkpoint_every=checkpoint_every
+    )
+
+
+def execute(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    options: Options | None = None,
+    *,
+    progress: Progress = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    **more: Any,
+) -> Result:
+    """Run as `simulate` does, without warnings about unusual values: for runs of studies, checks and tests.
+
+    options : how to run; None for `Options` of the arguments `more`.
+    """
+    begun = time.perf_counter()
+    simulation = Simulation(scenario, scheduler, Options(**more) if options is None else options)
+    _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
     if checkpoint is not None:
         simulation.keep(checkpoint, checkpoint_every)
-    return simulation.run(progress)
+    result = simulation.run(progress)
+    _LOG.info("%s: run ends after %.2f s", scheduler.name, time.perf_counter() - begun)
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +185,7 @@ class Options:
         if self.nodes not in (None, *get_args(NodeForm)):
             known = ", ".join(map(repr, get_args(NodeForm)))
             raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
-        checked_limit(self.time_limit)
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
 
 
 def checked_limit(time_limit: Any) -> float | None:
@@ -441,6 +471,7 @@ class Simulation(Stateful):
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
                 "scenario": scenario.to_toml(),
+                "decentralized": self.scheduler.decentralized,
                 **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,

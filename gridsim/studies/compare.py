@@ -5,21 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
-from gridsim.model.scenario import Scenario
+from gridsim.model.plausible import warn_unusual
+from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result
+from gridsim.results.table import Table
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import check_schedulers, make_scheduler, registered
-from gridsim.simulation.simulate import Options, Record, Simulation, simulate
-from gridsim.studies.comparison_table import about, columns_of, measure_of, ratio_of, remarks, rows_of
+from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
+from gridsim.simulation.simulate import Options, Record, Simulation, execute
+from gridsim.studies.comparison_table import (
+    about,
+    columns_of,
+    measure_of,
+    ratio_of,
+    remarks,
+    rows_of,
+    scalar,
+    unbounded,
+    verdict,
+)
 from gridsim.studies.execution.run_cells import check_executor
 from gridsim.studies.replicate import Replicates, replicate
+from gridsim.support import html
+from gridsim.support.arguments import hint, unknown
 from gridsim.support.progress import Progress, watched
 from gridsim.support.provenance import FirstRead
-from gridsim.support.text import align, to_json
+from gridsim.support.text import WIDTH, fitted, to_json, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -37,7 +54,43 @@ class Comparison:
     bound: BoundKind = "fluid"
 
     def __getitem__(self, name: str) -> Result:
+        if name not in self.results:
+            raise unknown("scheduler", name, self.results)
         return self.results[name]
+
+    def __repr__(self) -> str:
+        measure = self.measure.replace("_", " ")
+        return f"<Comparison of {', '.join(self.results)} by {measure}, baseline {self.baseline}>"
+
+    def _repr_html_(self) -> str:
+        """Return the comparison as notebooks show it: the scenario, the table and who is best at what."""
+        rows = self.table()
+        columns = columns_of(self.results, rows, self.baseline, self.bound)
+        return (
+            html.pairs(about(self.results, self.baseline))
+            + html.table(columns, heads=2)
+            + html.text(verdict(self.results, rows), *unbounded(rows, self.bound))
+        )
+
+    def to_pandas(self) -> Any:
+        """Return the numbers and texts of `table` as a pandas DataFrame; ImportError without pandas."""
+        return self._frame().to_pandas()
+
+    def to_arrow(self) -> Any:
+        """Return the numbers and texts of `table` as a pyarrow Table; ImportError without pyarrow."""
+        return self._frame().to_arrow()
+
+    def _frame(self) -> Table:
+        """Return the rows of `table` as columns: those that all schedulers have, of numbers and texts."""
+        rows = self.table()
+        names = [name for name in rows[0] if all(scalar(row.get(name)) for row in rows)]
+        return Table({name: [row[name] for row in rows] for name in names})
+
+    def plot(self, kind: str = "distribution", **how: Any) -> Figure:
+        """Draw the results together, or a chart each; see `Result.plot`."""
+        from gridsim.studies.figures import of_results
+
+        return of_results(kind, self.results, **how)
 
     @property
     def measure(self) -> str:
@@ -52,15 +105,25 @@ class Comparison:
         """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
         return rows_of(self.results, self.baseline, self.bound)
 
-    def format(self) -> str:
-        """Return as text: platform, workload and load; the aligned table; facts that schedulers report."""
+    def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
+        """Return as text: platform, workload and load; the table; a line on which scheduler is best at what.
+
+        width : characters of a line; columns for which there is no room follow below the others.
+        verbose : include further metrics, wall times, digests and the facts that schedulers report.
+        """
         rows = self.table()
-        columns = columns_of(self.results, rows, self.baseline, self.bound)
-        head = (f"{key:<8}  {value}" for key, value in about(self.results, self.baseline).items())
-        lines = [*head, "", *align(columns, left=1), "", *remarks(rows, self.bound)]
+        columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=verbose)
+        lines = []
+        for key, value in about(self.results, self.baseline).items():
+            lines += wrapped(f"{key:<8}  {value}", width, 10)
+        lines += ["", *fitted(columns, width, left=1), ""]
+        for line in remarks(rows, self.bound) if verbose else unbounded(rows, self.bound):
+            lines += wrapped(line, width, 2)
+        lines += wrapped(verdict(self.results, rows), width)
         return "\n".join(lines).rstrip()
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values."""
@@ -79,7 +142,7 @@ class Comparison:
 @overload
 def compare(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     *,
     progress: Progress = ...,
     baseline: str | None = ...,
@@ -95,7 +158,7 @@ def compare(
 @overload
 def compare(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     *,
     replicates: int,
     progress: Progress = ...,
@@ -108,7 +171,7 @@ def compare(
 
 def compare(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     *,
     progress: Progress = False,
     baseline: str | None = None,
@@ -122,6 +185,8 @@ def compare(
 ) -> Comparison | Replicates:
     """Run each of `schedulers` on `scenario`, or on `replicates` replications of it.
 
+    schedulers : name -> scheduler, or a list of schedulers and of names, such as
+        ``["fair-tree", gs.MinCent()]``.  A name gets its parameters from ``scenario.schedulers``.
     baseline : the name of the scheduler to compare with; default: see `default_baseline`.
     bound : the kind of lower bound by which maximum stretches are divided, ``"fluid"`` or ``"discrete"``.
     threads, time_limit, record : as in `simulate`.
@@ -131,11 +196,14 @@ def compare(
         means and paired ratios with intervals; `bound`, `threads` and `record` cannot be given then.
     study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
-    check_schedulers(schedulers)
+    check_scenario(scenario)
+    schedulers = chosen_schedulers(schedulers, scenario.schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)
     elif baseline not in schedulers:
-        raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
+        raise ScenarioError(
+            f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
+        )
     if replicates is not None:
         if bound != "fluid" or threads != 1 or record:
             raise ScenarioError("bound, threads and record are for a single run, not for replicates")
@@ -155,6 +223,7 @@ def compare(
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
     check_executor(executor)
+    warn_unusual(scenario)
     results: dict[str, Result] = {}
     read = FirstRead()
 
@@ -165,10 +234,10 @@ def compare(
 
     if executor is None:
         for name, scheduler in schedulers.items():
-            have(name, simulate(scenario, scheduler, progress=progress, **options))
+            have(name, execute(scenario, scheduler, progress=progress, **options))
     else:
         runs = {
-            name: executor.submit(simulate, scenario, each, **options) for name, each in schedulers.items()
+            name: executor.submit(execute, scenario, each, **options) for name, each in schedulers.items()
         }
         try:
             for name, run in watched(runs.items(), progress, len(runs), "runs"):

@@ -10,6 +10,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
+from gridsim.studies.verdicts import of_one_run
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
@@ -60,20 +61,32 @@ def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
 
 
 def columns_of(
-    results: Mapping[str, Result], rows: Sequence[Row], baseline: str, bound: BoundKind
+    results: Mapping[str, Result],
+    rows: Sequence[Row],
+    baseline: str,
+    bound: BoundKind,
+    *,
+    verbose: bool = False,
 ) -> list[list[str]]:
-    """Return the columns as text: each has its title, a second title line (a unit), then a value per row."""
+    """Return the columns as text: each has its title, a second title line (a unit), then a value per row.
+
+    verbose : include what explains a result or identifies it: further metrics, wall time, the digest.
+    """
+    measure = measure_of(results)
     columns = [["scheduler", "", *(row["name"] for row in rows)]]
-    rigid = measure_of(results) == "mean_waiting"
-    for title, below, cell in (
-        *(_of_jobs(baseline) if rigid else _of_bags(results, rows, baseline, bound)),
+    cells = [
+        *_COMPARED[measure],
+        ("relative", f"to {baseline}", lambda row: f"{row['ratio']:.3f}"),
+        *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
         ("busy", "%", lambda row: f"{100 * row['utilization']:.1f}"),
-        ("messages", "", lambda row: f"{row['messages']}"),
-        ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}"),
-        ("wall", "s", lambda row: f"{row['wall_seconds'] or math.nan:.2f}"),
-        ("digest", "", lambda row: row["digest"][:16]),
-    ):
+        ("messages", "", lambda row: _messages(results[row["name"]])),
+        ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] else "-"),
+    ]
+    if verbose:
+        cells.append(("wall", "s", lambda row: f"{row['wall_seconds'] or math.nan:.2f}"))
+        cells.append(("digest", "", lambda row: row["digest"][:16]))
+    for title, below, cell in cells:
         columns.append([title, below, *map(cell, rows)])
     return columns
 
@@ -85,9 +98,30 @@ def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
         facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if scalar(value))
         if said := ", ".join(facts):
             lines.append(f"{row['name']}: {said}")
+    return [*lines, *unbounded(rows, bound)]
+
+
+def unbounded(rows: Sequence[Row], bound: BoundKind) -> list[str]:
+    """Return the line that says why there is no bound, if it is missing."""
     if any(row["gap"] is None and "mean_waiting" not in row for row in rows):
-        lines.append(f"no {bound} bound: it is computed for up to {BOUND_LIMIT} applications")
-    return lines
+        return [f"no {bound} bound: it is computed for up to {BOUND_LIMIT} applications"]
+    return []
+
+
+def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
+    """Return a sentence on which scheduler is best at what, and by how much; empty for one scheduler."""
+    excluded = {}
+    fewest = min((row.get("failed", 0) for row in rows), default=0)
+    for row in rows:
+        if row.get("failed", 0) > fewest:
+            excluded[row["name"]] = f"it rejected {row['failed']} jobs"
+        elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
+            excluded[row["name"]] = f"it completed {done} tasks"
+    values = {
+        what: {row["name"]: float(row[key]) for row in rows if key in row}
+        for key, what in _JUDGED[measure_of(results)].items()
+    }
+    return of_one_run(values, excluded)
 
 
 def scalar(value: Any) -> bool:
@@ -99,53 +133,65 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _of_bags(
-    results: Mapping[str, Result], rows: Sequence[Row], baseline: str, bound: BoundKind
-) -> tuple[_Cells, ...]:
-    largest = max(row["max_stretch"] for row in rows)
-    exponent = -8  # as in the fair tree papers, unless that makes long numbers
-    while largest / 10.0**exponent >= 1e6:
-        exponent += 3
-    unit = f"1e{exponent} s/Mflop"
-    return (
-        ("completed", "tasks", lambda row: _completed(results[row["name"]])),
-        ("max stretch", unit, lambda row: f"{row['max_stretch'] / 10.0**exponent:.5g}"),
-        ("mean", f"1e{exponent}", lambda row: f"{row['mean_stretch'] / 10.0**exponent:.5g}"),
-        ("relative", f"to {baseline}", lambda row: f"{row['ratio']:.3f}"),
-        ("over the", f"{bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-"),
-        ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
-        *(_of_turnaround() if any("migrated" in row for row in rows) else ()),
-        *(_of_cycles() if any("wasted" in row for row in rows) else ()),
-    )
+def _cell(name: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
+    return lambda row: f"{factor * row[name]:.{digits}g}" if name in row else "-"
 
 
-def _of_turnaround() -> tuple[_Cells, ...]:
-    def cell(name: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
-        return lambda row: f"{factor * row[name]:.{digits}g}" if name in row else "-"
+#: Metric of comparison -> the columns before the ratio, which have its values.
+_COMPARED: dict[str, tuple[_Cells, ...]] = {
+    "mean_waiting": (("waiting", "mean, s", _cell("mean_waiting", 6)),),
+    "mean_turnaround": (("turnaround", "mean, s", _cell("mean_turnaround", 6)),),
+    "mean_completion": (("completion", "mean, s", _cell("mean_completion", 6)),),
+    "max_stretch": (("stretch", "max", _cell("max_stretch_agg", 5)),),
+}
+#: Metric of comparison -> metric of a row -> what it is called, for what `verdict` says.
+_JUDGED = {
+    "mean_waiting": {"mean_waiting": "mean waiting time", "mean_slowdown": "mean slowdown"},
+    "mean_turnaround": {"mean_turnaround": "mean turnaround", "max_stretch": "max stretch"},
+    "mean_completion": {"mean_completion": "mean completion time", "wasted": "share of wasted cycles"},
+    "max_stretch": {"max_stretch": "max stretch", "mean_stretch": "mean stretch"},
+}
 
-    return (
-        ("turnaround", "mean, s", cell("mean_turnaround", 6)),
-        ("migrated", "%", cell("migrated", 4, 100.0)),
-    )
 
-
-def _of_cycles() -> tuple[_Cells, ...]:
-    return (
-        ("completion", "mean, s", lambda row: f"{row['mean_completion']:.6g}"),
-        ("wasted", "%", lambda row: f"{100 * row['wasted']:.3g}" if "wasted" in row else "-"),
-    )
-
-
-def _of_jobs(baseline: str) -> tuple[_Cells, ...]:
-    return (
-        ("rejected", "jobs", lambda row: f"{row['failed']}"),
-        ("waiting", "mean, s", lambda row: f"{row['mean_waiting']:.6g}"),
-        ("relative", f"to {baseline}", lambda row: f"{row['ratio']:.3f}"),
-        ("waiting", "median, s", lambda row: f"{row['median_waiting']:.6g}"),
-        ("slowdown", "mean", lambda row: f"{row['mean_slowdown']:.4g}"),
-    )
+def _of_measure(
+    results: Mapping[str, Result], rows: Sequence[Row], measure: str, bound: BoundKind, verbose: bool
+) -> list[_Cells]:
+    """Return the columns after the ratio: other metrics that belong to the metric of comparison."""
+    if measure == "mean_waiting":
+        rejected = ("rejected", "jobs", lambda row: f"{row['failed']}")
+        return [
+            ("waiting", "median, s", _cell("median_waiting", 6)),
+            ("slowdown", "mean", _cell("mean_slowdown", 4)),
+            *([rejected] if verbose or any(row["failed"] for row in rows) else []),
+        ]
+    done = {name: _completed(result) for name, result in results.items()}
+    columns: list[_Cells] = []
+    if verbose or any(text != "all" for text in done.values()):
+        columns.append(("completed", "tasks", lambda row: done[row["name"]]))
+    if measure == "max_stretch" or verbose:
+        mean = ("stretch", "mean", lambda row: f"{row['mean_stretch'] * row['aggregate_speed']:.5g}")
+        over = ("over the", f"{bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-")
+        columns += [mean, over]
+    if measure != "max_stretch":
+        columns.insert(0, *_COMPARED["max_stretch"])
+    if measure == "mean_turnaround" or (verbose and any("migrated" in row for row in rows)):
+        if measure != "mean_turnaround":
+            columns += _COMPARED["mean_turnaround"]
+        columns.append(("migrated", "%", _cell("migrated", 4, 100.0)))
+    if measure == "mean_completion" or (verbose and any("wasted" in row for row in rows)):
+        if measure != "mean_completion":
+            columns += _COMPARED["mean_completion"]
+        columns.append(("wasted", "%", _cell("wasted", 3, 100.0)))
+    return columns
 
 
 def _completed(result: Result) -> str:
     done, given = int(result.machines["tasks"].sum()), int(result.applications["tasks"].sum())
     return "all" if done == given else f"{done} of {given}"
+
+
+def _messages(result: Result) -> str:
+    """Return how many messages were sent; a scheduler that sees the whole grid is not charged for any."""
+    sent = int(result.messages["sent"].sum())
+    free = not sent and result.provenance.get("decentralized") is False
+    return "not charged" if free else f"{sent}"

@@ -9,9 +9,11 @@ from gridsim.errors import ScenarioError
 from gridsim.plots.gantt import gantt, gantt_height
 from gridsim.plots.runs import distribution, runs_size, series
 from gridsim.plots.studies import Replicated, Swept, comparison, rows_height, swept, waterfall
-from gridsim.plots.style import figure, plain, room
+from gridsim.plots.style import figure, plain, room, wrapped
 from gridsim.plots.trees import traffic, tree
 from gridsim.results.metrics.series import chosen_machines
+from gridsim.studies.verdicts import of_points, of_replications
+from gridsim.support.arguments import one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,25 +36,36 @@ def of_replicates(found: Replicated) -> Figure:
     made, panels = figure(1 + related, width=4.2 + room(names), height=rows_height(names))
     for axes, ratio in zip(panels, (False, True), strict=False):
         comparison(found, ratio=ratio, axes=axes)
+    _head(made, of_replications(found))
     return made
 
 
 def of_sweep(found: Swept) -> Figure:
     """Draw the first metric over the first axis that has several labels, with one line per scheduler.
 
-    There is one panel per point of the other axes.  Raises ScenarioError for more than `PANELS` panels.
+    There is one panel per point of the other axes, and, if there is a baseline, one with the ratios to it
+    below.  The title says who is best.  Raises ScenarioError for more than `PANELS` points.
     """
     others = [axis for axis, labels in found.axes.items() if len(labels) > 1][1:]
     points = list(dict.fromkeys(tuple(point[other] for other in others) for point in found.points()))
     if len(points) > PANELS:
         raise ScenarioError(f"a figure has at most {PANELS} panels, this sweep needs {len(points)}")
-    made, panels = figure(len(points))
-    for axes, labels in zip(panels, points, strict=True):
-        where = dict(zip(others, labels, strict=True))
-        swept(found, where=where, axes=axes)
+    related = found.baseline is not None and len(found.schedulers) > 1
+    made, panels = figure(len(points), rows=1 + related, height=3.6 if not related else 3.0)
+    for number, axes in enumerate(panels):
+        where = dict(zip(others, points[number % len(points)], strict=True))
+        swept(found, where=where, ratio=number >= len(points), axes=axes)
         point = ", ".join(f"{other} = {label}" for other, label in where.items())
         axes.set_title(plain(point), fontsize="small")
+    _head(made, of_points(found))
     return made
+
+
+def _head(made: Figure, said: str) -> None:
+    """Put a sentence above the panels, wrapped to the width of the figure."""
+    if said:
+        letters = max(40, int(made.get_figwidth() * 12.5))
+        made.suptitle(plain(wrapped(said, letters)), x=0.01, ha="left", fontsize="small")
 
 
 def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
@@ -62,6 +75,7 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
 
     Raises ScenarioError for more than `PANELS` charts.
     """
+    one_of("kind", kind, (*TOGETHER, *APART))
     if kind in TOGETHER:
         width, height = runs_size(list(results))
         made, (axes,) = figure(width=width, height=height)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,7 +35,7 @@ from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.replicate import Replicates, arranged
-from gridsim.support.arguments import real, whole
+from gridsim.support.arguments import real, unknown, whole
 from gridsim.support.text import align
 from gridsim.support.text import to_json as as_json
 
@@ -96,7 +97,7 @@ class Ladder:
         """
         measure = self.measures[0] if measure is None else measure
         if measure not in self._tables:
-            raise KeyError(f"no measure {measure!r}; there are {', '.join(self.measures)}")
+            raise unknown("measure", measure, self.measures)
         return list(self._tables[measure])
 
     @cached_property
@@ -155,7 +156,27 @@ class Ladder:
         lines += [f"intervals of {count} replicates: {note}" for note in said]
         return "\n".join(lines)
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
+
+    def __repr__(self) -> str:
+        return f"<Ladder: {', '.join(step.name for step in self.steps)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the ladder as notebooks show it."""
+        return f"<pre>{escape(self.format())}</pre>"
+
+    def to_pandas(self) -> Any:
+        """Return the values of all replications as a pandas DataFrame; see `Replicates.to_pandas`."""
+        return self.replicates.to_pandas()
+
+    def to_arrow(self) -> Any:
+        """Return the values of all replications as a pyarrow Table; see `Replicates.to_arrow`."""
+        return self.replicates.to_arrow()
+
+    def plot(self) -> Figure:
+        """Draw `figure`."""
+        return self.figure()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario, schedulers, tables and values of all replications, as plain values."""

@@ -16,20 +16,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.registry import UNITS, MetricFunction, usual_metrics, wanted_metrics
-from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import check_schedulers
+from gridsim.results.table import Table
+from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
-from gridsim.support.arguments import real, sequence, whole
+from gridsim.studies.verdicts import of_replications
+from gridsim.support import html
+from gridsim.support.arguments import real, sequence, unknown, whole
 from gridsim.support.arrays import Floats
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import FirstRead
-from gridsim.support.text import align
+from gridsim.support.text import WIDTH, align, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +68,7 @@ class Replicates:
         try:
             return self.values[metric]
         except KeyError:
-            raise KeyError(f"no metric {metric!r}; there are {', '.join(self.values)}") from None
+            raise unknown("metric", metric, self.values) from None
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -115,7 +118,7 @@ class Replicates:
     def _column(self, name: str, metric: str) -> Floats:
         columns = self[metric]
         if name not in columns:
-            raise KeyError(f"no scheduler {name!r}; there are {', '.join(columns)}")
+            raise unknown("scheduler", name, columns)
         return columns[name]
 
     def table(self) -> list[dict[str, Any]]:
@@ -169,15 +172,50 @@ class Replicates:
         for title, (names, *others) in self.sections(baseline):
             indented = [f"  {name}" for name in names]
             lines += [title, *align([indented, *others], left=3), ""]
-        return "\n".join([*lines, *self.remarks()]).rstrip()
+        said = wrapped(of_replications(self), WIDTH) if len(self.schedulers) > 1 else []
+        return "\n".join([*lines, *said, *self.remarks()]).rstrip()
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Replicates of {', '.join(self.schedulers)}: {len(self.seeds)} replications, "
+            f"{', '.join(self.values)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the replications as notebooks show them: a table per metric."""
+        tables = (html.table(columns, left=3, caption=title) for title, columns in self.sections())
+        return html.text(of_replications(self)) + "".join(tables) + html.text(*self.remarks())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per replication and scheduler, and a column per metric."""
+        return self._frame().to_pandas()
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow Table with a row per replication and scheduler, and a column per metric."""
+        return self._frame().to_arrow()
+
+    def _frame(self) -> Table:
+        names, count = self.schedulers, len(self.seeds)
+        columns: dict[str, Any] = {
+            "replicate": np.repeat(self.seeds, len(names)),
+            "scheduler": np.tile(names, count),
+        }
+        for metric, values in self.values.items():
+            columns[metric] = np.stack([values[name] for name in names], axis=1).ravel()
+        return Table(columns)
 
     def relative(self, name: str, base: str, metric: str) -> str:
         """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication."""
         if name == base:
             return "1"
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
+
+    def plot(self) -> Figure:
+        """Draw `figure`."""
+        return self.figure()
 
     def figure(self) -> Figure:
         """Draw the means of `measure` and their ratios to the baseline's, with intervals.
@@ -216,7 +254,7 @@ Source = Scenario | Callable[[int], Scenario]
 
 def replicate(
     scenario: Source,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     seeds: Sequence[int] | None = None,
     *,
     replicates: int | None = None,
@@ -237,6 +275,7 @@ def replicate(
 
     scenario : the scenario; replication k is ``gridsim.studies.replicas.replica(scenario, k, hold)``.  Or a
         function that returns the scenario for a seed; it is called once per seed, in this process.
+    schedulers : as in `gridsim.compare`.
     seeds : numbers of the replications, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
     half_width : the largest half-width of intervals, relative to their middles.  Replications are run, from
         `replicates` (default 10; at least 5) to `at_most`, until all intervals are so narrow: those of the
@@ -259,7 +298,8 @@ def replicate(
 
     Raises ScenarioError for invalid arguments.
     """
-    check_schedulers(schedulers)
+    named = scenario.schedulers if isinstance(scenario, Scenario) else None
+    schedulers = chosen_schedulers(schedulers, named)
     wanted = {} if metrics is None else wanted_metrics(metrics)
     for name in wanted:
         if not name or not name.isprintable():
@@ -276,7 +316,7 @@ def replicate(
     target = None if half_width is None else real("half_width", half_width, above=0)
     whole("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
-        check_scenario(scenario)
+        warn_unusual(check_scenario(scenario))
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order

@@ -15,16 +15,24 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import METRICS, UNITS, MetricFunction, usual_metrics, wanted_metrics
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import build_scheduler, check_preset, check_schedulers, named_scheduler
+from gridsim.scheduling.registry import (
+    Schedulers,
+    build_scheduler,
+    check_preset,
+    chosen_schedulers,
+    named_scheduler,
+)
 from gridsim.simulation.simulate import checked_limit
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
+from gridsim.support import html
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import listed, shown, text, whole
 from gridsim.support.imports import names_code
@@ -69,7 +77,8 @@ class Sweep:
 
     def __post_init__(self) -> None:
         check_scenario(self.scenario)
-        check_schedulers(self.schedulers)
+        chosen = chosen_schedulers(self.schedulers, self.scenario.schedulers)
+        object.__setattr__(self, "schedulers", chosen)
         whole("replicates", self.replicates, low=1)
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
         if self.baseline is not None and self.baseline not in self.schedulers:
@@ -121,6 +130,19 @@ class Sweep:
                 one, two = (list(self.over)[k] for k in sorted((whose, number)))
                 raise ScenarioError(f"over: {one} and {two} both change {other[:-1]}")
             around.append((path, number))
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{axis} ({len(labels)})" for axis, labels in self.labels.items())
+        return (
+            f"<Sweep of {', '.join(self.schedulers)} over {axes or 'one point'}, "
+            f"{self.replicates} replications each>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the plan as notebooks show it: the axes and their values."""
+        lines = {axis: ", ".join(map(str, labels)) for axis, labels in self.labels.items()}
+        lines |= {"schedulers": ", ".join(self.schedulers), "replications": str(self.replicates)}
+        return html.pairs(lines, "Sweep")
 
     @classmethod
     def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
@@ -241,6 +263,7 @@ class Sweep:
 
         Raises ScenarioError for points whose scenario is invalid, before anything is run.
         """
+        warn_unusual(self.scenario)
         made = collect(
             self.cells,
             executor=executor,
@@ -306,7 +329,7 @@ def _changed(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> 
 
 def sweep(
     scenario: Scenario,
-    schedulers: Mapping[str, Scheduler],
+    schedulers: Schedulers,
     over: Mapping[str, Axis],
     *,
     replicates: int = 10,
@@ -321,7 +344,7 @@ def sweep(
     how : executor, batch, store, retry, progress; see `Sweep.run`."""
     made = Sweep(
         scenario=scenario,
-        schedulers=schedulers,
+        schedulers=chosen_schedulers(schedulers, check_scenario(scenario).schedulers),
         over=over,
         replicates=replicates,
         hold=hold,

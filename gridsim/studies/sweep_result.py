@@ -16,8 +16,10 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged
+from gridsim.studies.verdicts import of_points
+from gridsim.support import html
 from gridsim.support.extras import need
-from gridsim.support.text import align, plain
+from gridsim.support.text import WIDTH, align, plain, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,9 +173,48 @@ class SweepResult:
         for number, labels in enumerate(self.points()):
             yield labels, self._at(number)
 
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{axis} ({len(labels)})" for axis, labels in self.axes.items())
+        return (
+            f"<SweepResult of {', '.join(self.schedulers)} over {axes or 'one point'}: "
+            f"{self.replicates} replications, {len(self.measured)} runs>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the sweep as notebooks show it: a row per point and scheduler."""
+        columns = self.columns()
+        return (
+            html.text(self.verdict())
+            + html.table(columns, left=len(columns), caption=self.title())
+            + html.text(*self._failed)
+        )
+
+    def title(self, metric: str | None = None) -> str:
+        """Return the title of a table of `columns`."""
+        metric = self.metrics[0] if metric is None else metric
+        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
+        return f"{metric}{unit}, mean over {self.replicates} replicas"
+
+    @property
+    def _failed(self) -> list[str]:
+        return [f"failed: {one_line(error)}" for error in self.errors]
+
     def format(self) -> str:
         """Return as text a line per point and scheduler: mean of the first metric, ratio to the baseline."""
-        metric, base = self.metrics[0], self.baseline
+        columns = self.columns()
+        said = wrapped(self.verdict(), WIDTH) if len(self.schedulers) > 1 else []
+        return "\n".join([self.title(), *align(columns, left=len(columns)), *said, *self._failed])
+
+    def verdict(self) -> str:
+        """Return a sentence on who has the lowest first metric at how many points; and what is undecided."""
+        return of_points(self)
+
+    def columns(self, metric: str | None = None) -> list[list[str]]:
+        """Return columns of text, each with its head: a row per point and scheduler, mean and ratio.
+
+        metric : one of `metrics`; None for the first.
+        """
+        metric, base = self.metrics[0] if metric is None else metric, self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = []
         for labels, found in self.each():
@@ -182,13 +223,14 @@ class SweepResult:
                 if base is not None:
                     row.append(found.relative(name, base, metric))
                 rows.append(row)
-        columns = [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
-        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
-        lines = [f"{metric}{unit}, mean over {self.replicates} replicas", *align(columns, left=len(heads))]
-        lines += [f"failed: {one_line(error)}" for error in self.errors]
-        return "\n".join(lines)
+        return [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
 
-    __str__ = format
+    def __str__(self) -> str:
+        return self.format()
+
+    def plot(self) -> Figure:
+        """Draw `figure`."""
+        return self.figure()
 
     def figure(self) -> Figure:
         """Draw the first metric over the first axis with several labels, a panel per point of the others.

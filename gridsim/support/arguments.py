@@ -15,11 +15,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gridcore.common.names import closest
 from gridcore.common.names import listed as listed
 from gridsim.errors import ScenarioError
+from gridsim.support import units
 
 #: Whole numbers in a scenario are below this; it is the limit of TOML and int64.
 WHOLE_LIMIT = 2**63
+
+
+def hint(known: Iterable[Any], given: Any) -> str:
+    """Return ``"; did you mean ...?"`` with the known text that is closest to `given`, or nothing."""
+    close = closest(map(str, known), given) if isinstance(given, str) else ""
+    return f"; {close.strip()}" if close else ""
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
+    """Return the error for a name that does not exist; it has the closest known name, and all of them."""
+    return KeyError(f"no {what} {name!r}; {listed(known, name)}")
 
 
 def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -> int:
@@ -40,7 +53,13 @@ def real(
     unit: str = "",
     finite: bool = True,
 ) -> float:
-    """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`."""
+    """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`.
+
+    A text with a unit that fits `unit`, such as "50 ms" for s, is taken for the number that it stands for.
+    """
+    given, texts = value, ""
+    if isinstance(value, str) and unit:
+        value, texts = units.number(value, unit), units.said(unit)
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -51,14 +70,14 @@ def real(
             return number + 0.0  # turns -0.0 into 0.0, as numpy takes -0.0 for negative
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
-    raise ScenarioError(f"{path} must be {expected}, got {shown(value)}")
+    raise ScenarioError(f"{path} must be {expected}, got {shown(given)}{texts}")
 
 
 def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
     """Return `value` if it is one of the `known` texts, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
         return str(value)  # numpy's texts become str
-    raise ScenarioError(f"{path} must be one of {known}, got {shown(value)}")
+    raise ScenarioError(f"{path} must be one of {known}, got {shown(value)}{hint(known, value)}")
 
 
 def flag(path: str, value: Any) -> bool:

@@ -9,8 +9,9 @@ Errors, the JSON Schema of scenario files and the tables of the documents come f
 
 from __future__ import annotations
 
+import reprlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -18,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 
 from gridsim.errors import ScenarioError
+from gridsim.support import html, units
 from gridsim.support.arguments import (
     WHOLE_LIMIT,
     flag,
@@ -30,6 +32,10 @@ from gridsim.support.arguments import (
     text,
     whole,
 )
+
+#: Makes short texts of values, for reprs.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 Check = Callable[[str, Any], Any]
 
@@ -52,11 +58,12 @@ class Limits(NamedTuple):
         if self.high is None:
             return real(path, value, above=self.above, low=self.low, unit=self.unit, finite=self.finite)
         with suppress(ScenarioError):
-            number = real(path, value)
+            number = real(path, value, unit=self.unit)
             inside = (self.low is None or number >= self.low) and (self.above is None or number > self.above)
             if (inside and number <= self.high) or (self.or_zero and number == 0):
                 return number
-        raise ScenarioError(f"{path} must be {self.said}, got {shown(value)}")
+        texts = units.said(self.unit) if isinstance(value, str) else ""
+        raise ScenarioError(f"{path} must be {self.said}, got {shown(value)}{texts}")
 
     @property
     def said(self) -> str:
@@ -65,6 +72,30 @@ class Limits(NamedTuple):
         wanted = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
         return f"{zero}a number{least} {wanted}{unit}"
+
+    @property
+    def range(self) -> str:
+        """The range as text, such as "> 0 s" or "0..100"."""
+        unit = f" {self.unit}" if self.unit else ""
+        if self.high is None:
+            low = (
+                f"> {self.above:g}"
+                if self.above is not None
+                else f">= {self.low:g}"
+                if self.low is not None
+                else ""
+            )
+            return f"{low}{unit}".strip() or "number"
+        low = (
+            f"> {self.above:g}, "
+            if self.above is not None
+            else f"{self.low:g}.."
+            if self.low is not None
+            else ""
+        )
+        return (
+            f"{low}{'<= ' if self.low is None else ''}{self.high:g}{unit}{', or 0' if self.or_zero else ''}"
+        )
 
     def whole(self, path: str, value: Any) -> int:
         """Return `value` as an int within the limits, or raise a ScenarioError naming `path`."""
@@ -103,6 +134,38 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     def _path(self) -> str:
         return self.part
 
+    def __repr__(self) -> str:
+        """Return the constructor with the fields that differ from their defaults; long values are cut."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self._given())})"
+
+    def _given(self) -> Iterator[tuple[str, str]]:
+        """Iterate over the fields that differ from their defaults, and their values as short texts."""
+        for field in msgspec.structs.fields(type(self)):
+            value = getattr(self, field.name)
+            default = field.default
+            if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+                default = field.default_factory()
+            if default is msgspec.NODEFAULT or not _same(value, default):
+                yield field.name, _SHORT.repr(value)
+
+    def _repr_html_(self) -> str:
+        """Return the fields as notebooks show them, with their units and what the class is."""
+        limits = limits_of(type(self))
+        fields = msgspec.structs.fields(type(self))
+        given = dict(self._given())
+        rows = [
+            [
+                field.name,
+                _SHORT.repr(getattr(self, field.name)),
+                limits[field.encode_name].unit if field.encode_name in limits else "",
+                "" if field.name in given else "default",
+            ]
+            for field in fields
+        ]
+        about = (type(self).__doc__ or "").partition("\n")[0]
+        head = html.text(f"{type(self).__name__}: {about}")
+        return head + (html.table([*map(list, zip(*rows, strict=True))], heads=0, left=4) if rows else "")
+
     def __post_init__(self) -> None:
         path = self._path()
         for name, key, check in checks(type(self)):
@@ -114,6 +177,14 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
 
 class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A table of a scenario file that exists in several kinds, told apart by its key ``kind``."""
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether a value is the default; an array never is."""
+    try:
+        return bool(value is default or value == default)
+    except ValueError:
+        return False
 
 
 @cache
@@ -165,6 +236,30 @@ def _entries(entry: Check) -> Check:
         return tuple(entry(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, values)))
 
     return check
+
+
+def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return field -> what its value may be, in words."""
+    hints, found = _hints(kind), limits_of(kind)
+    said = {}
+    for field in msgspec.structs.fields(kind):
+        hint = hints.get(field.name)
+        if literal := _literals(hint):
+            said[field.name] = ", ".join(map(str, literal))
+        elif field.encode_name in found:
+            said[field.name] = found[field.encode_name].range
+        else:
+            said[field.name] = "true or false" if hint is bool else "text" if hint is str else ""
+    return said
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    """Return the values of a literal type, also of one that allows None."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return next((found for each in get_args(hint) if (found := _literals(each))), ())
+    return ()
 
 
 def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:

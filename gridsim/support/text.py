@@ -1,9 +1,10 @@
-"""Values as text: names, aligned columns, JSON."""
+"""Values as text: names, aligned columns, wrapped lines, JSON."""
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from gridsim.errors import in_line
 
+#: Characters of a line of text where the width of the terminal is not known.
+WIDTH = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -40,6 +43,32 @@ def align(columns: list[list[str]], left: int = 0) -> list[str]:
         ).rstrip()
         for row in zip(*columns, strict=True)
     ]
+
+
+def fitted(columns: list[list[str]], width: int, left: int = 0) -> list[str]:
+    """Return the lines of `align`; columns beyond `width` follow in further blocks, after an empty line.
+
+    Each block begins with the first of the `left` columns, so that a row is recognized in all of them.
+    """
+    widths = [max(len(in_line(cell)) for cell in column) for column in columns]
+    blocks, used = [columns[:1]], widths[0]
+    for column, wide in zip(columns[1:], widths[1:], strict=True):
+        if used + 2 + wide > width and len(blocks[-1]) > 1:
+            blocks.append(columns[:1])
+            used = widths[0]
+        blocks[-1].append(column)
+        used += 2 + wide
+    lines = []
+    for number, block in enumerate(blocks):
+        lines += [*([""] if number else []), *align(block, left if not number else 1)]
+    return lines
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    """Return the lines of a text of at most `width` characters; all but the first are indented."""
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]
 
 
 def plain(value: Any) -> Any:

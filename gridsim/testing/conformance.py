@@ -29,7 +29,8 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Order, Policy, Scheduler
 from gridsim.scheduling.registry import registered
-from gridsim.simulation.simulate import Recording, simulate
+from gridsim.simulation.simulate import Recording
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.studies.execution.processes import environment, unseeing
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios

@@ -20,7 +20,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Policy, Run, Scheduler
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 

@@ -22,7 +22,7 @@ from gridsim.results.result import Result
 from gridsim.schedulers import Fcfs, JoinIdleQueue, PowerOfD, Random, WqrFt
 from gridsim.scheduling.contract import NodeForm, Scheduler
 from gridsim.scheduling.registry import make_scheduler, registered
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats
 from gridsim.support.random_streams import Streams
 from gridsim.theory import formulas

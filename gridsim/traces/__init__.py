@@ -5,6 +5,7 @@ from __future__ import annotations
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import read_avt
 from gridsim.traces.bags import Bags, bags_of_tasks, derive_bags
+from gridsim.traces.formats import TraceFormat
 from gridsim.traces.fta import read_fta
 from gridsim.traces.gwf import read_gwf
 from gridsim.traces.hosts import HostSpeeds, read_host_speeds
@@ -31,6 +32,7 @@ __all__ = [
     "RigidJobs",
     "SwfLog",
     "TaskLog",
+    "TraceFormat",
     "availability_files",
     "availability_places",
     "bags_of_tasks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import logging
 import math
 import os
 import warnings
@@ -17,6 +18,7 @@ from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath, opened
 from gridsim.support.memory import memory, size_of
 
+_LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
 #: Larger times, sizes and speeds, or larger counts, are mistakes. The limits keep sums of them finite.
 LARGEST, LARGEST_COUNT = 1e18, 2**40
@@ -91,6 +93,7 @@ def text_lines(path: StrPath) -> Generator[str, None, None]:
     Code that leaves the generator before its end must close it; otherwise the file stays open for as long as
     a reference to the error exists.
     """
+    _LOG.debug("reading %s", path)
     reached = 0
     block = b""
     try:

@@ -6,17 +6,18 @@ import os
 from collections.abc import Callable
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, TraceFormatError, text_of
 from gridsim.support.files import StrPath
 from gridsim.support.provenance import sha256
 from gridsim.traces._text import format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.bags import Bags, bags_of_tasks, derive_bags
+from gridsim.traces.formats import OWN, TraceFormat, added, known
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, read_gwf
 from gridsim.traces.hosts import read_host_speeds
@@ -24,7 +25,7 @@ from gridsim.traces.jobs import JobFormat, JobLog
 from gridsim.traces.swf import SWF, read_swf
 from gridsim.traces.tr import TaskLog, is_record, read_tr
 
-FORMATS = ("swf", "gwf", "tr", "avt", "fta", "hosts")
+FORMATS = tuple(OWN)
 
 _SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".tr": "tr", ".avt": "avt", ".csv": "hosts"}
 _LINES_TO_LOOK_AT = 1000  # headers are shorter; without a recognizable line by then, no known format
@@ -51,7 +52,10 @@ def availability_places(path: StrPath) -> list[str]:
 
 
 def format_of_name(path: StrPath) -> str:
-    """Return the format that the name of a trace shows, one of `FORMATS`; "" if only its lines can."""
+    """Return the format that the name of a trace shows; "" if only its lines can."""
+    for format, each in added().items():
+        if each.names(path):
+            return format
     name = Path(path).name.removesuffix(".gz")
     if Path(path).is_dir() or name == "event_trace.tab":
         return "fta"
@@ -112,8 +116,8 @@ def choose_format(path: StrPath, format: str | None) -> str:
     """Return `format`, or the detected one if it is None. Raises `ScenarioError` for an unknown name."""
     if format is None:
         return detect_format(path)
-    if format not in FORMATS:
-        raise ScenarioError(f"format: {format!r}, expected one of {', '.join(FORMATS)}")
+    if format not in (formats := known()):
+        raise ScenarioError(f"format: {format!r}, expected one of {', '.join(formats)}")
     return format
 
 
@@ -136,10 +140,14 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
         "fta": lambda file: _availability(read_fta(file)),
         "hosts": _hosts,
     }
-    facts = describe[format](file)
+    facts = describe[format](file) if format in describe else _added(added()[format].read(file))
     digest = sha256(os.fspath(file))
     size = file.stat().st_size
     return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
+
+
+def _added(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
+    return _jobs(trace, SWF) if isinstance(trace, JobLog) else _availability(trace)
 
 
 def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
@@ -208,6 +216,8 @@ def read_jobs(path: StrPath) -> JobLog:
     """
     # a folder, such as one of FTA, is read as a file, which raises an error that says that it is a folder
     format = "swf" if Path(path).is_dir() else detect_format(path)
+    if (other := added().get(format)) is not None and other.kind == "jobs":
+        return _read(other, path, JobLog)
     if format not in ("swf", "gwf"):
         raise format_error(path, 1, f"this looks like {format}, expected a job log, swf or gwf")
     return read_swf(path) if format == "swf" else read_gwf(path)
@@ -232,6 +242,24 @@ def read_availability(path: StrPath) -> AvailabilityTrace:
     Raises `TraceFormatError` for a faulty trace, or for a file of another format.
     """
     format = detect_format(path)
+    if (other := added().get(format)) is not None and other.kind == "availability":
+        return _read(other, path, AvailabilityTrace)
     if format not in ("avt", "fta"):
         raise format_error(path, 1, f"this looks like {format}, expected an availability trace, avt or fta")
     return read_avt(path) if format == "avt" else read_fta(path)
+
+
+_Trace = TypeVar("_Trace", JobLog, AvailabilityTrace)
+
+
+def _read(format: TraceFormat, path: StrPath, kind: type[_Trace]) -> _Trace:
+    """Read a trace of a format of another package; whatever its reader raises becomes a TraceFormatError."""
+    try:
+        found = format.read(path)
+    except TraceFormatError:
+        raise
+    except Exception as error:
+        raise format_error(path, 0, f"{type(error).__name__}: {text_of(error)}") from error
+    if not isinstance(found, kind):
+        raise format_error(path, 0, f"its reader must return a {kind.__name__}, got {type(found).__name__}")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from array import array
@@ -62,6 +63,33 @@ class JobLog:
     path: str
     header: dict[str, str]
     jobs: NDArray[np.void]
+
+    @classmethod
+    def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
+        """Make a log from columns, as a reader of another format does.
+
+        path : the file that they were read from.
+        fields : ``submit`` and ``run_time`` (s) and other fields of `JOB_DTYPE`, one entry per job; what is
+            not given is unknown, and ``job`` counts from 1.  They are sorted by submission here.
+
+        Raises TraceFormatError for unknown fields, for columns of different lengths, and for none.
+        """
+        name = os.fspath(path)
+        columns = {key: np.asarray(values) for key, values in fields.items()}
+        lengths = {key: len(column) for key, column in columns.items()}
+        if not {"submit", "run_time"} <= set(columns) or not set(columns) <= set(JOB_FIELDS):
+            known = ", ".join(JOB_FIELDS)
+            raise format_error(name, 0, f"must have submit and run_time, and fields of {known}")
+        count = lengths["submit"]
+        if set(lengths.values()) != {count} or not count:
+            raise format_error(name, 0, f"columns must be equally long and have a job, got {lengths}")
+        jobs: NDArray[np.void] = np.full(count, -1, dtype=JOB_DTYPE)
+        jobs["job"] = jobs["line"] = np.arange(1, count + 1)
+        for key, column in columns.items():
+            jobs[key] = column
+        if not np.isfinite(jobs["submit"]).all():
+            raise format_error(name, 0, "submit must be finite")
+        return cls(name, header or {}, jobs[np.argsort(jobs["submit"], kind="stable")])
 
     def __len__(self) -> int:
         return len(self.jobs)

@@ -67,7 +67,11 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
         "hosts": _lint_hosts,
     }
     try:
-        findings = checks[choose_format(path, format)](path)
+        chosen = choose_format(path, format)
+        if chosen not in checks:  # of another package: what its reader accepts is all that is known
+            info(path, format=chosen)
+            return []
+        findings = checks[chosen](path)
     except TraceFormatError as error:
         # FILE:LINE: message, or FILE: message; FILE begins with `path`, which may be its folder
         said = str(error).removeprefix(os.fspath(path))

@@ -233,8 +233,8 @@ def test_traces_instead_of_generators(folder, toy):
 def test_compare(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
     flags = ["--schedulers", f"{toy},other:Toy", "--set", "other:Toy.pause=9", *SMALL]
-    text = good("compare", *flags, "--out", "results").stdout
-    assert "max stretch" in text and "load " in text and "1.000" in text and "other:Toy: pause 9" in text
+    text = good("compare", *flags, "--verbose", "--out", "results").stdout
+    assert "stretch" in text and "load " in text and "1.000" in text and "other:Toy: pause 9" in text
     answer = json.loads(good("compare", *flags, "--json", "--baseline", "other:Toy").stdout)
     rows = {row["name"]: row for row in answer["schedulers"]}
     assert rows["other:Toy"]["ratio"] == 1.0 > rows[toy]["ratio"]

@@ -85,7 +85,11 @@ def test_equal_speeds_need_one_step():
         (lambda: Platform.of([math.nan]), "platform.speeds[0] must be a finite number > 0 Mflop/s, got nan"),
         (lambda: Platform.of([]), "platform.speeds must name at least one machine, got none"),
         (lambda: Platform.of(7), "platform.speeds must be a list of numbers, got 7"),
-        (lambda: Platform.of(["fast"]), "platform.speeds[0] must be a finite number > 0 Mflop/s, got 'fast'"),
+        (
+            lambda: Platform.of(["fast"]),
+            "platform.speeds[0] must be a finite number > 0 Mflop/s, got 'fast' (a text needs a unit: "
+            "flop/s, kflop/s, Mflop/s, Gflop/s, Tflop/s, Pflop/s)",
+        ),
         (
             lambda: Platform.desktop_grid(0, 1),
             "platform.nodes must be a whole number in 1..1073741824, got 0",

@@ -86,7 +86,7 @@ def test_a_distribution_is_that_of_the_column(tree) -> None:
     assert two.get_xdata().tolist() == [1e-6, 1e-6, 3e-6] and two.get_ydata().tolist() == [0, 0.5, 0.75]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == [f"a (max {values[-1]:.3g})", "b (max 3e-06, 1 rejected)"]
-    assert axes.get_xlabel() == "stretch (s/Mflop)" and axes.get_ylabel() == "share of applications"
+    assert axes.get_xlabel() == "stretch per work (s/Mflop)" and axes.get_ylabel() == "share of applications"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
     axes = plots.comparison(FOUND, axes=axes_of())
     middles = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_marker()]
     assert {2.0, 13.0 / 3} <= {float(x) for x in middles}
-    assert axes.get_xlabel() == "max stretch (s/Mflop)"
+    assert axes.get_xlabel() == "max stretch per work (s/Mflop)"
     made = figures.of_replicates(FOUND)
     right = made.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["b"]
@@ -289,3 +289,31 @@ def test_units_of_time_and_numbers() -> None:
 def test_format_is_checked() -> None:
     with pytest.raises(ScenarioError, match="format must be one of png, svg, pdf, got 'jpg'"):
         plots.save(plots.figure()[0], io.BytesIO(), format="jpg")
+
+
+def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
+    """And what is best is said above; lines have their names at their ends; texts with units are numbers."""
+    values = [[1.0, 2.0], [30.0, 15.0], [2.0, 1.0]]
+    made = [Measured({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair]
+    labels = {"network.latency": ("50 ms", "1 s", "100 s")}
+    found = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", made)
+    figure = found.figure()
+    means, ratios = figure.axes
+    assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == ("log", "log", "latency (s)")
+    assert ratios.get_yscale() == "log" and ratios.get_ylim()[0] < 0.5 < 1.0 < 2.0 < ratios.get_ylim()[1]
+    assert [line.get_ydata().tolist() for line in ratios.lines[:1]] == [[0.5, 2.0, 2.0]]
+    assert means.lines[0].get_xdata().tolist() == [0.05, 1.0, 100.0]
+    assert means.get_legend() is None and {text.get_text() for text in means.texts} == {"a", "b"}
+    said = "Lowest max stretch on average: b at 2, a at 1 of 3 points."
+    assert figure.get_suptitle() == said == found.verdict()
+    with pytest.raises(ScenarioError, match="ratios need a sweep with a baseline"):
+        plots.swept(SweepResult(labels, ("a", "b"), 5, ("max_stretch",), None, made), ratio=True)
+
+
+def test_many_rows_have_one_colour() -> None:
+    names = [f"s{k}" for k in range(9)]
+    for few, colours in ((names[:8], 8), (names, 1)):
+        estimates = {name: Estimate(1.0 + k, 0.9 + k, 1.1 + k, 5) for k, name in enumerate(few)}
+        axes = plots.intervals(dict.fromkeys(few, [1.0, 2.0]), estimates, axes=axes_of())
+        assert len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 1}) == colours
+        assert [text.get_text() for text in axes.texts] == [f"{1 + k}" for k in range(len(few))]

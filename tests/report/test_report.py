@@ -50,8 +50,8 @@ def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) ->
     messages = found.tables["Messages"]
     assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single.messages.rows()]
-    quantiles = found.tables["Quantiles of the stretch (s/Mflop)"][1]
-    stretch = single.applications["stretch"]
+    quantiles = found.tables["Quantiles of the stretch"][1]
+    stretch = single.applications["stretch_agg"]
     assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.6g}"]
     assert quantiles[4::3] == [f"{np.median(stretch):.6g}", f"{stretch.max():.6g}"]
     facts = dict(found.tables["What the schedulers report"][1:])
@@ -69,16 +69,18 @@ def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) ->
 def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: Any) -> None:
     found = written(compared)
     rows = found.tables["Schedulers compared"]
-    printed = compared.format().splitlines()
+    printed = compared.format(width=500, verbose=True).splitlines()
     start = next(i for i, line in enumerate(printed) if line.startswith("scheduler"))
     for row, line in zip(rows[1:], printed[start + 2 :], strict=False):
-        assert row == line.split()
-    assert "max stretch 1e-8 s/Mflop" in rows[0] and "relative to mincent" in rows[0]
+        assert row == re.split("  +", line)
+    assert "stretch max" in rows[0] and "relative to mincent" in rows[0]
     assert "mincent (its max stretch counts as 1)" in found.text
     for line in printed[start + 6 :]:
         assert line in found.text
     bars = found.charts["summary-0"]["data"][0]
-    assert bars["x"] == pytest.approx([compared[name].max_stretch for name in NAMES], rel=1e-6)
+    assert bars["x"] == pytest.approx(
+        [compared[name].applications["stretch_agg"].max() for name in NAMES], rel=1e-6
+    )
     assert bars["text"] == [f"{compared.ratio(name):.3f}" for name in NAMES]
 
 
@@ -137,7 +139,7 @@ def test_one_value_has_an_axis_around_it(written: Any) -> None:
     work = gs.Workload.bags(1, 10.0, 1.0, task_size=1e6, seed=1)
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), work), gs.Fcfs(), record=True)
     found = written(result)
-    size, stretch = (float(result.applications[name][0]) for name in ("size", "stretch"))
+    size, stretch = (float(result.applications[name][0]) for name in ("size", "stretch_agg"))
     ranges = [
         [found.charts[chart]["layout"][axis].get("range") for axis in ("xaxis", "yaxis")]
         for chart in ("applications-0", "applications-1")
@@ -146,7 +148,7 @@ def test_one_value_has_an_axis_around_it(written: Any) -> None:
     assert found.charts["machines-1"]["layout"]["yaxis"]["dtick"] == 1
     # it never waited; and what it says of one is in the singular
     assert "Waiting applications" not in found.text and "Active applications" in found.text
-    assert "1 machine, 1000 Mflop/s" in found.text and "1 application, 1 task, 1e+06 Mflop" in found.text
+    assert "1 machine, 1000 Mflop/s" in found.text and "1 application, 1 task, 1,000,000 Mflop" in found.text
 
 
 def test_values_that_nobody_knows_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
@@ -310,7 +312,7 @@ def test_of_little_there_is_a_report_too(written: Any) -> None:
     scheduler = {"name": "mine", "class": "nobody:Knows", "parameters": {}}
     little = gs.Result(tables=tables, facts={}, scheduler=scheduler, provenance={})
     found = written({"a": little, "b": little})
-    assert list(found.tables) == ["Schedulers compared", "Quantiles of the stretch (s/Mflop)", "Digests"]
+    assert list(found.tables) == ["Schedulers compared", "Quantiles of the stretch", "Digests"]
     assert "Run it again" not in found.text and "a (its max stretch counts as 1)" in found.text
     assert "mine on 1 machine" in written(little).text
 
@@ -329,7 +331,7 @@ def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
         for trace in chart.figure["data"]:
             assert len(trace["x"]) == len(trace["y"]) <= POINTS + 2
     highest = max(charts.over_size(results).figure["data"][0]["y"])
-    assert highest == pytest.approx(result.max_stretch, rel=1e-6)
+    assert highest == pytest.approx(result.applications["stretch_agg"].max(), rel=1e-6)
     utilization = charts.utilization(results)
     assert utilization is not None
     for counted in (schedule.figure, utilization.figure):
@@ -426,3 +428,16 @@ def test_the_order_of_colours_is_that_of_plots(compared: gs.Comparison) -> None:
 
     chart = next(charts.distributions(compared.results))
     assert tuple(trace["line"]["color"] for trace in chart.figure["data"]) == COLOURS[:3]
+
+
+def test_a_sweep_begins_with_who_is_best(written: Any) -> None:
+    over = {"network.latency": ["50 ms", "2 s"], "platform.nodes": [20, 30]}
+    swept = gs.sweep(bags(), ["mincent", "fcfs"], over, replicates=2, baseline="mincent")
+    found = written(swept, scenario=bags(), command="gridsim sweep study.toml")
+    assert found.text.index("Lowest max stretch on average") < found.text.index("Comparison")
+    assert "latency (s)" in found.html and "gridsim sweep study.toml" in found.text
+    ratio = found.charts["summary-2"]["layout"]["yaxis"]
+    assert ratio["type"] == "log" and ratio["range"][0] < 0.0 < ratio["range"][1]
+    assert found.charts["summary-0"]["data"][0]["x"] == [0.05, 2.0]
+    rows = found.tables["max_stretch (s/Mflop), mean over 2 replicas"]
+    assert len(rows) == 9 and rows[1][:3] == ["50 ms", "20", "mincent"]

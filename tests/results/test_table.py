@@ -25,7 +25,7 @@ def test_table():
     assert table == Table(dict(table.items())) != Table({"x": [1, 2, 3]})
     with pytest.raises(ValueError):
         table["x"][0] = 5
-    with pytest.raises(KeyError, match="no column 'z'; the table has x, name, y"):
+    with pytest.raises(KeyError, match="no column 'z'; known: x, name, y"):
         table["z"]
     with pytest.raises(IndexError):
         table[3]

@@ -13,6 +13,7 @@ from gridsim.model.workload import Workload
 from gridsim.schedulers import FairTree
 from gridsim.scheduling.registry import build_scheduler, import_scheduler
 from gridsim.studies.compare import compare
+from gridsim.studies.verdicts import of_one_run
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 
@@ -41,14 +42,35 @@ def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
 
 def test_the_table_is_readable(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
-    text = str(found)
-    lines = text.splitlines()
-    assert lines[2] == "load      1 (work / (aggregate speed * first to last release))"
-    assert lines[3] == "baseline  quick (its max stretch counts as 1)"
-    assert lines[5].split("  ")[0] == "scheduler" and "s/Mflop" in lines[6]
-    assert lines[7].startswith("quick") and found["quick"].digest[:16] in lines[7]
-    assert "slow: pause 5" in lines
-    assert max(map(len, lines)) < 140
+    lines = str(found).splitlines()
+    lines = lines[lines.index("") - 2 :]
+    assert lines[0] == "load      1: the work takes the whole grid 1 times as long as its releases take"
+    assert lines[1] == "baseline  quick (its max stretch counts as 1)"
+    assert lines[3].split("  ")[0] == "scheduler" and "s/Mflop" not in lines[4]
+    assert lines[5].startswith("quick") and "not charged" in lines[5]
+    assert " ".join(lines[-2:]).strip() == (
+        "In this run, quick has the lowest max stretch (slow +50 %) and the lowest mean stretch (slow +50 %)."
+    )
+    whole = found.format(verbose=True)
+    assert "slow: pause 5" in whole.splitlines() and found["quick"].digest[:16] in whole
+    for width in (40, 100):
+        narrow = found.format(width=width, verbose=True).splitlines()
+        assert max(map(len, narrow)) <= width
+        # each block of columns has the names, and nothing is left out
+        assert sum(line.startswith("quick ") for line in narrow) == {40: 5, 100: 2}[width]
+
+
+def test_who_left_something_undone_takes_no_part():
+    values = {"mean waiting": {"a": 3.0, "b": 1.0, "c": 2.0, "d": float("nan")}}
+    said = of_one_run(values, {"b": "it rejected 2 jobs"})
+    assert (
+        said == "In this run, c has the lowest mean waiting (a +50 %).  b takes no part: it rejected 2 jobs."
+    )
+    assert (
+        of_one_run({"x": {"a": 0.0, "b": 0.0, "c": 7.0}}, {})
+        == "In this run, a and b have the lowest x (c 7)."
+    )
+    assert of_one_run({"x": {"a": 1.0}}, {}) == ""
 
 
 def test_json_holds_everything_and_is_strict(toy):
@@ -64,9 +86,14 @@ def test_json_holds_everything_and_is_strict(toy):
 def test_wrong_comparisons_are_named(toy):
     with pytest.raises(ScenarioError, match="schedulers must name at least one"):
         compare(SCENARIO, {})
-    with pytest.raises(ScenarioError, match="schedulers must map names to Scheduler objects, got \\["):
-        compare(SCENARIO, [toy()])
-    with pytest.raises(ScenarioError, match=r"schedulers\['b'\] must be a Scheduler object, got <class"):
+    with pytest.raises(
+        ScenarioError, match="schedulers must map names to Scheduler objects, or be a list .* got 3"
+    ):
+        compare(SCENARIO, 3)
+    with pytest.raises(
+        ScenarioError,
+        match=r"schedulers\['b'\] must be a Scheduler object or a name .an object, not the class., got <",
+    ):
         compare(SCENARIO, {"a": toy(), "b": toy})
     with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
         compare(SCENARIO, {"a": toy()}, baseline="b")

@@ -12,7 +12,7 @@ def test_shares_are_in_per_cent() -> None:
     (row,) = rows_of(results, "a", "fluid")
     row |= {"utilization": 0.5, "wasted": 0.25, "mean_completion": 1.0}
     row |= {"migrated": 0.5, "mean_turnaround": 1.0}
-    columns = columns_of(results, [row], "a", "fluid")
+    columns = columns_of(results, [row], "a", "fluid", verbose=True)
     cells = {title: (unit, cell) for title, unit, cell in columns}
     assert cells["busy"] == ("%", "50.0") and cells["wasted"] == ("%", "25")
     assert cells["migrated"] == ("%", "50")

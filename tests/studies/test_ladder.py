@@ -133,7 +133,7 @@ def test_told(bags: Ladder) -> None:
 
 
 def test_a_measure_that_there_is_not(bags: Ladder) -> None:
-    with pytest.raises(KeyError, match="no measure 'x'; there are max_stretch, mean_stretch"):
+    with pytest.raises(KeyError, match="no measure 'x'; known: max_stretch, mean_stretch"):
         bags.table("x")
 
 

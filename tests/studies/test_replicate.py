@@ -11,6 +11,7 @@ import pytest
 import gridsim as gs
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
 from gridsim.studies.replicate import Replicates, _widest, replicate
+from gridsim.studies.verdicts import of_replications
 from gridsim.support.text import to_json
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
@@ -163,7 +164,7 @@ def test_format_and_dict(made: Replicates) -> None:
     assert str(made.ratio("fcfs", "central", "gap")) in text and "relative" not in made.format()
     plain = json.loads(to_json(made.to_dict()))
     assert plain["seeds"] == [1, 2, 3, 4, 5] and set(plain["means"]["gap"]) == set(SCHEDULERS)
-    with pytest.raises(KeyError, match="no scheduler 'x'; there are tree"):
+    with pytest.raises(KeyError, match="no scheduler 'x'; known: tree"):
         made.ratio("x", "tree")
     with pytest.raises(KeyError, match="no metric 'x'"):
         made["x"]
@@ -225,3 +226,21 @@ def test_a_metric_of_the_user_has_no_unit_of_gridsims() -> None:
     for name in ("", "a\nb", "\ud800"):
         with pytest.raises(gs.ScenarioError, match="^metrics must have names that can be printed, got "):
             gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics={name: len})
+
+
+def test_what_is_decided_is_told_from_what_is_not() -> None:
+    some = np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1.0])
+    values = {
+        "a": some,
+        "same": some.copy(),
+        "near": some[::-1] + 0.01,
+        "far": 2.5 * some,
+        "broken": some * np.nan,
+    }
+    found = Replicates(tuple(range(6)), {"max_stretch": values})
+    said = of_replications(found)
+    assert said.startswith("Over 6 replications, a and same have the lowest max stretch on average (far 2.5 ")
+    assert "; not decided against near +" in said and "broken" not in said and said.endswith("].")
+    few = Replicates((0, 1), {"max_stretch": {"a": some[:2], "b": 2 * some[:2]}})
+    assert "Fewer than 5 replications decide little." in of_replications(few)
+    assert of_replications(Replicates((0,), {"max_stretch": {"a": some[:1]}})) == ""

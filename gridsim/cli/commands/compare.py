@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import file_name, progress_of, say
-from gridsim.cli.scenario_flags import Flags, prepare, recorded, run_options, scenario_of
+from gridsim.cli.output import file_name, progress_of, say, width
+from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, recorded, run_options, scenario_of
 from gridsim.cli.study_flags import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
 
@@ -31,6 +31,7 @@ USUAL = {
     "--schedulers",
     "names",
     metavar="A,B,C",
+    shell_complete=complete_schedulers,
     help=f"Names, module:Class, or all that can run it.  [{','.join(USUAL[False])}; for rigid jobs "
     f"{','.join(USUAL[True])}]",
 )
@@ -121,7 +122,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         about = {"files": files, "report": flags["report"], "not_applicable": refused}
         click.echo(to_json({**comparison.to_dict(), **about}))
         return
-    say(comparison.format())
+    say(comparison.format(width=width(), verbose=flags["verbose"]))
     for name, why in refused.items():
         click.echo(f"not applicable: {name}: {why}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
@@ -145,7 +146,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     from gridsim.support.extras import need
     from gridsim.support.text import to_json
 
-    for flag in ("out", "record", "decisions", "messages"):
+    for flag in ("out", "record", "decisions", "messages", "verbose"):
         if flags[flag]:
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"

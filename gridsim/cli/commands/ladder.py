@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.output import check_apart, of_scenario, progress_of
+from gridsim.cli.quantities import SECONDS
 from gridsim.cli.scenario_flags import Flags, inputs, scenario_of, scenario_options, setting_of
 from gridsim.cli.study_flags import check_figure, draw, places, where_options
 from gridsim.errors import ScenarioError
@@ -26,11 +27,11 @@ WHOSE = {False: "fair-tree", True: "dgs-asap"}
 @click.option("--replicates", type=int, default=10, show_default=True, help="Of the scenario, other seeds.")
 @click.option(
     "--failures",
-    type=float,
+    type=SECONDS,
     metavar="S",
     help="Last step: each machine is reset once in S s.  [the scenario's faults, else 14400 for bags]",
 )
-@click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up.")
+@click.option("--time-limit", type=SECONDS, help="Simulated time after which to give up.")
 @where_options
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")

@@ -40,7 +40,7 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repr
     """
     from gridsim.results.diff import first_difference
     from gridsim.scheduling.registry import scheduler_from
-    from gridsim.simulation.simulate import simulate
+    from gridsim.simulation.simulate import execute as simulate
 
     _check_scheduled(result)
     chosen = scheduler_from(result.scheduler, "the result") if scheduler is None else scheduler

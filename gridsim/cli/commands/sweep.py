@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import check_apart, check_output, of_scenario, progress_of, say
 from gridsim.cli.study_flags import check_figure, draw, names_of, places, where_options
 from gridsim.errors import ScenarioError
@@ -22,17 +24,25 @@ if TYPE_CHECKING:
 @click.option("--replicates", type=int, metavar="N", help="In place of the file's.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
 @where_options
+@click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")
 @click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def sweep(
-    file: str, names: str | None, replicates: int | None, baseline: str | None, out: str | None, **flags: Any
+    file: str,
+    names: str | None,
+    replicates: int | None,
+    baseline: str | None,
+    report: str | None,
+    out: str | None,
+    **flags: Any,
 ) -> None:
     """Run a sweep: schedulers over a grid of changes to a scenario, with replicas of each point.
 
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if runs failed.
     """
+    from gridsim.report import write_report
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
     from gridsim.support.extras import need
@@ -40,28 +50,41 @@ def sweep(
 
     need("scipy.stats", "stats", "sweep")  # which is needed in the end: better now
     check_figure(flags["figure"])
+    check_report(report)
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     given = {key: value for key, value in changes.items() if value is not None}
     made = Sweep.from_toml(text("SWEEP.toml", file), **given)
     # what is wrong with a point is to be known before there is a store
     files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
-    check_apart([("SWEEP.toml", file), *of_scenario(files)], [("--out", out), ("--figure", flags["figure"])])
+    written = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
+    check_apart([("SWEEP.toml", file), *of_scenario(files)], written)
     with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
         found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
     if out is not None:
         _save(found, out)
     if flags["figure"] is not None:
         draw(flags["figure"], found.figure())
+    if report is not None:
+        write_report(found, report, scenario=made.scenario, command=_again(file, given))
     if flags["as_json"]:
-        click.echo(to_json({**found.to_dict(), "store": str(where["store"].path), "out": out}))
+        about = {"store": str(where["store"].path), "out": out, "report": report}
+        click.echo(to_json({**found.to_dict(), **about}))
     else:
         say(found.format())
         click.echo(f"kept in {where['store'].path}")
-        for path in filter(None, (out, flags["figure"])):
+        for path in filter(None, (out, flags["figure"], report)):
             click.echo(f"saved {path}")
     if found.errors:
         sys.exit(1)
+
+
+def _again(file: str, given: dict[str, Any]) -> str:
+    """The command for the same sweep."""
+    words = ["gridsim", "sweep", file]
+    for flag, value in given.items():
+        words += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
+    return shlex.join(words)
 
 
 def _check_table(out: str | None) -> None:

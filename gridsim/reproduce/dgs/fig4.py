@@ -15,7 +15,7 @@ from gridsim.results.metrics.rigid import effective_series, intervals, request_s
 from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
 from gridsim.scheduling.contract import Scheduler
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from gridsim.results.metrics.rigid import (
 from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
 from gridsim.scheduling.contract import Scheduler
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:

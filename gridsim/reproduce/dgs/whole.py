@@ -28,7 +28,7 @@ from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.schedulers import Asap, Backfill, DgsAsap
 from gridsim.scheduling.contract import Scheduler
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.studies.replicate import Replicates
 
 if TYPE_CHECKING:

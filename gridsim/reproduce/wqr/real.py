@@ -24,7 +24,7 @@ from gridsim.reproduce.wqr.common import (
     sentences,
 )
 from gridsim.schedulers.wqr.selections import POLICIES
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 

@@ -16,7 +16,7 @@ from gridsim.model.workload import Workload
 from gridsim.reproduce.framework import Grid, Report, Row, Run, exact
 from gridsim.schedulers import WqrFt
 from gridsim.schedulers.wqr.selections import POLICIES
-from gridsim.simulation.simulate import simulate
+from gridsim.simulation.simulate import execute as simulate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

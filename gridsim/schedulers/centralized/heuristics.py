@@ -46,7 +46,9 @@ class InTurn(Scheduler, frozen=True, kw_only=True):
 
 
 class Mct(InTurn, frozen=True, kw_only=True):
-    """Minimum completion time: each task goes to the machine that would end it first (ties: the lowest id).
+    """Minimum completion time (MCT, Maheswaran et al. 1999): each task goes where it would end first.
+
+    Ties go to the machine with the lowest id.
 
     Makes the same schedule as ``Fcfs(mode="ect")``.
     """
@@ -59,8 +61,10 @@ class Mct(InTurn, frozen=True, kw_only=True):
 
 
 class Met(InTurn, frozen=True, kw_only=True):
-    """Minimum execution time: each task goes to the machine that takes the least time for it (ties: the
-    lowest id), however much work that one has.  So all tasks go to the fastest machine that is up.
+    """Minimum execution time (MET, Maheswaran et al. 1999): each task goes to the machine fastest at it.
+
+    How much work that machine has does not count, so all tasks go to the fastest machine that is up (ties:
+    the lowest id).
     """
 
     name: ClassVar[str] = "met"
@@ -74,8 +78,9 @@ class Met(InTurn, frozen=True, kw_only=True):
 
 
 class Olb(InTurn, frozen=True, kw_only=True):
-    """Opportunistic load balancing: each task goes to the machine that is ready first (ties: the lowest id),
-    however long the task takes there.
+    """Opportunistic load balancing (OLB, Maheswaran et al. 1999): each task goes to the first machine ready.
+
+    How long the task takes there does not count.  Ties go to the machine with the lowest id.
     """
 
     name: ClassVar[str] = "olb"
@@ -86,7 +91,7 @@ class Olb(InTurn, frozen=True, kw_only=True):
 
 
 class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
-    """Switching algorithm: like `Mct` until the load is balanced, then like `Met` until it is not, and so on.
+    """Switching algorithm (Maheswaran et al. 1999): `Mct` until the load is balanced, then `Met` until not.
 
     low, high : thresholds of the balance, the smallest over the largest backlog of the machines that are up:
         the scheduler goes over to `Met` at `high` or more, and back to `Mct` at `low` or less.  It begins
@@ -114,7 +119,7 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
 
 
 class KPercentBest(InTurn, frozen=True, kw_only=True):
-    """K-percent best: like `Mct`, but only among the machines that take the least time for a task.
+    """K-percent best (Maheswaran et al. 1999): like `Mct`, among the machines that are fastest at a task.
 
     percent : share of the machines that are up, in percent, rounded up to whole machines; 100 is `Mct`,
         100 / machines is `Met`.  Of machines that take the same time, the lowest ids are chosen.
@@ -164,8 +169,10 @@ class Batch(Scheduler, frozen=True, kw_only=True):
 
 
 class MinMin(Batch, frozen=True, kw_only=True):
-    """Min-min: the task that can be completed first goes to the machine that would do so, and so on with the
-    others.  See `Batch` for when tasks are mapped.
+    """Min-min (Maheswaran et al. 1999): the task that can be completed first is mapped first.
+
+    It goes to the machine that completes it first, and so on with the others.  See `Batch` for when tasks are
+    mapped.
 
     Tasks of one size are taken in order of application.  Ties go to the size whose first waiting application
     has the lowest index, and to the machine with the lowest id.
@@ -176,15 +183,17 @@ class MinMin(Batch, frozen=True, kw_only=True):
 
 
 class MaxMin(Batch, frozen=True, kw_only=True):
-    """Max-min: like `MinMin`, but the task whose earliest possible completion is the latest goes first."""
+    """Max-min (Maheswaran et al. 1999): like `MinMin`, but the last earliest completion goes first."""
 
     name: ClassVar[str] = "max-min"
     rule: ClassVar[Literal["max-min"]] = "max-min"
 
 
 class Sufferage(Batch, frozen=True, kw_only=True):
-    """Sufferage: a machine goes to the task that would suffer most without it, in passes as published; see
-    `gridcore.centralized.mapping.map_batch`.  Otherwise it is like `MinMin`.
+    """Sufferage (Maheswaran et al. 1999): a machine goes to the task that would suffer most without it.
+
+    It works in passes as published; see `gridcore.centralized.mapping.map_batch`.  Otherwise it is like
+    `MinMin`.
     """
 
     name: ClassVar[str] = "sufferage"

@@ -18,7 +18,7 @@ from gridsim.support.arrays import Integers
 
 
 class IdealTree(Scheduler, frozen=True, kw_only=True):
-    """Fair tree whose root knows exactly, at each release, what each leaf could take at any stretch.
+    """The fair tree with an ideal root, which knows at each release what each leaf could take at any stretch.
 
     The root finds the smallest stretch S at which all leaves together have room for the request.  The request
     then goes down the tree: each router shares it out to its two children in proportion to their room at S,

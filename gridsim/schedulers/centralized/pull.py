@@ -28,7 +28,9 @@ from gridsim.support.clock import NEVER, NS
 
 
 class MinCent(Scheduler, frozen=True, kw_only=True):
-    """Centralized online minimum of the maximum stretch: the present is known exactly, the future is not.
+    """Centralized heuristic for the smallest maximum stretch (Celaya and Marchal), which knows the present.
+
+    It is no bound: it does not know the future, and binds tasks greedily.
 
     mode : ``"replan"``: at each release it computes the minimum stretch S at which the platform, taken as one
         machine of its aggregate speed, completes all tasks that have not started after those that have.  A
@@ -73,7 +75,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
 
 class Fcfs(Scheduler, frozen=True, kw_only=True):
-    """Centralized first come, first served, in order of release and then of index.
+    """First come, first served: a centralized baseline, in order of release and then of index.
 
     mode : ``"ect"``: at its release each task of an application is bound to the machine that would end it
         first (ties: the lowest id); ``"pull"``: tasks wait in one list, and a machine that becomes free takes

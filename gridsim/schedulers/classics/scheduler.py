@@ -79,21 +79,21 @@ class Classic(LocalScheduler, frozen=True, kw_only=True):
 
 
 class Random(Classic, frozen=True, kw_only=True):
-    """Place each task on a random machine."""
+    """Random placement: each task goes to a random machine."""
 
     name: ClassVar[str] = "random"
     policy: ClassVar[type[LocalPolicy]] = RandomNode
 
 
 class RoundRobin(Classic, frozen=True, kw_only=True):
-    """Place the tasks that are submitted at a machine on all machines in turn, beginning at a random one."""
+    """Round robin: the tasks submitted at a machine go to all machines in turn, from a random one on."""
 
     name: ClassVar[str] = "round-robin"
     policy: ClassVar[type[LocalPolicy]] = RoundRobinNode
 
 
 class PowerOfD(Classic, frozen=True, kw_only=True):
-    """Ask d random machines how many tasks they have, and place the task on the one with the fewest.
+    """Power of d choices (Mitzenmacher 2001): each task goes to the least busy of d random machines.
 
     choices : machines that are asked for each task, drawn with replacement.
     memory : machines that are asked again, since they had the fewest tasks at the last decision of the node
@@ -139,7 +139,7 @@ class ByBoard(Informed, frozen=True, kw_only=True):
 
 
 class JoinShortestQueue(ByBoard, frozen=True, kw_only=True):
-    """Place each task on the machine with the fewest tasks, as the board shows them.
+    """Join the shortest queue: each task goes to the machine with the fewest tasks, as the board shows them.
 
     With ``choices=2`` it is power of two choices by what the board shows.
     """
@@ -149,7 +149,7 @@ class JoinShortestQueue(ByBoard, frozen=True, kw_only=True):
 
 
 class LeastWork(ByBoard, frozen=True, kw_only=True):
-    """Place each task on the machine that needs the least time for what it has, as the board shows it."""
+    """Least work: each task goes to the machine that needs the least time for its tasks, by the board."""
 
     name: ClassVar[str] = "least-work"
     policy: ClassVar[type[LocalPolicy]] = WorkNode
@@ -158,7 +158,9 @@ class LeastWork(ByBoard, frozen=True, kw_only=True):
 
 
 class JoinIdleQueue(Classic, frozen=True, kw_only=True):
-    """Place tasks on machines that have reported that they are idle, else on random ones.
+    """Join-Idle-Queue (Lu et al. 2011): tasks go to machines that have reported that they are idle.
+
+    Without a report they go to random machines.
 
     After Y. Lu et al., "Join-Idle-Queue: a novel load balancing algorithm for dynamically scalable web
     services" (Performance Evaluation 2011), with reports to a random dispatcher.
@@ -177,7 +179,9 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
 
 
 class WorkStealing(Classic, frozen=True, kw_only=True):
-    """Run tasks where they are submitted; machines without work ask random ones for half of what waits there.
+    """Random work stealing: a machine without work asks random ones for half of what waits there.
+
+    Tasks run where they are submitted unless they are stolen.
 
     attempts : machines that are asked, one after another, before a pause.
     pause : s after which a machine that is still without work asks again.

@@ -27,7 +27,7 @@ _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
 
 class DgsAsap(Scheduler, frozen=True, kw_only=True):
-    """DGS_ASAP, decentralized co-allocation of rigid jobs over a peer-to-peer overlay.
+    """DGS_ASAP (Vasilakos, Sacha and Pierre): decentralized co-allocation of rigid jobs over an overlay.
 
     forward : neighbours of the scheduling node that search.
     degree : neighbours of each node.

@@ -42,7 +42,7 @@ _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 
 
 class FairTree(Scheduler, frozen=True, kw_only=True):
-    """Parameters of the fair tree.
+    """The fair tree (Celaya and Marchal): a decentralized scheduler that keeps the maximum stretch small.
 
     bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the leaves
         that count).  0 sends every request to the root.  B and the ratio of neighbouring stretch samples act

@@ -26,9 +26,13 @@ _TIDY = 3600 * 10**9
 
 
 class Asap(Scheduler, frozen=True, kw_only=True):
-    """Places each job at the earliest start on all machines, as DGS_ASAP would if every node knew all others.
+    """The search of DGS_ASAP over the whole grid: a centralized heuristic that places each job at once.
+
+    Each job gets the earliest start on all machines, as if every node of `DgsAsap` knew all others.
 
     slot, duration : as for `gridsim.DgsAsap`.
+
+    It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
 
     Of the machines that are free then, those with the lowest ids are taken.  Jobs are placed in the order of
     their release, then of their index, and stay where they are placed.  Source: the aim of DGS_ASAP
@@ -49,10 +53,10 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Oracle(self, run)
+        return _Placements(self, run)
 
 
-class Oracle(Policy):
+class _Placements(Policy):
     """The policy of `Asap`, which holds the reservations of all machines."""
 
     STATE: ClassVar[tuple[str, ...]] = ("schedules", "runs", "resubmitted", "waiting", "tidy_at")

@@ -21,7 +21,9 @@ _LAST = 2**62
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):
-    """Runs one queue for the whole grid, in the order of release; jobs start at any instant, not in slots.
+    """EASY backfilling (Lifka 1995) or FCFS: a centralized baseline, one queue for the whole grid.
+
+    Jobs start in the order of their release, at any instant, not in slots.
 
     mode : ``"easy"``, when the first job of the queue does not fit, it gets a reservation at the earliest
         instant at which it fits according to the estimates, and later jobs that do not delay it start before

@@ -50,8 +50,9 @@ class _Walker(Scheduler, frozen=True, kw_only=True):
 
 
 class NoMigration(_Walker, frozen=True, kw_only=True):
-    """Each job runs where it was submitted, first come, first served (NM, the RJSS paper's lower
-    baseline)."""
+    """No migration (NM): each job runs where it was submitted, first come, first served.
+
+    It is the lower baseline of the paper on RJSS."""
 
     name: ClassVar[str] = "no-migration"
     decision_words: ClassVar[Words] = STAY
@@ -92,7 +93,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
 
 class Rjss(_Prober, frozen=True, kw_only=True):
-    """Reliable node job scheduling strategy: a job moves to the first node asked that would finish it sooner.
+    """RJSS, the reliable node job scheduling strategy: a job moves to the first node that ends it sooner.
 
     When a job is released, its node asks other nodes, drawn at random, one after the other.  The job moves to
     the first node where its turnaround (waiting there when it arrives, execution, and both ways) is less than
@@ -154,7 +155,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
 
 
 class ResourceExclusion(_Prober, frozen=True, kw_only=True):
-    """Resource exclusion (RE): slow nodes are left out, and the best of the other nodes asked is chosen.
+    """Resource exclusion (RE, after Kondo et al.): the best of the nodes asked that are not slow is chosen.
 
     The RJSS paper only names this rival and says that it chooses "the high speed nodes"; both readings are
     inferred (after Kondo et al., "Resource management for rapid application turnaround on enterprise desktop

@@ -59,7 +59,7 @@ class Search(LocalScheduler, frozen=True, kw_only=True):
 
 
 class ExpandingRing(Search, frozen=True, kw_only=True):
-    """Ask all machines within one hop, then within two, and so on, until enough hosts are found.
+    """Expanding ring (Zhou and Lo 2004): ask all machines within one hop, then within two, and so on.
 
     max_hops : hops of the last ring.
     """
@@ -72,7 +72,7 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
 
 
 class RandomWalkSearch(Search, frozen=True, kw_only=True):
-    """Send walkers from neighbour to neighbour, at random.
+    """Random walk search (Zhou and Lo 2004): walkers look for idle hosts, from neighbour to neighbour.
 
     walkers : walkers that are sent at a time, at most.  steps : machines that each of them visits.
     """
@@ -86,7 +86,7 @@ class RandomWalkSearch(Search, frozen=True, kw_only=True):
 
 
 class Advertisement(Search, frozen=True, kw_only=True):
-    """Ask the machines that advertised themselves when they joined.
+    """Advertisement (Zhou and Lo 2004): ask the machines that advertised themselves when they joined.
 
     scope : hops within which a machine advertises itself.
     """
@@ -103,7 +103,7 @@ class Advertisement(Search, frozen=True, kw_only=True):
 
 
 class Rendezvous(Search, frozen=True, kw_only=True):
-    """Ask the rendezvous points at which free hosts register.
+    """Rendezvous points (Zhou and Lo 2004): ask the points at which free hosts register.
 
     share : probability with which a machine that joins becomes a point.
     scope : hops within which a point makes itself known.

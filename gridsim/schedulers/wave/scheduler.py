@@ -33,7 +33,9 @@ _END, _WAITED = 0, 1
 
 
 class Wave(Scheduler, frozen=True, kw_only=True):
-    """Runs bags of tasks on hosts that their owners reclaim; a task keeps the work it has done, and can move.
+    """Wave schedulers (Zhou and Lo 2005): tasks move between hosts that their owners reclaim.
+
+    A task keeps the work it has done.
 
     A host runs one task at a time, and a task has one copy.  The host of a task is drawn uniformly from those
     that are up and idle (random stream ``wave``).  If there is none, tasks wait in one list: first tasks that

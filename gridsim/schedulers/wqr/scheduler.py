@@ -43,7 +43,7 @@ MOST_ERROR = 100.0
 
 
 class WqrFt(Scheduler, frozen=True, kw_only=True):
-    """Work queue with replication and checkpoints.
+    """WQR-FT (Anglano and Canonico 2005): a central work queue with replication and checkpoints.
 
     Applications are served in order of release (first come, first served).  The next task comes from the
     first application that has one to start.  Of its tasks that failed and have no running copy, the one that

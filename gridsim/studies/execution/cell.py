@@ -20,7 +20,8 @@ from gridsim.errors import FileChanged, GridSimError, text_of
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.registry import MetricFunction, measured
 from gridsim.scheduling.contract import Scheduler
-from gridsim.simulation.simulate import checked_limit, simulate
+from gridsim.simulation.simulate import checked_limit
+from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.provenance import (
     code_version,
     digest_now,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -17,6 +18,7 @@ from gridsim.support.provenance import FirstRead
 
 #: The most runs of a study: all are objects in memory before the first one begins.
 MOST_RUNS = 10_000_000
+_LOG = logging.getLogger(__name__)
 
 
 def collect(
@@ -67,6 +69,7 @@ def collect(
                     found[number] = known
     todo = [(key, numbers) for key, numbers in where.items()]
     known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
+    _LOG.info("%d runs, of which %d are in the store", len(cells), done)
     shown = bar(progress, len(cells) - done, "runs")  # counts only runs that are to be executed
 
     def report(over: list[tuple[int, Measured]]) -> None:

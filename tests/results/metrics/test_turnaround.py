@@ -135,8 +135,8 @@ def test_what_schedulers_are_compared_by() -> None:
     mixed = gs.compare(SCENARIO, {"nm": gs.NoMigration(), "fcfs": gs.Fcfs()}, baseline="nm")
     assert mixed.measure == "max_stretch"
     assert mixed.ratio("fcfs") == mixed["fcfs"].max_stretch / mixed["nm"].max_stretch
-    heads = "scheduler", "      ", "nm ", "fcfs "
-    header, unit, nm, fcfs = (line for line in mixed.format().splitlines() if line.startswith(heads))
+    text = mixed.format(width=200, verbose=True).splitlines()
+    header, unit, nm, fcfs = text[text.index("") + 1 :][:4]
     at = slice(header.index("turnaround"), header.index("turnaround") + len("turnaround"))
     assert (unit[at].strip(), nm[at].strip(), fcfs[at].strip()) == ("mean, s", "14.25", "-")
     units = json.loads(mixed.to_json())["units"]

@@ -1,0 +1,135 @@
+"""The commands `gridsim list`: the schedulers, metrics, parameters, kinds of workloads and trace formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from gridsim.cli.output import say, width
+
+Row = dict[str, Any]
+
+_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.group("list")
+def list_command() -> None:
+    """What there is: schedulers, metrics, parameters, kinds of workloads, formats of traces."""
+
+
+def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]], Callable[..., None]]:
+    """Return a decorator that turns a function that yields rows into a command that shows them.
+
+    columns : keys of the rows, in the order in which they are shown; the last one is wrapped.
+    """
+
+    def made(rows: Callable[..., Iterator[Row]]) -> Callable[..., None]:
+        def command(as_json: bool, **arguments: Any) -> None:
+            from gridsim.support.text import to_json
+
+            found = list(rows(**arguments))
+            click.echo(to_json(found)) if as_json else say("\n".join(_lines(found, columns)))
+
+        command.__doc__ = rows.__doc__
+        for option in getattr(rows, "__click_params__", []):
+            command.__dict__.setdefault("__click_params__", []).append(option)
+        list_command.command(name)(_json(command))
+        return command
+
+    return made
+
+
+def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
+    from gridsim.support.text import align, wrapped
+
+    if not rows:
+        yield "none"
+        return
+    texts = [[key, *(str(row[key]) for row in rows)] for key in columns[:-1]]
+    heads = align(texts, left=len(texts))
+    indent = 2 + max(map(len, heads))
+    last = [columns[-1], *(str(row[columns[-1]]) for row in rows)]
+    for head, text in zip(heads, last, strict=True):
+        yield from wrapped(f"{head:<{indent}}{text}".rstrip(), max(width(), indent + 30), indent)
+
+
+@_listing("schedulers", "name", "of", "nodes", "what")
+def schedulers() -> Iterator[Row]:
+    """All schedulers known by name, and what each is."""
+    from gridsim.cli.docstrings import opening
+    from gridsim.scheduling.registry import registered
+
+    for name, (cls, preset) in registered().items():
+        values = ", ".join(f"{key}={value}" for key, value in preset.items())
+        about = opening(cls).partition("  ")[0]
+        yield {
+            "name": name,
+            "of": "rigid jobs" if cls.rigid else "bags",
+            "nodes": "decentralized" if cls.decentralized else "central",
+            "class": f"{cls.__module__}:{cls.__qualname__}",
+            "preset": dict(preset),
+            "what": f"with {values}: {about}" if values else about,
+        }
+
+
+@_listing("metrics", "name", "unit", "what")
+def metrics() -> Iterator[Row]:
+    """The metrics that studies can ask for (--metrics)."""
+    from gridsim.results.metrics.registry import METRICS
+
+    for name, each in METRICS.items():
+        yield {"name": name, "unit": "-" if each.unit == "1" else each.unit, "what": each.text}
+
+
+@_listing("parameters", "name", "default", "value", "what")
+@click.argument("name")
+def parameters(name: str) -> Iterator[Row]:
+    """The parameters of a scheduler (--set NAME.PARAM=VALUE), by its NAME or module:Class."""
+    import msgspec
+
+    from gridsim.cli.docstrings import told
+    from gridsim.scheduling.registry import scheduler_class
+    from gridsim.support.parameters import values_of
+
+    cls = scheduler_class(name)
+    said: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        said |= told(base)
+    values = values_of(cls)
+    for field in msgspec.structs.fields(cls):
+        default = "required" if field.required else field.default
+        yield {
+            "name": field.name,
+            "default": default if isinstance(default, (str, bool, int, float)) else str(default),
+            "value": values[field.name],
+            "what": said.get(field.name, "").replace("`", ""),
+        }
+
+
+@_listing("workloads", "table", "kind", "what")
+def workloads() -> Iterator[Row]:
+    """The kinds of workloads, platforms and failures that a scenario file can have."""
+    from gridsim.cli.docstrings import opening
+    from gridsim.cli.schema import CONSTRUCTORS
+
+    order = {"workload": 0, "platform": 1, "faults": 2, "fluctuation": 3}
+    kinds = sorted(CONSTRUCTORS, key=lambda cls: order[cls.part])  # type: ignore[attr-defined]
+    for cls in kinds:
+        made = CONSTRUCTORS[cls]
+        yield {
+            "table": cls.part,  # type: ignore[attr-defined]
+            "kind": cls.__struct_config__.tag,
+            "what": opening(made).partition("  ")[0].replace("`", ""),
+            "constructor": f"{made.__self__.__name__}.{made.__name__}",
+        }
+
+
+@_listing("traces", "format", "what")
+def traces() -> Iterator[Row]:
+    """The formats of trace files."""
+    from gridsim.traces.formats import known
+
+    for name, about in known().items():
+        yield {"format": name, "what": about}

@@ -1,0 +1,62 @@
+"""Warnings about values that are possible but unusual, such as a latency of 50 s where 50 ms were meant."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from gridsim.errors import ModelWarning
+from gridsim.model.bag_workloads import Range
+from gridsim.model.scenario import Scenario
+
+#: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s.
+LATENCY, BANDWIDTH, SLOW, FAST, TASK, UP = 10.0, 1000.0, 10.0, 1e9, 30 * 86_400.0, 60.0
+
+
+def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
+    """Issue a `ModelWarning` for each value of `scenario` that is probably in another unit than was meant."""
+    for message in unusual(scenario):
+        warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
+
+
+def unusual(scenario: Scenario) -> Iterator[str]:
+    """Iterate over what is unusual about a scenario, as texts; only its recipes and speeds are looked at."""
+    network, speeds = scenario.network, scenario.platform.speeds
+    if network.latency > LATENCY:
+        yield (
+            f"network.latency is {network.latency:g} s; messages usually take less than 1 s (in s, "
+            'or as text: "50 ms")'
+        )
+    if network.bandwidth < BANDWIDTH:
+        yield (
+            f"network.bandwidth is {network.bandwidth:g} bytes/s; it is usually above 10,000 (or as text: "
+            '"1 Mbit/s")'
+        )
+    slowest, fastest, mean = float(speeds.min()), float(speeds.max()), float(speeds.mean())
+    for odd, which in ((slowest < SLOW, slowest), (fastest > FAST, fastest)):
+        if odd:
+            yield (
+                f"platform has a machine of {which:g} Mflop/s; they usually do 100 to 1,000,000 (or as "
+                'text: "2 Gflop/s")'
+            )
+    largest = _largest(getattr(scenario.workload.recipe, "task_size", None))
+    if largest / mean > TASK:
+        yield (
+            f"workload.task_size is up to {largest:g} Mflop, {largest / mean / 86_400.0:.3g} days at the "
+            'mean speed (in Mflop, or as text: "65 Gflop")'
+        )
+    faults = scenario.faults
+    if faults is not None and not hasattr(faults.recipe, "path"):
+        up = faults.recipe.mean_up_time(scenario.platform.nodes)
+        if up < UP:
+            yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
+
+
+def _largest(size: Any) -> float:
+    """Return the largest size of a task that a recipe names; 0 if it names none."""
+    if isinstance(size, Range):
+        return size.high
+    if isinstance(size, tuple):
+        return max(size, default=0.0)
+    return size if isinstance(size, float) else 0.0

@@ -1,0 +1,142 @@
+"""Sentences that say who is best at what, by how much, and what the runs leave undecided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gridsim.results.metrics.estimates import FEW, Estimate
+from gridsim.results.metrics.formulas import mean
+
+if TYPE_CHECKING:
+    from gridsim.plots.studies import Replicated, Swept
+
+#: The most schedulers that a sentence names after the best one.
+_NAMED = 3
+
+
+def more(value: float, least: float) -> str:
+    """Return how much larger a value is than the least one, such as "+12 %" or "3.4 times that"."""
+    if least <= 0.0:
+        return f"{value:.4g}"
+    ratio = value / least
+    if ratio >= 2.0:
+        return f"{ratio:.3g} times that"
+    share = 100.0 * (ratio - 1.0)
+    return f"+{share:.2g} %" if share < 100.0 else "+100 %"
+
+
+def of_one_run(values: Mapping[str, Mapping[str, float]], excluded: Mapping[str, str]) -> str:
+    """Return a sentence on the best of several schedulers in one run each; empty for fewer than two.
+
+    values : what is measured, in words -> scheduler -> value; less is better.
+    excluded : scheduler that takes no part, because it left something undone -> what.
+    """
+    parts, before = [], ""
+    for what, every in values.items():
+        known = {name: value for name, value in every.items() if name not in excluded}
+        known = {name: value for name, value in known.items() if not math.isnan(value)}
+        if len(known) < 2:
+            continue
+        best, others = _ranked(known)
+        if not others:
+            parts.append(f"all have the same {what}")
+            continue
+        whose = "" if best == before else f"{best} {'have' if ' and ' in best else 'has'} "
+        parts.append(f"{whose}the lowest {what} ({others})")
+        before = best
+    left = "".join(f"  {name} takes no part: {why}." for name, why in excluded.items())
+    return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
+
+
+def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
+    """Return the names with the least value, and how much more the others have, the best of them first."""
+    names = sorted(known, key=known.__getitem__)
+    least = known[names[0]]
+    best = [name for name in names if known[name] == least]
+    others = [f"{name} {more(known[name], least)}" for name in names[len(best) :]]
+    if len(others) > _NAMED:
+        others[_NAMED - 1 :] = [f"... {others[-1]}"]
+    return " and ".join(best), ", ".join(others)
+
+
+def of_replications(found: Replicated, metric: str | None = None) -> str:
+    """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
+
+    metric : by default the one by which schedulers are compared.
+
+    A difference counts as decided if the interval of the ratio, paired by replication, does not contain 1.
+    Empty for fewer than two schedulers with values.
+    """
+    metric = found.measure if metric is None else metric
+    means = {name: mean(values) for name, values in found[metric].items()}
+    known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+    if len(known) < 2:
+        return ""
+    best, *others = known
+    alike = [name for name in others if np.array_equal(found[metric][name], found[metric][best])]
+    others = [name for name in others if name not in alike]
+    first = " and ".join([best, *alike])
+    what, count = metric.replace("_", " "), len(found.seeds)
+    decided: list[str] = []
+    open_: list[str] = []
+    for name in others:
+        ratio = found.ratio(name, best, metric)
+        said = _interval(ratio)
+        (decided if ratio.low > 1.0 else open_).append(f"{name} {said}" if said else name)
+    text = f"Over {count} replication{'s' * (count > 1)}, {first} {'have' if alike else 'has'} "
+    text += f"the lowest {what} on average"
+    if decided:
+        text += f" ({_few(decided)})"
+    if open_:
+        text += f"; not decided against {_few(open_)}"
+    return text + (f".  Fewer than {FEW} replications decide little." if count < FEW else ".")
+
+
+def of_points(found: Swept) -> str:
+    """Return at how many points of a sweep each scheduler has the lowest mean, and what is undecided."""
+    metric, wins, open_, points = found.metrics[0], dict.fromkeys(found.schedulers, 0), [], 0
+    for labels, one in found.each():
+        means = {name: mean(values) for name, values in one[metric].items()}
+        known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+        if len(known) < 2:
+            continue
+        points += 1
+        if one.ratio(known[1], known[0], metric).low > 1.0:
+            wins[known[0]] += 1
+        else:
+            where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
+            open_.append(f"{known[0]} or {known[1]}" + (f" at {where}" if where else ""))
+    if not points:
+        return ""
+    what = metric.replace("_", " ")
+    said = [
+        f"{name} at {count}" for name, count in sorted(wins.items(), key=lambda each: -each[1]) if count > 0
+    ]
+    of = f"of {points} points" if points > 1 else "of 1 point"
+    text = (
+        f"Lowest {what} on average: {', '.join(said)} {of}"
+        if said
+        else f"Lowest {what} on average: none {of}"
+    )
+    if open_:
+        text += f"; not decided at {len(open_)}: {_few(open_, '; ')}"
+    return text + "."
+
+
+def _few(said: list[str], between: str = ", ") -> str:
+    left = len(said) - _NAMED
+    return between.join([*said[:_NAMED], *([f"{left} more"] if left > 0 else [])])
+
+
+def _interval(ratio: Estimate) -> str:
+    """Return the interval of a ratio as percentages or factors; empty if there is none."""
+    if math.isnan(ratio.low):
+        return ""
+    if ratio.high >= 2.0:
+        return f"{ratio.mean:.3g} [{ratio.low:.3g}, {ratio.high:.3g}] times that"
+    middle, low, high = (100.0 * (each - 1.0) for each in (ratio.mean, ratio.low, ratio.high))
+    return f"{middle:+.2g} % [{low:+.2g}, {high:+.2g}]"

@@ -1,0 +1,63 @@
+"""Texts with a unit, such as "50 ms", "1 Gbit/s" or "4 h", in place of numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+_SIZES = {
+    f"{prefix}{name}": Fraction(1000**power) * scale
+    for name, scale in (("B", Fraction(1)), ("bit", Fraction(1, 8)))
+    for power, prefix in enumerate(("", "k", "M", "G", "T"))
+}
+_SIZES |= {f"{prefix}iB": Fraction(1024**power) for power, prefix in enumerate("KMGT", 1)}
+_WORK = {
+    f"{prefix}flop": Fraction(1000) ** (power - 2)
+    for power, prefix in enumerate(("", "k", "M", "G", "T", "P"))
+}
+
+
+def _per_second(units: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    return {f"{name}/s": factor for name, factor in units.items()}
+
+
+#: The unit in which gridsim takes a number -> the units that a text may have, and how large each is in it.
+UNITS: Mapping[str, Mapping[str, Fraction]] = {
+    "s": {
+        "ns": Fraction(1, 10**9),
+        "us": Fraction(1, 10**6),
+        "ms": Fraction(1, 1000),
+        "s": Fraction(1),
+        "min": Fraction(60),
+        "h": Fraction(3600),
+        "d": Fraction(86_400),
+    },
+    "bytes": _SIZES,
+    "bytes/s": _per_second(_SIZES),
+    "Mflop": _WORK,
+    "Mflop/s": _per_second(_WORK),
+}
+_TEXT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z/]+)\s*")
+
+
+def number(said: str, unit: str) -> float | None:
+    """Return the number in `unit` that a text stands for; None if it is no number with a unit that fits."""
+    match, known = _TEXT.fullmatch(said), UNITS.get(unit, {})
+    if match is None or match[2] not in known:
+        return None
+    try:
+        return float(Fraction(match[1]) * known[match[2]])
+    except OverflowError:
+        return math.inf
+
+
+def pattern(unit: str) -> str:
+    """Return a regular expression, as in a JSON Schema, for texts with a unit that fits `unit`."""
+    return rf"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*({'|'.join(UNITS[unit])})\s*$"
+
+
+def said(unit: str) -> str:
+    """Return what an error says about texts for numbers in `unit`: the units that they may have."""
+    return f" (a text needs a unit: {', '.join(UNITS[unit])})" if unit in UNITS else ""

@@ -1,0 +1,228 @@
+"""What a newcomer does first: lists, files to begin with, units in text, and what a log of the work says."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+
+import gridsim as gs
+from gridsim.cli.commands.init import FILES, example
+from gridsim.cli.main import cli
+from gridsim.scheduling.registry import registered
+from gridsim.support.units import UNITS, number
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def good(*words: object) -> str:
+    done = invoke(*words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+# -- lists --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "what", ["schedulers", "metrics", "workloads", "traces", "parameters fair-tree", "parameters mincent"]
+)
+def test_lists_fit_the_terminal_and_have_json(what: str) -> None:
+    text = good("list", *what.split())
+    rows = json.loads(good("list", *what.split(), "--json"))
+    assert max(map(len, text.splitlines())) <= 100
+    for row in rows:
+        first = str(next(iter(row.values())))
+        assert first in text and row["what"], row
+
+
+def test_lists_have_everything() -> None:
+    rows = json.loads(good("list", "schedulers", "--json"))
+    assert [row["name"] for row in rows] == list(registered())
+    found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
+    assert (found["mode"]["value"], found["mode"]["default"]) == ("easy, fcfs", "easy")
+    wrong = invoke("list", "parameters", "fair-tre")
+    assert wrong.exit_code == 2 and "did you mean fair-tree?" in wrong.stderr
+
+
+def test_the_shell_completes_schedulers() -> None:
+    completed = ShellComplete(cli, {}, "gridsim", "_GRIDSIM_COMPLETE")
+    found = completed.get_completions(["compare", "--schedulers"], "mincent,fair-")
+    assert [each.value for each in found] == ["mincent,fair-tree"]
+
+
+# -- files to begin with ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "next: gridsim compare scenario.toml" in good("init", "all")
+    return tmp_path
+
+
+def test_the_examples_are_what_init_writes(begun: Path) -> None:
+    if not EXAMPLES.is_dir():
+        pytest.skip("the examples are not part of this copy")
+    written = {file.name: file.read_bytes() for file in begun.iterdir()}
+    assert set(written) == set(FILES["all"])
+    assert written == {file.name: file.read_bytes() for file in EXAMPLES.iterdir() if file.is_file()}
+
+
+def test_init_overwrites_nothing(begun: Path) -> None:
+    (begun / "scenario.toml").write_text("mine")
+    said = json.loads(good("init", "study", "--json"))
+    assert said == {"written": [], "kept": ["./scenario.toml", "./study.toml"]}
+    assert (begun / "scenario.toml").read_text() == "mine"
+    assert "next: cd new && gridsim compare log.toml" in good("init", "traces", "new")
+
+
+def test_the_scenarios_run(begun: Path) -> None:
+    for file in ("scenario.toml", "log.toml"):
+        text = good("compare", file, "--schedulers", "mincent,fcfs")
+        assert "has the lowest max stretch" in text
+    commented = (begun / "scenario.toml").read_text()
+    failing = commented[commented.index("# [faults]") :].replace("\n# ", "\n").removeprefix("# ")
+    made = gs.Scenario.from_text(commented[: commented.index("# [faults]")] + failing)
+    assert made.faults == gs.Faults.exponential(14_400.0, 600.0, 1)
+    assert not invoke("trace", "lint", "jobs.swf").exit_code
+    assert not invoke("trace", "lint", "hosts.avt").exit_code
+
+
+def test_the_study_runs(begun: Path) -> None:
+    said = json.loads(good("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
+    assert len(said["cells"]) == 18 and not any(cell["error"] for cell in said["cells"])
+
+
+def test_the_scheduler_and_its_test_run(begun: Path) -> None:
+    text = good("compare", "scenario.toml", "--schedulers", "dealing:Dealing,mincent")
+    assert "dealing:Dealing" in text
+    namespace: dict[str, object] = {}
+    exec(example("test_dealing.py").decode(), namespace)
+    for name, test in namespace.items():
+        if name.startswith("test_"):
+            test()  # type: ignore[operator]
+
+
+# -- units in text ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("50 ms", "s", 0.05),
+        ("35ms", "s", 0.035),
+        ("4 h", "s", 14_400.0),
+        ("1.5e3 us", "s", 0.0015),
+        ("1 Gbit/s", "bytes/s", 1.25e8),
+        ("1 MiB", "bytes", 1048576.0),
+        ("65 Gflop", "Mflop", 65000.0),
+        ("2 Gflop/s", "Mflop/s", 2000.0),
+        ("-1 s", "s", -1.0),
+        ("1e999 s", "s", float("inf")),
+        ("5", "s", None),
+        ("5 Ms", "s", None),
+        ("5 s", "bytes", None),
+        ("1/3 s", "s", None),
+        ("nan s", "s", None),
+    ],
+)
+def test_units(text: str, unit: str, value: float | None) -> None:
+    assert number(text, unit) == value
+
+
+def test_units_in_files_flags_and_python() -> None:
+    toml = """
+seed = 1
+[platform]
+kind = "list"
+speeds = ["1 Gflop/s", 2000]
+[workload]
+kind = "bags"
+seed = 1
+task_size = {low = "1 Gflop", high = 2000}
+[network]
+latency = "35 ms"
+bandwidth = "1 Mbit/s"
+"""
+    scenario = gs.Scenario.from_toml(toml)
+    assert scenario.platform.speeds.tolist() == [1000.0, 2000.0]
+    assert scenario.network == gs.Network(latency="35 ms", bandwidth="1 Mbit/s")  # type: ignore[arg-type]
+    assert (scenario.network.latency, scenario.network.bandwidth) == (0.035, 125_000.0)
+    assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+    assert scenario.replaced({"network.latency": "1 s"}).network.latency == 1.0
+    assert gs.FairTree(heartbeat="5 min") == gs.FairTree(heartbeat=300.0)  # type: ignore[arg-type]
+    with pytest.raises(
+        gs.ScenarioError, match=r"network.latency must be .*'5 parsec' \(a text needs a unit: ns"
+    ):
+        scenario.replaced({"network.latency": "5 parsec"})
+    flags = ("--nodes", 9, "--applications", 2, "--scheduler", "mincent", "--json")
+    texts = ("--latency", "100 ms", "--task-size", "1 Gflop..2 Gflop", "--time-limit", "1000 d")
+    plain = ("--latency", 0.1, "--task-size", "1000..2000", "--time-limit", 8.64e7)
+    one, two = (json.loads(good("run", *flags, *each)) for each in (texts, plain))
+    assert one["digest"] == two["digest"] and one["provenance"]["scenario"] == two["provenance"]["scenario"]
+    wrong = invoke("run", "--latency", "5 lightyears")
+    assert wrong.exit_code == 2 and "with a unit: ns, us, ms, s, min, h, d" in wrong.stderr
+    assert all(unit in units for unit, units in UNITS.items() if unit in ("s", "Mflop", "Mflop/s"))
+
+
+# -- failures, unusual values, the log of the work ----------------------------------------------------------
+
+
+def test_failures_by_flags(begun: Path) -> None:
+    small = ("scenario.toml", "--nodes", 8, "--applications", 2, "--json", "--schedulers", "mincent")
+    for flags, faults in (
+        (("--failures", "4 h"), gs.Faults.poisson(14_400.0, 1)),
+        (("--failures", "4 h", "--down", 60), gs.Faults.exponential(14_400.0, 60.0, 1)),
+        (("--availability", "hosts.avt"), gs.Faults.trace("hosts.avt", 1)),
+    ):
+        said = json.loads(good("compare", *small, *flags))
+        assert gs.Scenario.from_text(said["scenario"]).faults == faults
+    assert "--down needs --failures" in invoke("compare", *small, "--down", 60).stderr
+    both = ("--failures", 60, "--availability", "hosts.avt")
+    assert "exclude each other" in invoke("compare", *small, *both).stderr
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "said"),
+    [
+        ("network.latency", 50.0, "network.latency is 50 s"),
+        ("network.bandwidth", 1.0, "network.bandwidth is 1 bytes/s"),
+        ("workload.task_size", 6.5e10, r"workload.task_size is up to 6.5e\+10 Mflop, 376 days"),
+        ("platform", {"kind": "list", "speeds": [2000.0, 2.0]}, "platform has a machine of 2 Mflop/s"),
+        ("faults", {"kind": "poisson", "mean": 4.0, "seed": 1}, "each machine fail after 4 s"),
+    ],
+)  # fmt: skip
+def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
+    usual = gs.Scenario(gs.Platform.equal(2, 2000.0), gs.Workload.bags(applications=1, tasks=2.0, seed=1))
+    scenario = usual.replaced({entry: value})
+    for run in (gs.simulate, lambda s, name, **how: gs.compare(s, [name], **how)):
+        with pytest.warns(gs.ModelWarning, match=f"unusual: .*{said}") as caught, suppress(gs.ScenarioError):
+            run(scenario, "mincent", time_limit=100.0)  # it may fail too often to end
+        assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_the_default_scenario_is_usual(recwarn: pytest.WarningsRecorder) -> None:
+    from gridsim.cli.scenario_flags import default_scenario
+    from gridsim.model.plausible import unusual
+
+    assert not list(unusual(default_scenario()))
+
+
+def test_a_log_of_the_work(begun: Path) -> None:
+    done = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
+    assert "gridsim: scenario of scenario.toml" in done.stderr
+    assert "gridsim: mincent: run of 20 applications begins" in done.stderr
+    assert "reading" not in done.stderr
+    detailed = invoke("-vv", "run", "log.toml", "--scheduler", "mincent")
+    assert "gridsim: reading hosts.avt" in detailed.stderr
+    assert not invoke("run", "log.toml", "--scheduler", "mincent").stderr

@@ -1,0 +1,128 @@
+"""How scenarios, schedulers and results show themselves: in notebooks, as reprs, as frames, as figures."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+from gridsim.scheduling.registry import chosen_schedulers
+
+SCENARIO = gs.Scenario(
+    gs.Platform.desktop_grid(12, 1),
+    gs.Workload.bags(applications=4, interarrival=10.0, task_size=65536.0, seed=1),
+    seed=1,
+    schedulers={"fair-tree": {"bound": 2.0}},
+)
+
+
+class _Tags(HTMLParser):
+    """Checks that tags are closed in the order in which they were opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Any]:
+    compared = gs.compare(SCENARIO, ["mincent", gs.Fcfs()])
+    few = {"a & <b>": gs.MinCent(), "fcfs": gs.Fcfs()}
+    return {
+        "comparison": compared,
+        "result": compared["mincent"],
+        "table": compared["mincent"].applications,
+        "replicates": gs.compare(SCENARIO, few, replicates=2, baseline="fcfs"),
+        "swept": gs.sweep(SCENARIO, few, {"platform.nodes": [8, 12]}, replicates=2, baseline="fcfs"),
+        "sweep": gs.Sweep(scenario=SCENARIO, schedulers=few, over={"platform.nodes": [8, 12]}),
+        "why": gs.simulate(SCENARIO, "mincent", record="decisions").why(1),
+        "scenario": SCENARIO,
+        "scheduler": gs.FairTree(bound=2.0),
+    }
+
+
+def test_everything_has_html_and_a_short_repr(shown: dict[str, Any]) -> None:
+    for what, each in shown.items():
+        found = each._repr_html_()
+        tags = _Tags()
+        tags.feed(found)
+        assert not tags.open and "<table>" in found, what
+        assert "<b>" not in re.sub(r"<caption[^>]*><b>", "", found), what  # names are escaped
+        if what != "table":
+            assert "\n" not in repr(each) and len(repr(each)) < 200, what
+    assert (
+        "In this run" in shown["comparison"]._repr_html_()
+        and "not charged" in shown["comparison"]._repr_html_()
+    )
+    assert repr(shown["scheduler"]) == "FairTree(bound=2.0)"
+    assert repr(SCENARIO) == "<Scenario: platform 12 machines (uniform), workload bags, seed 1>"
+    listed = repr(gs.Platform.of([1000.0] * 500))
+    assert len(listed) < 150 and listed.endswith("...)))")
+
+
+def test_all_results_become_frames_and_figures(shown: dict[str, Any]) -> None:
+    rows = {"comparison": 2, "result": 4, "table": 4, "replicates": 4, "swept": 8, "why": 1}
+    for what, count in rows.items():
+        assert len(shown[what].to_pandas()) == shown[what].to_arrow().num_rows >= count, what
+    assert list(shown["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
+    assert len(shown["result"].to_pandas("machines")) == 12
+    for what in ("comparison", "result", "replicates", "swept"):
+        assert shown[what].plot().axes, what
+    with pytest.raises(gs.ScenarioError, match="kind must be one of .*did you mean gantt"):
+        shown["result"].plot("gant")
+
+
+def test_schedulers_are_given_by_name_or_as_a_list() -> None:
+    tables = SCENARIO.schedulers
+    found = chosen_schedulers(["fair-tree", gs.Fcfs(mode="pull"), gs.FairTree(bound=1.5)], tables)
+    assert found == {
+        "fair-tree": gs.FairTree(bound=2.0),  # of the scenario
+        "fcfs-pull": gs.Fcfs(mode="pull"),
+        "fair-tree bound=1.5": gs.FairTree(bound=1.5),
+    }
+    assert chosen_schedulers({"a": "mincent"}) == {"a": gs.MinCent()}
+    assert chosen_schedulers("mincent") == chosen_schedulers(gs.MinCent()) == {"mincent": gs.MinCent()}
+    assert gs.simulate(SCENARIO, "fair-tree").scheduler["parameters"]["bound"] == 2.0
+    with pytest.raises(gs.ScenarioError, match="schedulers has 'mincent' twice"):
+        chosen_schedulers(["mincent", gs.MinCent()])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "close"),
+    [
+        (lambda shown: shown["comparison"]["mincen"], "mincent"),
+        (lambda shown: shown["comparison"]["mincent"].to_pandas("machine"), "machines"),
+        (lambda shown: shown["table"]["relase"], "release"),
+        (lambda shown: shown["replicates"]["max_strech"], "max_stretch"),
+        (lambda shown: gs.FairTree(bund=1.0), "bound"),
+        (lambda shown: gs.FairTree(update_on="completin"), "completion"),
+        (lambda shown: gs.compare(SCENARIO, ["fair-tre"]), "fair-tree"),
+        (lambda shown: gs.compare(SCENARIO, ["fcfs"], baseline="fcsf"), "fcfs"),
+        (lambda shown: gs.replicate(SCENARIO, ["fcfs"], replicates=2, metrics=["makspan"]), "makespan"),
+        (lambda shown: SCENARIO.replaced({"platform.kind": "unifrm"}), "uniform"),
+        (lambda shown: SCENARIO.replaced({"netwrk.latency": 1.0}), "network"),
+        (lambda shown: gs.FairTre, "FairTree"),
+    ],
+)  # fmt: skip
+def test_the_closest_name_is_said(shown: dict[str, Any], wrong: Any, close: str) -> None:
+    with pytest.raises((gs.GridSimError, KeyError, AttributeError), match=rf"did you mean {close}\?"):
+        wrong(shown)
+
+
+def test_the_names_are_grouped_in_the_help() -> None:
+    """Each public name is there; and what a scheduler is, and whose, fits one line."""
+    for name in set(gs.__all__) - {"__version__"}:
+        assert len(re.findall(rf"\b{name}\b", gs.__doc__ or "")) >= 1, name
+        found = getattr(gs, name)
+        if isinstance(found, type) and issubclass(found, gs.Scheduler):
+            first, _, rest = (found.__doc__ or "").partition("\n")
+            assert first.endswith(".") and (not rest or rest.startswith("\n")), name

@@ -1,0 +1,128 @@
+"""Packages of others add schedulers and trace formats by entry points, without an import in user code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli.main import cli
+from gridsim.scheduling.registry import registered
+
+MODULE = '''
+import gridsim as gs
+from gridsim.traces import JobLog, TraceFormat
+
+
+class LastNode(gs.LocalPolicy):
+    def on_release(self, view, application, tasks):
+        view.enqueue(application.number, tasks)
+
+
+class Stay(gs.LocalScheduler, frozen=True, kw_only=True):
+    """Stay: tasks run where they are submitted."""
+
+    name = "stay"
+    policy = LastNode
+    pause: float = 0.0
+
+
+def read(path):
+    with open(path) as lines:
+        rows = [line.split(",") for line in lines]
+    submit, run_time, user = zip(*rows)
+    return JobLog.of(path, submit=submit, run_time=run_time, user=user)
+
+
+COMMAS = TraceFormat(kind="jobs", read=read, suffixes=(".jobs.csv",), about="jobs with commas")
+'''
+ENTRIES = """
+[gridsim.schedulers]
+stay = others_of_gridsim:Stay
+mincent = others_of_gridsim:Stay
+broken = others_of_gridsim:Missing
+odd = others_of_gridsim:read
+
+[gridsim.traces]
+commas = others_of_gridsim:COMMAS
+"""
+SCENARIO = """
+seed = 1
+[platform]
+kind = "equal"
+nodes = 3
+[workload]
+kind = "log"
+path = "small.jobs.csv"
+seed = 1
+[schedulers.stay]
+pause = 1.0
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the search path with a package as an installer leaves it, and a scenario that uses it."""
+    site = tmp_path / "site"
+    about = site / "others_of_gridsim-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "others_of_gridsim.py").write_text(MODULE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others-of-gridsim\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(ENTRIES)
+    (tmp_path / "scenario.toml").write_text(SCENARIO)
+    (tmp_path / "small.jobs.csv").write_text("0,100,1\n5,200,1\n700,50,2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(site)
+    yield tmp_path
+    sys.modules.pop("others_of_gridsim", None)
+
+
+def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
+    with pytest.warns(gs.PluginWarning) as caught:
+        names = list(registered())
+    said = [str(each.message) for each in caught]
+    whose = "of others-of-gridsim is left out"
+    for line, wanted in zip(
+        said,
+        (
+            f"gridsim.schedulers: broken = others_of_gridsim:Missing {whose}: AttributeError: module ",
+            f"gridsim.schedulers: mincent = others_of_gridsim:Stay {whose}: the name is taken",
+            f"gridsim.schedulers: odd = others_of_gridsim:read {whose}: it must be a subclass of gridsim.Sch",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(wanted), line
+    assert names[-1] == "stay" and registered()["mincent"][0] is gs.MinCent
+
+    def answer(*words: str) -> str:
+        done = CliRunner().invoke(cli, list(words))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    listed = {row["name"]: row for row in json.loads(answer("list", "schedulers", "--json"))}
+    assert listed["stay"]["what"] == "Stay: tasks run where they are submitted."
+    assert "commas  jobs with commas" in answer("list", "traces")
+    assert "pause" in answer("list", "parameters", "stay")
+    assert json.loads(answer("trace", "info", "small.jobs.csv", "--json"))["records"] == 3
+    assert "nothing to say" in answer("trace", "lint", "small.jobs.csv")
+    said = json.loads(answer("compare", "scenario.toml", "--schedulers", "stay,mincent", "--json"))
+    assert [row["name"] for row in said["schedulers"]] == ["stay", "mincent"]
+    assert said["schedulers"][0]["parameters"]["pause"] == 1.0 and said["schedulers"][0]["tasks"] == 3
+    # a result of it is run again without a name, as of a scheduler that comes with gridsim
+    answer("run", "scenario.toml", "--scheduler", "stay", "--out", "r.npz")
+    assert "the same digest" in answer("repro", "r.npz")
+
+
+def test_what_a_reader_raises_is_an_error_of_the_trace(installed: Path) -> None:
+    (installed / "small.jobs.csv").write_text("0,100\n")
+    with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):
+        gs.simulate(gs.Scenario.from_toml(installed / "scenario.toml"), "mincent")
+
+
+def test_the_names_are_gone_with_the_package() -> None:
+    assert "stay" not in registered()
