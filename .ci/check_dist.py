@@ -18,7 +18,21 @@ ADDED = ("PKG-INFO", "setup.cfg", "gridcore.egg-info/")
 PACKAGES = ("gridcore", "gridsim")
 MADE = {"gridcore/common/_cyutility.pyx"}  # of no source: what Cython adds to all kernels, see setup.py
 UNTYPED = {"gridcore/common/arguments.pyi"}  # of a kernel that has nothing for Python
-SOURCES = {".py", ".pyi", ".pyx", ".pxd", ".h", ".j2", ".css", ".js", ".typed", ".toml", ".txt", ".swf", ".avt"}
+SOURCES = {
+    ".py",
+    ".pyi",
+    ".pyx",
+    ".pxd",
+    ".h",
+    ".j2",
+    ".css",
+    ".js",
+    ".typed",
+    ".toml",
+    ".txt",
+    ".swf",
+    ".avt",
+}
 
 
 def differ(what: str, expected: set[str], found: set[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """A scheduler: each machine deals what is submitted there to itself and its neighbours, in equal parts.
 
-    gridsim compare scenario.toml --schedulers dealing:Dealing,fair-tree,mincent
+gridsim compare scenario.toml --schedulers dealing:Dealing,fair-tree,mincent
 """
 
 import gridsim as gs
