@@ -1,4 +1,4 @@
-"""Finds the kernels to compile, has their directives, and writes their types; all else is in pyproject.toml."""
+"""Finds the kernels to compile, has their directives, and writes their types; else see pyproject.toml."""
 
 import os
 import runpy
