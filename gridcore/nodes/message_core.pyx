@@ -27,7 +27,6 @@ from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, inte
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
-from gridcore.nodes.calls cimport call
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport Kind
@@ -266,10 +265,7 @@ cdef class NodeCore(NodeEvents):
         self.phase, self.limit = TIMERS, now
         self.events += u.shape[0]
         for k in range(u.shape[0]):
-            call("on_timer", self.programs[u[k]], self._view(u[k]), <PyObject*> name,
-                 <PyObject*> value if self.values else NULL)
-            if self.unheard:
-                self._handle_now()
+            self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self.values else NULL)
         while self._phase_due() == TIMERS:
             self._release_or_fire()
 

@@ -1,5 +1,7 @@
 """C-level contract of what is due for nodes."""
 
+from cpython.ref cimport PyObject
+
 from gridcore.nodes.compiled_calls cimport Context, Handler
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport Kind
@@ -56,6 +58,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _write(self, Handlers handlers) except -1
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1
     cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1
+    cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
     cdef object _view(self, Py_ssize_t node)
 
     cdef long long _advance(self, long long limit) except -1

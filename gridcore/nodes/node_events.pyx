@@ -136,10 +136,13 @@ cdef class NodeEvents(NodeActions):
         """Call a handler that gets nothing but the view."""
         if self.handle != NULL:
             return self._run(self.n_kinds + which, node, NULL)
-        call(handler, self.programs[node], self._view(node), NULL, NULL)
-        if self.unheard:
-            self._handle_now()
-        return 0
+        return self._call(handler, node, NULL, NULL)
+
+    @cython.final
+    cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1:
+        """Call an interpreted handler, and handle what it sends without delay."""
+        call(handler, self.programs[node], self._view(node), first, second)
+        return self._handle_now() if self.unheard else 0
 
     @cython.final
     cdef object _view(self, Py_ssize_t node):
@@ -253,9 +256,7 @@ cdef class NodeEvents(NodeActions):
         for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
             application, node = self._application(index), self.home[machine]
             for _ in range(tasks):
-                call("on_done", self.programs[node], self._view(node), <PyObject*> application, NULL)
-                if self.unheard:
-                    self._handle_now()
+                self._call("on_done", node, <PyObject*> application, NULL)
             self.events += tasks
         if self.dirty:
             self._flush()
@@ -306,7 +307,7 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _deliver(self, Kind kind, int slot, const long long* row) except -1:
         """Hand a message over to its receiver: that in `slot`, which is freed, or that in `row` if that is given."""
-        cdef object view, come
+        cdef object come
         cdef long long node
         cdef int i
         if row == NULL:
@@ -323,7 +324,7 @@ cdef class NodeEvents(NodeActions):
             self.links._give_back(slot)
             return 0
         node = row[0]
-        view, come = self._view(node), new_object(kind.type)
+        come = new_object(kind.type)
         come.sender = row[1]
         for i in range(kind.n):
             if kind.real[i] == 2:
@@ -334,10 +335,7 @@ cdef class NodeEvents(NodeActions):
                 setattr(come, <str> kind.fields[i], row[2 + i])
         if slot >= 0:
             self.links._give_back(slot)
-        call(kind.handler, self.programs[node], view, <PyObject*> come, NULL)
-        if self.unheard:
-            self._handle_now()
-        return 0
+        return self._call(kind.handler, node, <PyObject*> come, NULL)
 
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""
@@ -553,10 +551,8 @@ cdef class NodeEvents(NodeActions):
         if not cancelled and self.handle != NULL:
             self._run(self.n_kinds + ON_TIMER, node, given)
         elif not cancelled and self.fires:
-            call("on_timer", self.programs[node], self._view(node), <PyObject*> self.timer_names[name],
-                 <PyObject*> value if self.values else NULL)
-            if self.unheard:
-                self._handle_now()
+            self._call("on_timer", node, <PyObject*> self.timer_names[name],
+                       <PyObject*> value if self.values else NULL)
         return 0
 
     @cython.final
@@ -575,14 +571,11 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1:
-        cdef object view, application, given = tasks
+        cdef object application, given = tasks
         cdef long long row[2]
         holdings_give(&self.holdings, node, index, tasks)
         if self.handle != NULL:
             row[0], row[1] = index, tasks
             return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
-        view, application = self._view(node), self._application(index)
-        call(handler, self.programs[node], view, <PyObject*> application, <PyObject*> given)
-        if self.unheard:
-            self._handle_now()
-        return 0
+        application = self._application(index)
+        return self._call(handler, node, <PyObject*> application, <PyObject*> given)
