@@ -1,6 +1,7 @@
 """C-level contract of the machines' queues."""
 
 from gridcore.queues.journal cimport Journal
+from gridcore.queues.pairs cimport Pairs
 from gridcore.queues.task_numbers cimport TaskNumbers
 
 
@@ -24,7 +25,11 @@ cdef class MachineQueues:
     cdef TaskNumbers numbers            # of tasks with sizes of their own; None if those of an application are equal
     cdef bint own_sizes
     cdef long long[::1] first_start, finish, completed, nodes_used
-    cdef unsigned char[:, ::1] used     # a bit for each application of which tasks have started here or been lost
+    # of which applications tasks have started or been lost here: a bit for each, or if these are too many, pairs
+    # that have a mark
+    cdef unsigned char[:, ::1] used
+    cdef bint sparse
+    cdef Pairs pairs
     cdef Journal ended                  # completions not yet handed out
     cdef Journal ran, came              # if `record`: what has run, and what has been enqueued or withdrawn
     cdef readonly bint record
@@ -35,6 +40,10 @@ cdef class MachineQueues:
     cdef _add_sizes(self, own, sizes, tasks)
     cdef dict _columns(self)
     cdef _all_used(self)
+    cdef int _make_sparse(self) except -1
+    cdef int _add_pairs(self) except -1
+    cdef _read_pairs(self)
+    cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil

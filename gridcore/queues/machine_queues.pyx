@@ -26,22 +26,29 @@ from gridcore.common.arguments cimport (
 )
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.journal cimport Journal, Row, journal_add, journal_copy, journal_fill, journal_note
+from gridcore.queues.pairs cimport (
+    pair_of, pairs_add, pairs_free, pairs_mark, pairs_marked,
+)
 from gridcore.queues.task_numbers cimport TaskNumbers
 
 import numpy as np
 
 from gridcore.queues import journal_tables
-from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, like, read, refuse, shown
+from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, Rows, like, read, refuse, shown
 
 __all__ = ["MachineQueues"]
 
 _JOURNAL = Array(np.int64, (None, 6))
 _STATE = {
     "whose": Array(np.int64, ("applications",)), "share": Array(np.int32, ("machines", None, 2)),
-    "used": Array(np.uint8, ("machines", "bytes")), "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
+    "used": Array(np.uint8, ("machines", "bytes")),
+    "pairs": Rows({"machine": (0, "machines"), "application": (0, "applications")}), "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
     "enqueued": Number(0, LATEST + 1), "tasks_done": Number(0, LATEST + 1),
 }
 
+
+#: Up to so many pairs of a machine and an application each has a bit: 64 MiB.
+cdef Py_ssize_t _MOST_BITS = 2**29
 
 
 cdef long long _nanoseconds(double seconds) noexcept nogil:
@@ -94,6 +101,7 @@ cdef class MachineQueues:
         free(self.ended.row)
         free(self.ran.row)
         free(self.came.row)
+        pairs_free(&self.pairs)
 
     # -- what is there ----------------------------------------------------------------------------------
 
@@ -155,7 +163,9 @@ cdef class MachineQueues:
         self.completed = np.concatenate((self.completed, zeros))
         self.nodes_used = np.concatenate((self.nodes_used, zeros))
         self.n_applications += k
-        if 8 * self.used.shape[1] < self.n_applications:
+        if not self.sparse and self.machines * ((self.n_applications + 7) // 8) > _MOST_BITS // 8:
+            self._make_sparse()
+        elif not self.sparse and 8 * self.used.shape[1] < self.n_applications:
             wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
             wider[:, :self.used.shape[1]] = self.used
             self.used = wider
@@ -204,7 +214,7 @@ cdef class MachineQueues:
             f = self.first[u]
             for k in range(f, f + self.count[u]):
                 whose = self.whose[self.share[u, k, 0]]
-                if self.used[u, whose // 8] & 1 << whose % 8:
+                if self._is_used(u, whose):
                     continue
                 twice = False  # of shares of an application and its further bags one counts
                 for j in range(f, f + self.count[u] if whose != self.share[u, k, 0] else f):
@@ -250,13 +260,25 @@ cdef class MachineQueues:
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
+    cdef _read_pairs(self):
+        """int64[n, 2]: the pairs with a mark, in order."""
+        cdef Py_ssize_t k, n = 0
+        found = np.empty(self.pairs.n, np.int64)
+        cdef long long[::1] out = found
+        for k in range(self.pairs.room):
+            if self.pairs.slot[k] and (self.pairs.slot[k] - 1) & 1:
+                out[n] = <long long> ((self.pairs.slot[k] - 1) >> 1)
+                n += 1
+        found = np.sort(found[:n])
+        return np.column_stack((found >> 31, found & 2**31 - 1))
+
     def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
         cdef _Held alone = hold(&self.occupied)
         return shown({
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
-            "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
+            "pairs": self._read_pairs(), "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
             **(self.numbers.getstate() if self.own_sizes else {}),
         })
@@ -304,6 +326,12 @@ cdef class MachineQueues:
         self.share, self.used, self.capacity = share, given["used"], capacity
         for name, column in known.items():
             column[...] = given[name]
+        pairs_free(&self.pairs)
+        if self.sparse:
+            for machine, application in given["pairs"].tolist():
+                pairs_add(&self.pairs, pair_of(machine, application))
+                pairs_mark(&self.pairs, pair_of(machine, application))
+            self._add_pairs()
         journal_fill(&self.ended, given["ended"])
         journal_fill(&self.ran, given["ran"])
         journal_fill(&self.came, given["came"])
@@ -357,8 +385,37 @@ cdef class MachineQueues:
             self._update(u[k])  # the machine has advanced to `now` in spite of the error
             raise
 
+    cdef int _make_sparse(self) except -1:
+        """Go over from bits to pairs."""
+        cdef Py_ssize_t u, k, f
+        self.sparse = True
+        for u in range(self.machines):
+            for k in np.flatnonzero(np.unpackbits(np.asarray(self.used[u]), bitorder="little")):
+                pairs_add(&self.pairs, pair_of(u, k))
+                pairs_mark(&self.pairs, pair_of(u, k))
+        self.used = np.zeros((self.machines, 0), np.uint8)
+        return self._add_pairs()
+
+    cdef int _add_pairs(self) except -1:
+        """Add the pairs, without marks, of what waits or runs."""
+        cdef Py_ssize_t u, k
+        for u in range(self.machines):
+            for k in range(self.first[u], self.first[u] + self.count[u]):
+                pairs_add(&self.pairs, pair_of(u, self.whose[self.share[u, k, 0]]))
+            if self.running[u] >= 0:
+                pairs_add(&self.pairs, pair_of(u, self.whose[self.running[u]]))
+        return 0
+
+    cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil:
+        if self.sparse:
+            return pairs_marked(&self.pairs, pair_of(u, application))
+        return self.used[u, application // 8] >> application % 8 & 1
+
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
         """Record that tasks of `application`, which must not be a further bag, have started or been lost on `u`."""
+        if self.sparse:
+            self.nodes_used[application] += pairs_mark(&self.pairs, pair_of(u, application))
+            return
         cdef unsigned char* bits = &self.used[u, application // 8]
         cdef unsigned char bit = <unsigned char> (1 << application % 8)
         if not bits[0] & bit:
@@ -367,6 +424,8 @@ cdef class MachineQueues:
 
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
         self._advance(u, now)
+        if self.sparse:
+            pairs_add(&self.pairs, pair_of(u, self.whose[application]))
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
         cdef long long length = self._duration(u, application)
         cdef long long longest = _nanoseconds(self.numbers.largest / self.speed[u]) if self.own_sizes else length

@@ -254,3 +254,28 @@ def test_many_shares_on_one_machine():
     for u in (0, 1):
         same(ours.queue(u), expected.queue(u))
     assert totals_of(ours) == totals_of(expected)
+
+
+def test_machines_of_very_many_applications_are_counted():
+    """Where there are too many for a bit of each machine: the same totals, and the same from a checkpoint."""
+    machines, few, many = 4096, 6, 2**17 + 8
+
+    def fresh(count):
+        made = queues.TaskQueues(np.ones(machines), order="fifo")
+        made.add_applications(np.zeros(count), np.full(count, 4.0), np.full(count, 2.0))
+        return made
+
+    made = []
+    for count, numbers in ((few, np.arange(few)), (many, np.arange(few) * (many // few))):
+        store, random = fresh(count), np.random.default_rng(2)
+        for now in range(0, 40 * NS, NS):
+            u = np.unique(random.integers(0, 8, 3))
+            store.enqueue(u, numbers[random.integers(0, few, len(u))], np.full(len(u), 2), now)
+            if now == 20 * NS:
+                store.fail(np.array([3]), now)
+                again = fresh(count)
+                again.setstate(store.getstate())
+                store = again
+        made.append((store.totals()["nodes_used"][numbers].tolist(), store.getstate()["used"].nbytes))
+    assert made[0][0] == made[1][0] and min(made[0][0]) > 1
+    assert made[0][1] > 0 == made[1][1]

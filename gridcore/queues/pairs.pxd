@@ -1,0 +1,62 @@
+"""Sets of pairs of a machine and an application, each with a mark: for `gridcore.queues.machine_queues`."""
+
+from libc.stdlib cimport calloc, free
+
+# A hash table with linear probing; 0 is an empty slot, else the pair, shifted by one for the mark, and one more.
+cdef struct Pairs:                      # all zero when it is empty
+    unsigned long long* slot
+    Py_ssize_t n, room                  # room: a power of 2, at least n * 3 / 2, or 0
+
+
+cdef inline unsigned long long* pairs_at(const Pairs* p, unsigned long long pair) noexcept nogil:
+    """The slot of a pair, empty if it is not there; there must be room."""
+    cdef unsigned long long hash = pair * <unsigned long long> 0x9E3779B97F4A7C15
+    cdef Py_ssize_t k = <Py_ssize_t> (hash >> 20) & (p.room - 1)
+    while p.slot[k] and (p.slot[k] - 1) >> 1 != pair:
+        k = (k + 1) & (p.room - 1)
+    return &p.slot[k]
+
+
+cdef inline unsigned long long pair_of(Py_ssize_t machine, Py_ssize_t application) noexcept nogil:
+    return <unsigned long long> machine << 31 | <unsigned long long> application
+
+
+cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
+    """Add a pair, without a mark if it is not there yet."""
+    cdef unsigned long long* slot
+    cdef Pairs wider
+    cdef Py_ssize_t k
+    if 3 * (p.n + 1) > 2 * p.room:
+        wider.n, wider.room = p.n, max(1024, 2 * p.room)
+        wider.slot = <unsigned long long*> calloc(wider.room, sizeof(unsigned long long))
+        if wider.slot == NULL:
+            raise MemoryError
+        for k in range(p.room):
+            if p.slot[k]:
+                pairs_at(&wider, (p.slot[k] - 1) >> 1)[0] = p.slot[k]
+        free(p.slot)
+        p[0] = wider
+    slot = pairs_at(p, pair)
+    if slot[0] == 0:
+        slot[0] = (pair << 1) + 1
+        p.n += 1
+    return 0
+
+
+cdef inline bint pairs_marked(const Pairs* p, unsigned long long pair) noexcept nogil:
+    cdef unsigned long long found = pairs_at(p, pair)[0] if p.room else 0
+    return found != 0 and (found - 1) & 1
+
+
+cdef inline bint pairs_mark(Pairs* p, unsigned long long pair) noexcept nogil:
+    """Mark a pair that is there; return whether it had no mark."""
+    cdef unsigned long long* slot = pairs_at(p, pair)
+    if (slot[0] - 1) & 1:
+        return False
+    slot[0] += 1
+    return True
+
+
+cdef inline void pairs_free(Pairs* p) noexcept nogil:
+    free(p.slot)
+    p.slot, p.n, p.room = NULL, 0, 0
