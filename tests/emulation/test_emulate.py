@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import gridsim as gs
+from gridsim.cli.main import cli
 from gridsim.emulation.emulate import emulate
 from gridsim.emulation.part import Setup
 from gridsim.emulation.worker import Worker
@@ -72,6 +75,16 @@ def test_a_result_can_be_looked_at_like_any_other(tmp_path: Path) -> None:
     )
     write_report(both, tmp_path / "page.html")
     assert "emulated" in both.format()
+
+
+def test_the_command_saves_a_result(tmp_path: Path) -> None:
+    flags = (
+        "--nodes 4 --applications 2 --tasks-per-node 1 --interarrival 5 --speedup 200 --processes 2 --json"
+    )
+    found = CliRunner().invoke(cli, ["emulate", *flags.split(), "--out", str(tmp_path / "one.npz")])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["provenance"]["emulation"]["processes"] == 2
+    assert validate_result(tmp_path / "one.npz") == []
 
 
 def test_nodes_that_fail_lose_their_tasks_once() -> None:
