@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +43,7 @@ class Peer:
     def __init__(self, pid: int, life: int) -> None:
         self.pid, self.life, self.port = pid, life, 0
         self.talk: Conversation | None = None
+        self.dead = False
         self.reached = set[int]()
         self.counts = b""
         self.final: list[Any] | None = None
@@ -86,6 +86,12 @@ class Coordinator(Part):
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
         }
         self.final: list[list[Any]] = []
+        #: Processes that have servers, which never fail.
+        self.servers = {
+            p
+            for p, u in zip(self.core.process_of, self.core.machines, strict=True)
+            if u >= len(policy.run.speeds)
+        }
         self.machines_of = [
             [u for u in range(len(policy.run.speeds)) if self.core.process_of[self.core.home[u]] == p]
             for p in range(setup.processes)
@@ -118,6 +124,7 @@ class Coordinator(Part):
     def _kill(self, peer: Peer) -> None:
         with suppress(ProcessLookupError):
             os.kill(peer.pid, signal.SIGKILL)
+        peer.dead = True
         self.gone.append(peer.pid)
 
     def _fork(self, number: int) -> Peer:
@@ -207,13 +214,14 @@ class Coordinator(Part):
         peer.talk, peer.port = talk, greeting.port
         self.changed.set()
         if peer.life:
-            others = [[q, other.port, other.life] for q, other in self._living() if q != greeting.process]
+            others = [[q, other.port, other.life] for q, other in self._talking() if q != greeting.process]
             up = self.policy.run.up.tolist()  # type: ignore[attr-defined]
             self._send(greeting.process, "start", self.engine.zero, up)
             self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
 
-    def _living(self) -> Iterator[tuple[int, Peer]]:
-        return ((q, peer) for q, peer in self.peers.items() if q not in self.out and peer.talk is not None)
+    def _talking(self) -> list[tuple[int, Peer]]:
+        """Return the processes that run, also those that are not connected to all others yet."""
+        return [(q, peer) for q, peer in self.peers.items() if peer.talk is not None and not peer.dead]
 
     def _send(self, to: int, name: str, *values: Any) -> None:
         talk = self.peers[to].talk
@@ -221,7 +229,7 @@ class Coordinator(Part):
             talk.transport.write(frame([[name, *values]]))
 
     def _all(self, name: str, *values: Any) -> None:
-        for q, _ in list(self._living()):
+        for q, _ in self._talking():
             self._send(q, name, *values)
 
     def _closed(self, talk: Conversation) -> None:
@@ -285,16 +293,16 @@ class Coordinator(Part):
     def _fail(self, machine: int) -> None:
         """Kill the process of a machine that fails."""
         number = self.core.process_of[self.core.home[machine]]
-        servers = {self.core.process_of[node] for node in range(self.core.nodes)
-                   if self.core.machines[node] >= len(self.policy.run.speeds)}  # type: ignore[attr-defined]  # fmt: skip
-        if number not in self.out and self.peers[number].talk is not None and number not in servers:
+        if number not in self.out and number not in self.servers:
             now = self.engine.clock()
             self.engine.now = now
             self._kill(self.peers[number])
             self.kills += 1
             self.out[number] = machine, now
-            self.waiting[number] = {q for q, _ in self._living()}
+            self.waiting[number] = {q for q, _ in self._talking()}
             self._change(self.machines_of[number], [])
+            for other in [*self.out]:
+                self._join(other)
         self._next_change()
 
     def _revive(self, machine: int) -> None:
@@ -325,11 +333,13 @@ class Coordinator(Part):
         self.peers[number].talk = None
         for q in self.waiting[number]:
             self._send(q, "forget", number, self.peers[number].life)
-        self._forgotten(number)
+        for killed, others in list(self.waiting.items()):
+            others.discard(number)  # it has nothing any more
+            self._forgotten(killed)
 
     def _forgotten(self, number: int) -> None:
         """Once nobody has anything of a killed process any more, what it was to get or had sent is lost."""
-        if self.waiting.get(number):
+        if self.waiting.get(number) or self.peers[number].talk is not None:
             return
         self.waiting.pop(number, None)
         for move, (application, tasks, source, target) in sorted(self.moving.items()):
@@ -356,16 +366,21 @@ class Coordinator(Part):
     def on_reached(self, process: int, to: int, life: int) -> None:
         """A process is connected to another one."""
         self.peers[process].reached.add(to)
-        if process in self.out and self.peers[process].life and self.peers[process].talk is not None:
-            living = {q for q, _ in self._living()}
-            if self.peers[process].reached >= {*living, process}:
-                own = self.peers[process]
-                for q in living:
-                    self._send(q, "peers", [[process, own.port, own.life]])
-                _, since = self.out.pop(process)
-                self.engine.now = self.engine.clock()
-                self.down += [(u, since, self.engine.now) for u in self.machines_of[process]]
-                self._change([], self.machines_of[process])
+        self._join(process)
+
+    def _join(self, process: int) -> None:
+        """Let the machines of a process be up that has begun anew, once it is connected to those up."""
+        peer = self.peers[process]
+        if process not in self.out or peer.dead or peer.talk is None:
+            return
+        if peer.reached >= {process, *(q for q, _ in self._talking() if q not in self.out)}:
+            for q, _ in self._talking():
+                if q != process:
+                    self._send(q, "peers", [[process, peer.port, peer.life]])
+            _, since = self.out.pop(process)
+            self.engine.now = self.engine.clock()
+            self.down += [(u, since, self.engine.now) for u in self.machines_of[process]]
+            self._change([], self.machines_of[process])
 
     def on_came(self, process: int, machine: int, application: int, tasks: int, time: int) -> None:
         """Tasks have come to a queue, or were taken out."""

@@ -422,6 +422,8 @@ class EmulatedCore:
         if kind.moves and not 0 <= message.tasks <= self.total:
             raise msgspec.ValidationError(f"a message {kind.name!r} with {message.tasks} tasks")
         kind.unpack(message)
+        if message._move:
+            self.process.tell("shut", message._move)
         here, due = self.engine.clock(), message._due
         outside = self.machines[node] != self.machines[message.sender]
         if due < here:
@@ -449,8 +451,6 @@ class EmulatedCore:
 
     def _deliver(self, kind: Kind, message: Any, life: int, outside: bool) -> None:
         node = message.node
-        if message._move:
-            self.process.tell("shut", message._move)
         if not self.up[node] or self.lives[node] != life:
             if outside and self.counting:
                 self.links.drop(kind.number)

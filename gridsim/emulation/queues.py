@@ -316,7 +316,8 @@ class Ledger(_Columns):
 
     def failed(self, machine: int) -> dict[int, int]:
         """Note that what waited on a machine is lost, as its process has reported; return that."""
-        lost = {key[1]: self.waits.pop(key) for key in [key for key in self.waits if key[0] == machine]}
+        keys = [key for key in self.waits if key[0] == machine]
+        lost = {key[1]: tasks for key in keys if (tasks := self.waits.pop(key))}
         self.waiting[machine] -= sum(lost.values())
         return lost
 

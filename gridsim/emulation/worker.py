@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from gridsim.emulation import systems
+from gridsim.emulation.engine import FIRES
 from gridsim.emulation.part import Part, Setup
 from gridsim.emulation.wire import (
     LOOPBACK,
@@ -138,6 +139,9 @@ class Worker(Part):
         )
 
     def _met(self, talk: Conversation, greeting: Greeting) -> None:
+        if (greeting.process, greeting.life) in self.forgotten:
+            talk.transport.abort()  # it is said to have sent nothing more
+            return
         self.incoming[greeting.process, greeting.life] = talk
 
     def _message(self, talk: Conversation, message: Any) -> None:
@@ -146,8 +150,7 @@ class Worker(Part):
 
     def _closed(self, talk: Conversation) -> None:
         """All that a process has sent before its end has come."""
-        self.incoming.pop((talk.process, talk.life), None)
-        if (talk.process, talk.life) in self.forgotten:
+        if self.incoming.pop((talk.process, talk.life), None) and (talk.process, talk.life) in self.forgotten:
             self.tell("forgot", talk.process, talk.life)
             self.wake()
 
@@ -195,7 +198,8 @@ class Worker(Part):
             return
         for to, waiting in self.outbox.items():
             if waiting and to in self.peers:
-                self.peers[to].transport.write(bytes(waiting))
+                if not self.peers[to].transport.is_closing():  # else it was killed
+                    self.peers[to].transport.write(bytes(waiting))
                 waiting.clear()
 
     def report(self) -> None:
@@ -218,6 +222,8 @@ class Worker(Part):
     def do_peers(self, peers: list[Any]) -> None:
         """Connect to processes."""
         for to, port, life in peers:
+            if to in self.outbox:  # two that begin at once hear of one another twice
+                continue
             self.outbox[to] = bytearray()
             asyncio.get_running_loop().create_task(self._reach(to, port, life))
 
@@ -243,9 +249,8 @@ class Worker(Part):
         self.outbox.pop(process, None)
         if (talk := self.peers.pop(process, None)) is not None:
             talk.transport.abort()
-        if (process, life) in self.incoming:
-            self.forgotten.add((process, life))
-        else:
+        self.forgotten.add((process, life))
+        if (process, life) not in self.incoming:
             self.tell("forgot", process, life)
 
     def do_start(self, zero: int, up: list[bool]) -> None:
@@ -264,12 +269,11 @@ class Worker(Part):
 
     def do_give(self, node: int, application: int, tasks: int, handler: str, due: int, move: int) -> None:
         """Give tasks to a node."""
-        self.engine.push(max(due, self.engine.now), 3, self._given, node, application, tasks, handler, move)
-
-    def _given(self, node: int, application: int, tasks: int, handler: str, move: int) -> None:
         if move:
             self.tell("shut", move)
-        self.core.give_to(node, application, tasks, handler)
+        self.engine.push(
+            max(due, self.engine.now), FIRES, self.core.give_to, node, application, tasks, handler
+        )
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
         """Let machines fail or be up again."""

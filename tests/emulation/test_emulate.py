@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import gridsim as gs
+from gridsim.cli.main import cli
 from gridsim.emulation.emulate import emulate
 from gridsim.emulation.part import Setup
 from gridsim.emulation.worker import Worker
@@ -74,6 +77,16 @@ def test_a_result_can_be_looked_at_like_any_other(tmp_path: Path) -> None:
     assert "emulated" in both.format()
 
 
+def test_the_command_saves_a_result(tmp_path: Path) -> None:
+    flags = (
+        "--nodes 4 --applications 2 --tasks-per-node 1 --interarrival 5 --speedup 200 --processes 2 --json"
+    )
+    found = CliRunner().invoke(cli, ["emulate", *flags.split(), "--out", str(tmp_path / "one.npz")])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["provenance"]["emulation"]["processes"] == 2
+    assert validate_result(tmp_path / "one.npz") == []
+
+
 def test_nodes_that_fail_lose_their_tasks_once() -> None:
     faults = gs.Faults.of([1, 6, 3], [30.0, 40.0, 50.0], [45.0, 40.0, 70.0])
     result = emulate(bags(faults=faults), gs.Sparrow(), speedup=100.0)
@@ -82,14 +95,16 @@ def test_nodes_that_fail_lose_their_tasks_once() -> None:
 
 
 @pytest.mark.slow
-def test_killed_processes_lose_their_tasks_once() -> None:
-    at = [30.0 + 25.0 * k for k in range(10)]
-    faults = gs.Faults.of([k % 8 for k in range(10)], at, [each + 5.0 for each in at])
-    workload = gs.Workload.bags(applications=6, interarrival=40.0, tasks_per_node=2.0, seed=2)
-    scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed=3, faults=faults)
-    result = emulate(scenario, gs.Sparrow(), speedup=40.0, kill=True, processes=4)
+@pytest.mark.parametrize("name", ["sparrow", "work-stealing"])
+def test_killed_processes_lose_their_tasks_once(name: str) -> None:
+    """Also if one is killed while others are, or have just begun anew."""
+    at = [30.0 + 8.0 * k for k in range(25)]
+    faults = gs.Faults.of([5 * k % 24 for k in range(25)], at, [each + 2.0 for each in at])
+    workload = gs.Workload.bags(applications=5, interarrival=40.0, tasks_per_node=1.0, seed=2)
+    scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=24, seed=1), workload, seed=3, faults=faults)
+    result = emulate(scenario, make_scheduler(name), speedup=50.0, kill=True, processes=4)
     assert validate_result(result) == []
-    assert result.provenance["emulation"]["kills"] >= 5 and result.applications["resubmitted"].sum() > 0
+    assert result.provenance["emulation"]["kills"] >= 10 and result.applications["resubmitted"].sum() > 0
 
 
 class FaultyNode(gs.LocalPolicy):
