@@ -16,6 +16,8 @@ Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
 _Cells = tuple[str, str, Callable[[Row], str]]
 
+#: What stands for the messages of a scheduler that sees the whole grid.
+NOT_CHARGED = "not charged"
 #: Columns that are left out first, in this order, where the terminal is too narrow for all.
 DISPENSABLE = ("busy", "traffic", "over")
 
@@ -211,4 +213,4 @@ def _messages(result: Result) -> str:
     """Return how many messages were sent; a scheduler that sees the whole grid is not charged for any."""
     sent = int(result.messages["sent"].sum())
     free = not sent and result.provenance.get("decentralized") is False
-    return "not charged" if free else f"{sent}"
+    return NOT_CHARGED if free else f"{sent}"
