@@ -29,7 +29,7 @@ DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
 
 
-def save(name: str, made: Any, dpi: int = 110) -> None:
+def save(name: str, made: Any, dpi: int = 220) -> None:
     with (IMAGES / name).open("wb") as stream:
         plots.save(made, stream, dpi=dpi)
 
@@ -56,7 +56,7 @@ def compare() -> None:
         table = result.applications
         look = {"color": plots.COLOURS[number], "marker": plots.MARKERS[number], "alpha": 0.7}
         right.scatter(table["size"] / 1e9, table["stretch_agg"], s=12, label=name, **look)
-    right.set(xlabel="application size (Pflop)", ylabel="stretch x aggregate speed", ylim=(0, None))
+    right.set(xlabel="application size (Pflop)", ylabel="stretch", ylim=(0, None))
     right.grid(alpha=0.3)
     made.suptitle("100 bags of tasks on 1000 machines: small applications pay for FCFS", fontsize=10)
     save("compare.png", made)
@@ -67,7 +67,7 @@ def ladders() -> None:
     jobs = gs.Workload.jobs(jobs=3000, utilization=0.9, max_nodes=40, seed=1)
     rigid = gs.Scenario(platform=gs.Platform.equal(nodes=1000), workload=jobs, seed=1)
     for name, scenario in (("ladder", default_scenario()), ("ladder-rigid", rigid)):
-        save(f"{name}.png", ladder(scenario, replicates=10).figure(), dpi=150)
+        save(f"{name}.png", ladder(scenario, replicates=10).figure(), dpi=220)
 
 
 def gallery() -> None:
@@ -79,7 +79,7 @@ def gallery() -> None:
     ):
         exec(compile(code, "plots.md", "exec"), namespace)
         if image:
-            save(image, namespace["axes"].get_figure(), dpi=96)
+            save(image, namespace["axes"].get_figure(), dpi=192)
 
 
 def tutorial() -> None:

@@ -270,6 +270,7 @@ def prepare(
     import msgspec
 
     from gridsim.scheduling.registry import named_scheduler
+    from gridsim.support.arguments import hint
 
     file = flags["save_scenario"]
     written: list[tuple[str, str | None]] = [("--out", path) for path in outputs]
@@ -285,7 +286,8 @@ def prepare(
     for setting in flags["settings"]:
         name, parameter, value = setting_of(setting)
         if name not in settings:
-            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
+            chosen = f"chosen: {', '.join(names)}{hint(names, name)}"
+            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; {chosen}")
         settings[name][parameter] = value
     schedulers = {name: named_scheduler(name, settings[name]) for name in names}
     for name, table in scenario.schedulers.items():

@@ -172,10 +172,11 @@ def intervals(
             axes.annotate(
                 f"{found.mean:.4g}",
                 (found.mean, place),
-                (0, 6),
+                (0, 7),
                 textcoords="offset points",
                 ha="center",
                 fontsize="x-small",
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
             )
     axes.set_yticks(range(len(names)), [plain(wrapped(name)) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)

@@ -6,9 +6,11 @@ its own.  Continuous scales use the colour map cividis.
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -136,7 +138,15 @@ def figure(
     with use_style():
         made: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
         axes = made.subplots(rows, columns, squeeze=False)
+    setattr(made, "_repr_png_", partial(_png, made))  # noqa: B010  (notebooks look for it)
     return made, list(axes.flat)
+
+
+def _png(made: Figure) -> bytes:
+    """Return a figure as notebooks show it where pyplot, which otherwise tells them how, is not loaded."""
+    stream = io.BytesIO()
+    save(made, stream)
+    return stream.getvalue()
 
 
 def on(

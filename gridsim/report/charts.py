@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.plots.studies import COLOURED
-from gridsim.plots.style import spoken
+from gridsim.plots.style import spoken, titled
 from gridsim.report.figures import (
     POINTS,
     TEXT,
@@ -423,7 +423,7 @@ def _words(metric: str) -> str:
 
 
 def _title(metric: str) -> str:
-    return _with_unit(metric.replace("_", " "), UNITS.get(metric, "").partition(" (")[0])
+    return titled(metric, UNITS.get(metric, ""))
 
 
 def _with_unit(what: str, unit: str) -> str:

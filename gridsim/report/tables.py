@@ -13,7 +13,7 @@ import numpy as np
 from gridsim.report.charts import distributed
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
-from gridsim.studies.comparison_table import scalar
+from gridsim.studies.comparison_table import NOT_CHARGED, scalar
 
 Results = Mapping[str, Result]
 
@@ -54,7 +54,10 @@ class TableView:
     def numeric(self) -> list[bool]:
         """For each column, whether all cells are numbers or stand for none; False for the first column."""
         columns = zip(*self.rows, strict=True)
-        return [k > 0 and all(map(_NUMBER.fullmatch, column)) for k, column in enumerate(columns)]
+        return [
+            k > 0 and all(cell == NOT_CHARGED or _NUMBER.fullmatch(cell) for cell in column)
+            for k, column in enumerate(columns)
+        ]
 
 
 def turned(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> TableView:

@@ -17,7 +17,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
-from gridsim.support.parameters import limits_of
+from gridsim.support.parameters import changed_fields, limits_of
 from gridsim.support.plugins import plugins
 
 #: Schedulers as a user gives them: objects, names or ``module:Class``, with or without names for them.
@@ -74,16 +74,12 @@ def label(scheduler: Any) -> str:
     if not isinstance(scheduler, Scheduler):
         return shown(scheduler)
     kind = type(scheduler)
-    values = {name: getattr(scheduler, name) for name in scheduler.__struct_fields__}
-    changed = {
-        field.name: values[field.name]
-        for field in msgspec.structs.fields(kind)
-        if field.required or field.default != values[field.name]
-    }
+    given = changed_fields(scheduler)
+    changed = {name: getattr(scheduler, name) for name in given}
     for name, (cls, preset) in registered().items():
         if cls is kind and dict(preset) == changed:
             return name
-    return " ".join([kind.name, *(f"{name}={value}" for name, value in changed.items())])
+    return " ".join([kind.name, *(f"{name}={said}" for name, said in given.items())])
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:

@@ -20,6 +20,7 @@ from gridsim.studies.comparison_table import (
     about,
     columns_of,
     measure_of,
+    narrowed,
     ratio_of,
     remarks,
     rows_of,
@@ -108,11 +109,14 @@ class Comparison:
     def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
         """Return as text: platform, workload and load; the table; a line on which scheduler is best at what.
 
-        width : characters of a line; columns for which there is no room follow below the others.
+        width : characters of a line.  Where they are too few for all columns, the least important ones are
+            left out, and others follow below.
         verbose : include further metrics, wall times, digests and the facts that schedulers report.
         """
         rows = self.table()
         columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=verbose)
+        if not verbose:
+            columns = narrowed(columns, width)
         lines = []
         for key, value in about(self.results, self.baseline).items():
             lines += wrapped(f"{key:<8}  {value}", width, 10)

@@ -16,6 +16,11 @@ Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
 _Cells = tuple[str, str, Callable[[Row], str]]
 
+#: What stands for the messages of a scheduler that sees the whole grid.
+NOT_CHARGED = "not charged"
+#: Columns that are left out first, in this order, where the terminal is too narrow for all.
+DISPENSABLE = ("busy", "traffic", "over")
+
 
 def measure_of(results: Mapping[str, Result]) -> str:
     """Return the metric by which schedulers are compared.
@@ -89,6 +94,16 @@ def columns_of(
     for title, below, cell in cells:
         columns.append([title, below, *map(cell, rows)])
     return columns
+
+
+def narrowed(columns: list[list[str]], width: int) -> list[list[str]]:
+    """Return the columns without those of `DISPENSABLE` for which there is no room in `width` characters."""
+    kept = list(columns)
+    for title in DISPENSABLE:
+        if sum(2 + max(map(len, column)) for column in kept) - 2 <= width:
+            break
+        kept = [column for column in kept if column[0] != title]
+    return kept
 
 
 def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
@@ -170,7 +185,11 @@ def _of_measure(
         columns.append(("completed", "tasks", lambda row: done[row["name"]]))
     if measure == "max_stretch" or verbose:
         mean = ("stretch", "mean", lambda row: f"{row['mean_stretch'] * row['aggregate_speed']:.5g}")
-        over = ("over the", f"{bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-")
+        over = (
+            "over",
+            "bound" if bound == "fluid" else bound,
+            lambda row: f"{row['gap']:.3f}" if row["gap"] else "-",
+        )
         columns += [mean, over]
     if measure != "max_stretch":
         columns.insert(0, *_COMPARED["max_stretch"])
@@ -194,4 +213,4 @@ def _messages(result: Result) -> str:
     """Return how many messages were sent; a scheduler that sees the whole grid is not charged for any."""
     sent = int(result.messages["sent"].sum())
     free = not sent and result.provenance.get("decentralized") is False
-    return "not charged" if free else f"{sent}"
+    return NOT_CHARGED if free else f"{sent}"

@@ -21,6 +21,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
+from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.estimates import LEVEL, Estimate
@@ -252,7 +253,7 @@ def ladder(
 
     Raises ScenarioError for invalid arguments, GridSimError for the first run that fails.
     """
-    check_scenario(scenario)
+    warn_unusual(check_scenario(scenario))
     whole("replicates", replicates, low=1, high=1_000_000)
     rigid = scenario.workload.rigid
     kind: type[Scheduler] = DgsAsap if rigid else FairTree

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import reprlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -136,23 +136,14 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Return the constructor with the fields that differ from their defaults; long values are cut."""
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self._given())})"
-
-    def _given(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the fields that differ from their defaults, and their values as short texts."""
-        for field in msgspec.structs.fields(type(self)):
-            value = getattr(self, field.name)
-            default = field.default
-            if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
-                default = field.default_factory()
-            if default is msgspec.NODEFAULT or not _same(value, default):
-                yield field.name, _SHORT.repr(value)
+        given = ", ".join(f"{name}={value}" for name, value in changed_fields(self).items())
+        return f"{type(self).__name__}({given})"
 
     def _repr_html_(self) -> str:
         """Return the fields as notebooks show them, with their units and what the class is."""
         limits = limits_of(type(self))
         fields = msgspec.structs.fields(type(self))
-        given = dict(self._given())
+        given = changed_fields(self)
         rows = [
             [
                 field.name,
@@ -177,6 +168,18 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
 
 class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A table of a scenario file that exists in several kinds, told apart by its key ``kind``."""
+
+
+def changed_fields(struct: msgspec.Struct) -> dict[str, str]:
+    """Return the fields that differ from their defaults, and their values as short texts."""
+    said = {}
+    for field in msgspec.structs.fields(type(struct)):
+        value, default = getattr(struct, field.name), field.default
+        if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        if default is msgspec.NODEFAULT or not _same(value, default):
+            said[field.name] = _SHORT.repr(value)
+    return said
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -61,6 +61,8 @@ def names(text):
 @page_of
 def test_toml_blocks_are_scenarios_or_sweeps(page, folder):
     for toml in blocks(page, "toml"):
+        if toml.startswith("[project"):  # a part of a pyproject.toml
+            continue
         if toml.startswith("scenario ="):
             default_scenario().save("scenario.toml")
             Path("sweep.toml").write_text(toml)

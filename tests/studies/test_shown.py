@@ -76,7 +76,8 @@ def test_all_results_become_frames_and_figures(shown: dict[str, Any]) -> None:
     assert list(shown["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
     assert len(shown["result"].to_pandas("machines")) == 12
     for what in ("comparison", "result", "replicates", "swept"):
-        assert shown[what].plot().axes, what
+        made = shown[what].plot()
+        assert made.axes and made._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
     with pytest.raises(gs.ScenarioError, match="kind must be one of .*did you mean gantt"):
         shown["result"].plot("gant")
 

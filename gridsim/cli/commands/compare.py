@@ -49,9 +49,12 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     With --replicates or --half-width: on replicas of it, as means and ratios with intervals; exit code 1 if
     runs failed.
     """
+    from gridsim.support.arguments import hint
+
     chosen, refused = _chosen(names, flags)
     if baseline is not None and baseline not in chosen:
-        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}")
+        close = hint(chosen, baseline)
+        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}{close}")
     if flags["replicates"] is not None or flags["half_width"] is not None:
         _replicated(chosen, refused, baseline, flags)
         return

@@ -13,7 +13,7 @@ from gridsim.model.workload import Workload
 from gridsim.results.metrics import registry as measures
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import METRICS, measured, usual_metrics, wanted_metrics
-from gridsim.studies.compare import simulate
+from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 
