@@ -110,7 +110,7 @@ class Comparison:
         """Return as text: platform, workload and load; the table; a line on which scheduler is best at what.
 
         width : characters of a line.  Where they are too few for all columns, the least important ones are
-            left out, and others follow below.
+            left out; if that is not enough, the last columns follow below.
         verbose : include further metrics, wall times, digests and the facts that schedulers report.
         """
         rows = self.table()

@@ -97,13 +97,13 @@ def columns_of(
 
 
 def narrowed(columns: list[list[str]], width: int) -> list[list[str]]:
-    """Return the columns without those of `DISPENSABLE` for which there is no room in `width` characters."""
+    """Return the columns without some `DISPENSABLE` ones if the others then fit `width`, else all of them."""
     kept = list(columns)
-    for title in DISPENSABLE:
-        if sum(2 + max(map(len, column)) for column in kept) - 2 <= width:
-            break
+    for title in ("", *DISPENSABLE):
         kept = [column for column in kept if column[0] != title]
-    return kept
+        if sum(2 + max(map(len, column)) for column in kept) - 2 <= width:
+            return kept
+    return columns
 
 
 def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
