@@ -8,7 +8,7 @@
 A scenario: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; distributions of task sizes
 Exponential, LogNormal, LogUniform, Normal.
 
-Running: simulate, resume, compare, replicate, sweep, ladder, replica; Sweep, Store.
+Running: simulate, emulate, resume, compare, replicate, sweep, ladder, replica; Sweep, Store.
 
 Results: Result, Table, Comparison, Replicates, SweepResult, Ladder, Estimate, write_report; bounds Bound,
 fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_perfetto, result_from_log,
