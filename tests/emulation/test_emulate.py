@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -181,35 +182,50 @@ def processes(field: int, number: int) -> list[int]:
     return found
 
 
-def test_ctrl_c_leaves_no_process_behind() -> None:
-    command = (
-        "import gridsim as g; from tests.emulation.test_emulate import bags; g.emulate(bags(), g.Sparrow())"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", command], start_new_session=True, stderr=subprocess.PIPE, text=True
-    )
-    wait_for(lambda: len(processes(2, process.pid)) == 3)
+EMULATE = """
+import gridsim as gs
+workload = gs.Workload.bags(applications=3, interarrival=20.0, tasks_per_node=1.0, seed=2)
+gs.emulate(gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed=3), gs.Sparrow())
+"""
+
+
+@pytest.fixture
+def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process with two that emulate, in a group of their own; outside the source tree, which is not compiled."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-c", EMULATE],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    ) as process:
+        try:
+            wait_for(lambda: len(processes(2, process.pid)) == 3)
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_ctrl_c_leaves_no_process_behind(emulating: subprocess.Popen[str]) -> None:
     time.sleep(0.3)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=10)
-    assert "KeyboardInterrupt" in said and process.returncode != 0
-    wait_for(lambda: not processes(2, process.pid))
+    os.killpg(emulating.pid, signal.SIGINT)
+    _, said = emulating.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said and emulating.returncode != 0
+    wait_for(lambda: not processes(2, emulating.pid))
 
 
-def test_processes_end_with_the_coordinator() -> None:
-    command = (
-        "import gridsim as g; from tests.emulation.test_emulate import bags; g.emulate(bags(), g.Sparrow())"
-    )
-    process = subprocess.Popen([sys.executable, "-c", command], start_new_session=True)
-    wait_for(lambda: len(processes(2, process.pid)) == 3)
-    process.kill()
-    process.wait()
-    wait_for(lambda: not processes(2, process.pid))
+def test_processes_end_with_the_coordinator(emulating: subprocess.Popen[str]) -> None:
+    emulating.kill()
+    emulating.wait()
+    wait_for(lambda: not processes(2, emulating.pid))
 
 
 def wait_for(true: Callable[[], bool]) -> None:
     """Wait until something is true."""
-    until = time.monotonic() + 10.0
+    until = time.monotonic() + 60.0
     while not true():
         assert time.monotonic() < until
         time.sleep(0.02)
