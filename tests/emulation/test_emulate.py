@@ -191,7 +191,7 @@ gs.emulate(gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed
 
 @pytest.fixture
 def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process with two that emulate, in a group of their own; outside the source tree, which is not compiled."""
+    """A process with two that emulate, in a group of their own; outside the source tree (not compiled)."""
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])}
     with subprocess.Popen(
         [sys.executable, "-c", EMULATE],
