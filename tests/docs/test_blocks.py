@@ -77,7 +77,7 @@ HERE = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(
 
 
 #: Those take long.
-LONG = {"experiments.md", "lemmas.md", "plots.md", "tutorial.md"}
+LONG = {"cookbook.md", "experiments.md", "lemmas.md", "plots.md", "tutorial.md"}
 page_of = pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in PAGES],
