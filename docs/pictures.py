@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,11 +17,13 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from click.testing import CliRunner
 
 matplotlib.use("Agg")
 
 import gridsim as gs
 from gridsim import plots
+from gridsim.cli.main import cli
 from gridsim.cli.scenario_flags import default_scenario
 from gridsim.reproduce.others.probes import LENGTHS, Jobs, completions, log_of, schedulers
 from gridsim.studies.ladder import ladder
@@ -47,19 +50,13 @@ def scenario_of(nodes: int) -> gs.Scenario:
 
 
 def compare() -> None:
-    """Stretch of every application under three schedulers, and over its size the tree's price."""
-    schedulers = {"fair-tree": gs.FairTree(), "fcfs": gs.Fcfs(), "mincent": gs.MinCent()}
-    results = {name: gs.simulate(scenario_of(1000), each) for name, each in schedulers.items()}
-    made, (left, right) = plots.figure(2, width=4.6)
-    plots.distribution(results, "stretch_agg", axes=left)
-    for number, (name, result) in enumerate(results.items()):
-        table = result.applications
-        look = {"color": plots.COLOURS[number], "marker": plots.MARKERS[number], "alpha": 0.7}
-        right.scatter(table["size"] / 1e9, table["stretch_agg"], s=12, label=name, **look)
-    right.set(xlabel="application size (Pflop)", ylabel="stretch", ylim=(0, None))
-    right.grid(alpha=0.3)
-    made.suptitle("100 bags of tasks on 1000 machines: small applications pay for FCFS", fontsize=10)
-    save("compare.png", made)
+    """The picture of the README, drawn by its command."""
+    command = re.search(r"^gridsim init .*\\\n.*$", (DOCS.parent / "README.md").read_text(), re.M)
+    assert command
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for part in command[0].replace("\\\n", " ").split(" && "):
+            CliRunner().invoke(cli, shlex.split(part)[1:], catch_exceptions=False)
+        shutil.copy("compare.png", IMAGES / "compare.png")
 
 
 def ladders() -> None:

@@ -30,24 +30,6 @@ GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").gl
 
 #: What is run in a smaller size, which says as much about whether it runs: page -> (as it is there, here).
 SMALLER = {
-    "README.md": [
-        ("nodes=1000", "nodes=50"),
-        ('"platform.nodes": 100', '"platform.nodes": 20'),
-        ("replicates=10,", "replicates=2,"),
-        ("replicates=3,", "replicates=2,"),
-        ("--nodes 2000", "--nodes 20"),
-        (
-            "compare --schedulers fair-tree,mincent,fcfs-random",
-            "compare --nodes 50 --schedulers fair-tree,mincent",
-        ),
-        ("--replicates 10 --schedulers all", "--replicates 2 --schedulers mincent,fcfs"),
-        ("sweep study.toml --workers 2", "sweep study.toml --workers 1"),
-        ("compare --record", "compare --nodes 50 --record"),
-        ("gridsim ladder", "gridsim ladder --nodes 20 --replicates 2 --applications 9"),
-        ("reproduce wqr-tables", "reproduce wqr-tables --quick --seeds 1 --workers 1"),
-        ("--nodes 100 --decisions", "--nodes 20 --decisions"),
-        ("--nodes 10000 --checkpoint-every 60", "--nodes 50 --checkpoint-every 60"),
-    ],
     "docs/guides/checks.md": [
         ("--nodes 100", "--nodes 20"),
         ("--checkpoint-every 300", "--checkpoint-every 1e-9"),
@@ -74,10 +56,8 @@ SMALLER = {
 NOT_RUN = {
     "docs/tutorial.md": {"python3 -m venv .venv": "installs"},
     "README.md": {
-        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gridsim compare": "installs",
+        'python3 -m venv .venv && . .venv/bin/activate && pip install ".[plot,stats]"': "installs",
         'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
-        "gridsim reproduce celaya-table1 --out reproduced": "15 s; run by tests/reproduce/test_reproduce.py",
-        "gridsim reproduce rjss-load": "6 s; run by tests/reproduce/test_rjss.py",
     },
     "docs/guides/cluster.md": {
         "#!/bin/bash": "a job of Slurm",
@@ -97,7 +77,7 @@ HERE = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(
 
 
 #: Those take long.
-LONG = {"experiments.md", "lemmas.md", "plots.md", "tutorial.md"}
+LONG = {"cookbook.md", "experiments.md", "lemmas.md", "plots.md", "tutorial.md"}
 page_of = pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in PAGES],
