@@ -1,5 +1,6 @@
 """What a release says of itself: one version everywhere, the Pythons that are tested, whom it cites."""
 
+import json
 import os
 import re
 import tomllib
@@ -20,11 +21,13 @@ def cited(key: str) -> str | None:
 
 
 def test_one_version() -> None:
-    """That of pyproject.toml: in the citation, on top of the changelog, and in the tag."""
+    """That of pyproject.toml: in citation, metadata and recipe, on top of the changelog, and in the tag."""
     newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     own = PROJECT["project"]["version"]
     assert (own, own) == (cited("version"), newest[1])
+    assert json.loads((ROOT / "codemeta.json").read_text())["version"] == own
+    assert f'{{% set version = "{own}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()
     assert cited("date-released") == (None if newest[2] == "unreleased" else newest[2])
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
         assert os.environ["GITHUB_REF_NAME"] == f"v{own}"
@@ -40,6 +43,18 @@ def test_the_pythons_that_are_named_are_built_and_tested() -> None:
     assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{each.replace('.', '')}-*" for each in named]
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert f"python: {named}".replace("'", '"') in workflow
+
+
+def test_metadata_and_recipe_have_the_dependencies() -> None:
+    needs, extras = PROJECT["project"]["dependencies"], PROJECT["project"]["optional-dependencies"]
+    assert json.loads((ROOT / "codemeta.json").read_text())["softwareRequirements"] == needs
+    recipe = (ROOT / "conda" / "meta.yaml").read_text()
+    run, constrained = recipe.split("  run:\n")[1].split("  run_constrained:")
+    assert re.findall(r"^    - (\S+) (\S+)$", run, re.MULTILINE) == [
+        tuple(re.split(r"(?=>=)", need)) for need in needs
+    ]
+    for need in extras["data"] + extras["report"] + extras["stats"] + extras["testing"] + extras["jit"]:
+        assert " ".join(re.split(r"(?=>=)", need)) in constrained
 
 
 def test_wheels_without_all_extras_are_tested_with_the_same_tools() -> None:
