@@ -210,11 +210,13 @@ class _Trial:
         self.name = ""
         #: Why the nodes cannot be compiled.
         self.not_compiled = ""
-        #: The first scenario of which a run does not end: to look for a smaller one would take for ever.
-        self.endless: tuple[Scenario, Scheduler] | None = None
+        #: Of the first scenario of which a run does not end: to look for a smaller one would take for ever.
+        self.endless: ConformanceError | None = None
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
-        if self.endless not in (None, (scenario, scheduler)):
+        if self.endless is not None:
+            if (self.endless.scenario, self.endless.scheduler) == (scenario, scheduler):
+                raise self.endless
             return
         self.tried += 1
         self.failing += scenario.faults is not None
@@ -236,18 +238,23 @@ class _Trial:
         except ConformanceError:
             raise
         except (Exception, SystemExit) as error:
-            if "has not ended" in str(error):
-                self.endless = scenario, scheduler
-            raise ConformanceError(law, _said(error), scenario, scheduler) from error
+            raise self.broken(law, error, scenario, scheduler) from error
+
+    def broken(
+        self, law: str, error: BaseException, scenario: Scenario, scheduler: Scheduler
+    ) -> ConformanceError:
+        """Return the error that says that another one has broken an invariant."""
+        found = ConformanceError(law, _said(error), scenario, scheduler)
+        if "has not ended" in str(error):
+            self.endless = found
+        return found
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         try:
             with patience(PATIENCE):
                 return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
         except (Exception, SystemExit) as error:
-            if "has not ended" in str(error):
-                self.endless = scenario, scheduler
-            raise ConformanceError("runs", _said(error), scenario, scheduler) from error
+            raise self.broken("runs", error, scenario, scheduler) from error
 
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
@@ -370,7 +377,7 @@ def _policy_of(
             with patience(PATIENCE):
                 simulate(scenario, Look(), **LIMITS)
         except (Exception, SystemExit) as error:
-            if not policies:
+            if not policies or "has not ended" in str(error):
                 raise ConformanceError("runs", _said(error), scenario, scheduler) from error
             # otherwise the trials meet the error again, and shrink it
 

@@ -309,7 +309,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
         "refusal": Message(_with_bits, job=int, round=int, version=int, bits=array(int)),
     }
 
-    probe_ratio: Annotated[float, Limits(above=0)] = 2.0
+    probe_ratio: Annotated[float, Limits(low=1)] = 2.0
     least_probes: Annotated[int, Limits(low=1)] = 20
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:

@@ -248,11 +248,12 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
     degree : neighbours of a node, of which it makes no use.
-    probe_ratio : probes per task.
+    probe_ratio : probes per task, at least one.
     patience : s after which a worker goes on without the answer of a scheduler that may have failed.
     retry : s after which a job that has tasks left probes again, since reservations may be lost with failed
         workers; then again after pauses twice as long each.
 
+    A job whose tasks or reservations are lost never ends without `retry`.
     Where no machine can fail nothing is lost: `patience` and `retry` are then without effect.
     """
 
@@ -262,7 +263,7 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
     degree: Annotated[int, Limits(low=0)] = 0
-    probe_ratio: Annotated[float, Limits(above=0)] = 2.0
+    probe_ratio: Annotated[float, Limits(low=1)] = 2.0
     patience: Seconds = 5.0
     retry: Seconds = 60.0
 

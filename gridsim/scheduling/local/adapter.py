@@ -130,7 +130,9 @@ class Adapter(CorePolicy):
             raise ScenarioError(f"{policies[0].__name__} must define on_timer, which ticks call")
         self.queues = self.make_queues(ends="on_done" in handlers)
         self.task_size, self.size = stated_sizes(bags)
-        own = {"sizes": bags.sizes(), "tasks": bags.tasks} if bags.unequal else {}
+        # stated sizes are not the true ones, also where all tasks of an application are equal
+        stated = bags.unequal or bags.estimate is not None
+        own = {"sizes": bags.sizes(), "tasks": bags.tasks} if stated else {}
         self.queues.add_applications(bags.release, self.size, self.task_size, **own)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)

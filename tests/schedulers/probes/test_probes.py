@@ -77,6 +77,14 @@ def test_a_reservation_of_a_job_without_tasks_gets_none() -> None:
     assert result.applications["finish"].tolist() == pytest.approx([30.0, 40.0], abs=0.01)
 
 
+def test_tasks_of_a_bag_take_what_they_are_not_what_is_stated() -> None:
+    """Also if all tasks of each bag are equal."""
+    workload = gs.Workload.of_tasks([0.0, 0.0], [[1000.0], [3000.0]], estimate=[2000.0, 2000.0])
+    result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), gs.Sparrow(), record="schedule")
+    assert validate_result(result) == []
+    assert result.applications["finish"].tolist() == pytest.approx([1.0, 4.0], abs=0.5)
+
+
 @pytest.mark.parametrize("failing", [False, True])
 @pytest.mark.parametrize("name", ALL)
 def test_compiled_and_interpreted_are_the_same(name: str, failing: bool) -> None:
