@@ -85,7 +85,7 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
             lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
         )
     elif given.unequal and result.scenario.fluctuation is None and (n == 1).all():
-        found += _own_sizes(given, speeds[u], i, whole, end - start)
+        found += _own_sizes(given, speeds[u], i, whole, start, end)
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
@@ -108,17 +108,19 @@ def _own_sizes(
     speed: NDArray[np.float64],
     i: NDArray[np.int64],
     done: NDArray[np.bool_],
-    lasts: Floats,
+    start: Floats,
+    end: Floats,
 ) -> list[Violation]:
     """Check by how long they ran that tasks of own sizes were each completed once."""
     assert given.task_sizes is not None
     owner = np.repeat(np.arange(len(given)), given.tasks)
-    size, mine = (lasts * speed)[done], i[done]
+    size, mine = ((end - start) * speed)[done], i[done]
     wanted = given.task_sizes[np.lexsort((given.task_sizes, owner))]
     have = size[np.lexsort((size, mine))]
     complete = np.bincount(mine, minlength=len(given)) == given.tasks
     have, wanted = have[complete[np.sort(mine)]], wanted[complete[owner]]
-    slack = NS * speed.max(initial=0.0)  # durations are whole ns, rounded twice
+    # durations are whole ns, rounded twice; late instants are rounded more
+    slack = (NS + 2 * np.spacing(end.max(initial=0.0))) * speed.max(initial=0.0)
     return broken(
         "task sizes",
         ~close(have, wanted, slack),

@@ -207,8 +207,13 @@ class Adapter(CorePolicy):
         written: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
         if written is not None:
             return written
-        if nodes is None and type(parameters).hand_compiled is not Declarations.hand_compiled:
-            return None  # there is one for other parameters
+        if type(parameters).hand_compiled is not Declarations.hand_compiled:  # for other parameters
+            if nodes is None:
+                return None
+            raise CompileError(
+                f"{parameters!r} runs interpreted only: its compiled form is written by hand, for "
+                f"{parameters.policy.__name__} and other parameters"
+            )
         _check_one_program(parameters)
         return compiled(parameters)
 

@@ -240,7 +240,10 @@ def _instead(of: Any, value: Any) -> Any:
 # -- what is refused -----------------------------------------------------------------------------------------
 
 #: Functions that add in an order of their own; so do the methods of arrays of these names.
-_SUMS = (sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean)
+_SUMS = (
+    sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean, np.nanstd, np.nanvar,
+    np.cov, np.corrcoef, np.linalg.norm, np.trapezoid,
+)  # fmt: skip
 _NAMES_OF_SUMS = {each.__name__ for each in _SUMS}
 #: Functions that the C library and Python or NumPy compute in different ways.
 _ROUNDED = (math.gamma, math.lgamma, np.tanh)
