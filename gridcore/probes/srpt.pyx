@@ -7,13 +7,12 @@ cimport cython
 from gridcore.nodes.handlers cimport ON_ACT, ON_TIMER
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.outbox cimport outbox_add
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.timers cimport timers_set
 from gridcore.probes.reservations cimport (Place, Places, places_add, places_clear, places_first, places_free,
                                            places_make, places_remove)
 from gridcore.probes.waiting_times cimport StaleTimes, lowest, ones
-from gridcore.probes.workers cimport Worker
+from gridcore.probes.workers cimport Worker, put
 
 import numpy as np
 
@@ -39,12 +38,6 @@ cdef enum:
 # After the timers of `gridcore.probes.workers`.
 cdef enum:
     HEARTBEAT = 2
-
-
-cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
-    """Add a message to those that leave; the caller fills in the fields that are returned."""
-    core.dirty = True
-    return outbox_add(&core.out[kind], to, sender)
 
 
 def one_by_one(arrays) -> Any:

@@ -3,8 +3,15 @@
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport Kind
 from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.nodes.outbox cimport outbox_add
 from gridcore.probes.reservations cimport Places
 from gridcore.probes.waiting_times cimport Books
+
+cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
+    """Add a message to those that leave; the caller fills in the fields that are returned."""
+    core.dirty = True
+    return outbox_add(&core.out[kind], to, sender)
+
 
 cdef class Sparrow(Handlers):
     cdef Py_ssize_t workers             # those with the lowest numbers are

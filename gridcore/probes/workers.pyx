@@ -11,7 +11,6 @@ cimport cython
 
 from gridcore.nodes.handlers cimport (EVENTS, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, Handlers)
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.outbox cimport outbox_add
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.timers cimport timers_cancel
 from gridcore.probes.reservations cimport (Place, Places, places_add, places_clear, places_first, places_free,
@@ -36,12 +35,6 @@ _HAWK = {"attempts": Array(np.int64, ("nodes",), (0, None))}
 # The names of timers, in the order in which the schedulers declare them.
 cdef enum:
     UNANSWERED, RETRY
-
-
-cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
-    """Add a message to those that leave; the caller fills in the fields that are returned."""
-    core.dirty = True
-    return outbox_add(&core.out[kind], to, sender)
 
 
 cdef class Sparrow(Handlers):

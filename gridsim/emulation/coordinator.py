@@ -158,7 +158,7 @@ class Coordinator(Part):
         )
         zero = time.monotonic_ns() + int(_BEFORE * NS)
         self.engine.start(zero)
-        self._all("start", zero, self.policy.run.up.tolist())  # type: ignore[attr-defined]
+        self._all("start", zero, self.policy.run.up.tolist())
         self._schedule()
         while not self._over():
             self.engine.run_due()
@@ -215,7 +215,7 @@ class Coordinator(Part):
         self.changed.set()
         if peer.life:
             others = [[q, other.port, other.life] for q, other in self._talking() if q != greeting.process]
-            up = self.policy.run.up.tolist()  # type: ignore[attr-defined]
+            up = self.policy.run.up.tolist()
             self._send(greeting.process, "start", self.engine.zero, up)
             self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
 
@@ -260,7 +260,7 @@ class Coordinator(Part):
             self.engine.push(max(0, at - ahead), FIRES, self._release, index, at)
         if self.setup.kill:
             assert self.scenario.faults is not None
-            blocks = self.scenario.faults.course(len(self.policy.run.speeds)).blocks  # type: ignore[attr-defined]
+            blocks = self.scenario.faults.course(len(self.policy.run.speeds)).blocks
             self._changes = (
                 row
                 for block in blocks
@@ -315,7 +315,7 @@ class Coordinator(Part):
 
     def _change(self, failed: list[int], back: list[int]) -> None:
         """Let machines fail or be up, in all processes."""
-        run: Any = self.policy.run  # type: ignore[attr-defined]
+        run: Any = self.policy.run
         run.up[failed], run.up[back] = False, True
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
         self._all("faults", failed, back, self.engine.now)
@@ -445,7 +445,7 @@ class Coordinator(Part):
 
     def on_note(self, process: int, node: int, table: str, values: dict[str, Any]) -> None:
         """A node writes a row of a table."""
-        self.policy.note(node, table, values)  # type: ignore[attr-defined]
+        self.policy.note(node, table, values)
 
     def on_over(self, process: int, completed: int, rejected: int) -> None:
         """So many jobs are over, of those whose submitters are in a process."""

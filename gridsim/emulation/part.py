@@ -50,6 +50,7 @@ class Part(Simulation):
 
     engine: RealTimeEngine
     network: EmulatedTransport
+    policy: Any  # an adapter of node programs, which has more than every policy
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
@@ -58,7 +59,7 @@ class Part(Simulation):
     @property
     def core(self) -> EmulatedCore:
         """What calls the nodes."""
-        core: EmulatedCore = self.policy.core  # type: ignore[attr-defined]
+        core: EmulatedCore = self.policy.core
         return core
 
     def make_engine(self) -> tuple[Engine, Transport]:

@@ -280,7 +280,7 @@ class Worker(Part):
         self.engine.push(max(due, self.engine.now), 1 << 12, self._faults, failed, back)
 
     def _faults(self, failed: list[int], back: list[int]) -> None:
-        up: Any = self.policy.run.up  # type: ignore[attr-defined]
+        up: Any = self.policy.run.up
         up[failed], up[back] = False, True
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
 
