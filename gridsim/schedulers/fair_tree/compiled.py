@@ -218,8 +218,11 @@ class Compiled(Policy):
         run.network.drain()
 
     def refresh(self, _: list[int]) -> None:
-        """Make every leaf sample its queue again, since time has passed."""
-        self.touch(self.leaves)
+        """Make every leaf that is up sample its queue again, since time has passed.
+
+        Not those that are down: if all were, an act of nobody would end the wave before machines recover.
+        """
+        self.touch(self.leaves[self.run.up])
 
     # -- messages to submitters ---------------------------------------------------------------------------
 

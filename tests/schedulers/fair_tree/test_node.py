@@ -125,6 +125,15 @@ def test_a_router_on_a_machine_under_repair() -> None:
         check_forms(grid(faults), tree)
 
 
+def test_a_request_at_the_instant_at_which_the_only_machine_recovers() -> None:
+    """It is not lost, whatever else happens at that instant."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(1), gs.Workload.of([20.0], [1], [4000.0]), faults=gs.Faults.of([0], [10.0], [20.0])
+    )
+    for periods in ({}, {"refresh": 10.0}, {"release_cell": 10.0}, {"heartbeat": 10.0}):
+        check_forms(scenario, gs.FairTree(**periods))
+
+
 def test_decisions_at_one_instant_keep_their_order() -> None:
     """Two applications of one instant, with equal delays: nodes act in the order of their numbers."""
     scenario = gs.Scenario(
