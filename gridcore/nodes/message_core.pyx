@@ -336,6 +336,18 @@ cdef class NodeCore(NodeEvents):
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
+    def held(self) -> Integers:
+        """Return which applications nodes know, and how many tasks they must place: int64[k, (node, application, tasks)]."""
+        cdef Py_ssize_t k
+        cdef int at
+        found = []
+        for k in range(self.nodes):
+            at = self.holdings.first[k]
+            while at >= 0:
+                found.append((k, self.holdings.entry[at].application, self.holdings.entry[at].tasks))
+                at = self.holdings.entry[at].following
+        return np.array(sorted(found), np.int64).reshape(-1, 3)
+
     def getstate(self) -> dict[str, Any]:
         """What has changed since the core was made, but for the programs; see `gridcore.common.state`.
 
@@ -343,12 +355,12 @@ cdef class NodeCore(NodeEvents):
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
-        cdef int slot, at
+        cdef int slot
         cdef Timer* timer
         cdef RandomStream stream
         if self.dirty:
             raise RuntimeError("the state of nodes can be read at the end of a wave only")
-        timers, values, held, random, turns = [], [], [], [], []
+        timers, values, random, turns = [], [], [], []
         local, arrays = self.local._entries(self.payloads)
         for k in range(self.nodes):
             slot = self.timers.first[k]
@@ -357,10 +369,6 @@ cdef class NodeCore(NodeEvents):
                 timers.append((timer.time, timer.number, k, timer.name))
                 values.append(timer.value)
                 slot = timer.next
-            at = self.holdings.first[k]
-            while at >= 0:
-                held.append((k, self.holdings.entry[at].application, self.holdings.entry[at].tasks))
-                at = self.holdings.entry[at].following
             slot = self.turns.first[k]
             while slot >= 0:
                 turns.append((self.turns.timer[slot].time, self.turns.timer[slot].number, k))
@@ -376,7 +384,7 @@ cdef class NodeCore(NodeEvents):
             "completed": np.array([(u, i, n) for u, of in sorted(self.unreported.items()) for i, n in sorted(of.items())],
                                   np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
-            "held": np.array(sorted(held), np.int64).reshape(-1, 3),
+            "held": self.held(),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "end": touched_read(&self.end), "idle": touched_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),

@@ -362,7 +362,7 @@ cdef class Dlwl(Srpt):
         self.added = np.empty(self.workers, np.int64)
 
     def _new_books(self, kept) -> Any:
-        return Stale(self.workers, (0, self.reserved), kept)
+        return Stale(self.workers, (0, self.reserved), self.fetch_time, kept)
 
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
         if kind == self.probe:

@@ -18,10 +18,12 @@ cdef extern from *:
 cdef class Books:
     cdef readonly Py_ssize_t workers
     cdef readonly tuple firsts          # type: tuple[int, ...]
+    cdef readonly double fetch_time
     cdef double[::1] speed              # Mflop/s
     cdef double[::1] total              # s, the sum of the estimates of what was sent there and has not ended
     cdef double[::1] began              # s, when the running one of them began; NaN if none runs
     cdef double[::1] running            # s, its estimate
+    cdef double[::1] fetching           # s, `fetch_time` where there are any
     cdef long long[::1] tasks           # how many these are
     cdef unsigned long long[::1] bits   # of each worker, whether it has any
 
@@ -40,6 +42,9 @@ cdef class WaitingTimes(Books):
 
     cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept
     cdef void _play(self, Py_ssize_t tree, Py_ssize_t branch) noexcept
+    cdef int _busy(self, Py_ssize_t u, double now) except -1
+    cdef double _falling(self, Py_ssize_t u) noexcept
+    cdef double _constant(self, Py_ssize_t u) noexcept
     cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept
     cdef int _first(self, Py_ssize_t tree, Py_ssize_t begin) noexcept
     cdef int _least(self, Py_ssize_t begin, double now) except -1

@@ -34,22 +34,28 @@ cdef class Books:
     ----------
     workers : how many there are.
     firsts : from which numbers on workers can be asked for; `which` of `place` is an index of it.
+    fetch_time : s that a worker takes to fetch a task; by so much longer one waits where there are tasks.
     kept : what `kept` of other books with the same arguments was.
 
     Raises ValueError for arguments that are out of range.
     """
 
-    _fields = ("workers", "firsts", "kept")  # what a checkpoint keeps
+    _fields = ("workers", "firsts", "fetch_time", "kept")  # what a checkpoint keeps
 
-    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], kept: dict[str, Any] | None = None):
+    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
+                  kept: dict[str, Any] | None = None):
         cdef Py_ssize_t u
         if not 1 <= workers < 2**31:
             raise ValueError(f"workers must be in 1..{2**31 - 1}, got {workers}")
         self.workers = workers
+        if not (isfinite(fetch_time) and fetch_time >= 0):
+            raise ValueError(f"fetch_time must be finite and at least 0, got {fetch_time}")
+        self.fetch_time = fetch_time
         self.firsts = tuple(indices(np.asarray(firsts, np.int64), "firsts", 0, workers).tolist())
         self.speed, self.total = np.ones(workers), np.zeros(workers)
         self.began, self.running = np.full(workers, np.nan), np.zeros(workers)
         self.tasks, self.bits = np.zeros(workers, np.int64), np.zeros((workers + 63) // 64, np.uint64)
+        self.fetching = np.zeros(workers)
         if kept is not None:
             given = read(kept, _KEPT, workers=workers)
             self.speed, self.total, self.began, self.running = given["numbers"]
@@ -58,6 +64,7 @@ cdef class Books:
                 raise ValueError("kept['numbers'] must have speeds above 0")
             for u in range(workers):
                 if self.tasks[u]:
+                    self.fetching[u] = fetch_time
                     self.bits[u >> 6] |= <unsigned long long> 1 << (u & 63)
 
     @property
@@ -87,6 +94,7 @@ cdef class Books:
 
     cdef int _forget(self, Py_ssize_t u, double speed) except -1:
         self.speed[u], self.total[u], self.began[u], self.running[u], self.tasks[u] = speed, 0.0, NAN, 0.0, 0
+        self.fetching[u] = 0.0
         self.bits[u >> 6] &= ~(<unsigned long long> 1 << (u & 63))
         return self._changed(u, NAN)
 
@@ -100,7 +108,7 @@ cdef class Books:
         if self.tasks[u]:
             self.total[u] -= self.running[u]
         else:
-            self.total[u] = 0.0
+            self.total[u] = self.fetching[u] = 0.0
             self.bits[u >> 6] &= ~(<unsigned long long> 1 << (u & 63))
         self.began[u], self.running[u] = NAN, 0.0
         return self._changed(u, now)
@@ -135,14 +143,16 @@ cdef class Books:
 cdef class WaitingTimes(Books):
     """Books that are always true.
 
-    The waiting time of a worker is the sum of the estimates of what was sent there and has not ended, less the time
-    for which the running task has run, at most its estimate.  That of a worker that runs falls with the clock until
-    the estimate is used up; all others stay as they are.  So each kind has a tree, which knows its least.
+    The waiting time of a worker that has tasks is the sum of the estimates of what was sent there and has not ended,
+    less the time for which the running task has run, at most its estimate, and `fetch_time`.  That of a worker that
+    runs falls with the clock until the estimate is used up; all others stay as they are.  So each kind has a tree,
+    which knows its least.
 
     See `Books` for the parameters.
     """
 
-    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], kept: dict[str, Any] | None = None):
+    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
+                  kept: dict[str, Any] | None = None):
         cdef Py_ssize_t u
         self.leaves = 1
         while self.leaves < workers:
@@ -156,9 +166,9 @@ cdef class WaitingTimes(Books):
             self.winner[CONSTANT, self.leaves + u] = self.winner[FALLING, self.leaves + u] = u
         for u in range(workers):
             if falling[u]:
-                self.key[FALLING, u] = self.began[u] + self.total[u]
+                self.key[FALLING, u] = self._falling(u)
             else:
-                self.key[CONSTANT, u] = self.total[u] - self.running[u]
+                self.key[CONSTANT, u] = self._constant(u)
         for u in range(self.leaves - 1, 0, -1):
             self._play(CONSTANT, u)
             self._play(FALLING, u)
@@ -196,12 +206,28 @@ cdef class WaitingTimes(Books):
                     out[n] = <int> u
                     n += 1
                     self._send(u, size, now)
+                    self._busy(u, now)
                 word += 1
             return 0
         for k in range(tasks):
             out[k] = self._least(begin, now)
             self._send(out[k], size, now)
+        for k in range(tasks):  # not before: what was idle takes no time to fetch while these are dealt
+            self._busy(out[k], now)
         return 0
+
+    cdef int _busy(self, Py_ssize_t u, double now) except -1:
+        """Note that who comes after this has to wait for a task to be fetched."""
+        self.fetching[u] = self.fetch_time
+        return self._changed(u, now)
+
+    cdef inline double _falling(self, Py_ssize_t u) noexcept:
+        """The instant (s) at which the tasks of a worker that runs will have ended."""
+        return self.began[u] + self.total[u] + self.fetching[u]
+
+    cdef inline double _constant(self, Py_ssize_t u) noexcept:
+        """The waiting time (s) of a worker that runs nothing, or a task that has used up its estimate."""
+        return self.total[u] - self.running[u] + self.fetching[u]
 
     cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept:
         """The workers of a word of bits, from number `begin` on, that have no task."""
@@ -215,9 +241,9 @@ cdef class WaitingTimes(Books):
     cdef int _changed(self, Py_ssize_t u, double now) except -1:
         if self.began[u] + self.running[u] > now:  # False for NaN
             self._put(CONSTANT, u, INFINITY)
-            return self._put(FALLING, u, self.began[u] + self.total[u])
+            return self._put(FALLING, u, self._falling(u))
         self._put(FALLING, u, INFINITY)
-        return self._put(CONSTANT, u, self.total[u] - self.running[u])
+        return self._put(CONSTANT, u, self._constant(u))
 
     cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept:
         """Give worker `u` this key in a tree."""
@@ -268,7 +294,8 @@ cdef class StaleTimes(Books):
     See `Books` for the parameters.
     """
 
-    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], kept: dict[str, Any] | None = None):
+    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
+                  kept: dict[str, Any] | None = None):
         self.seen = np.zeros(workers) if kept is None else read(kept, _SEEN, workers=workers)["seen"]
         self.heap = np.empty(workers, np.dtype([("time", np.float64), ("worker", np.int32)], align=True))
 
@@ -319,7 +346,9 @@ cdef class StaleTimes(Books):
             ran = 0.0
             if self.began[u] == self.began[u]:
                 ran = min(now - self.began[u], self.running[u])
-            self.heap[k].time, self.heap[k].worker = self.seen[u] - ran + added[u], <int> u
+            self.heap[k].time, self.heap[k].worker = max(self.seen[u] - ran, 0.0) + added[u], <int> u
+            if self.seen[u] > 0:
+                self.heap[k].time += self.fetch_time
         for k in range(n // 2 - 1, -1, -1):
             sift(&self.heap[0], n, k)
         for k in range(tasks):

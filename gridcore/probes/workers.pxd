@@ -37,7 +37,7 @@ cdef class Sparrow(Handlers):
 
 
 cdef class Worker(Sparrow):
-    cdef double cutoff
+    cdef double cutoff, fetch_time
     cdef Py_ssize_t reserved, center
     cdef int job, up, began, ended
     cdef Books books                    # of the center

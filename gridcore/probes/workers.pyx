@@ -205,18 +205,20 @@ cdef class Worker(Sparrow):
     Parameters
     ----------
     cutoff : Mflop, above which a task is long.  reserved : workers that run no long tasks.
+    fetch_time : see `WaitingTimes`.
     others : see `Sparrow`.
     """
 
-    def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, double cutoff, Py_ssize_t reserved, **_):
+    def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, double cutoff, Py_ssize_t reserved,
+                  double fetch_time, **_):
         if self.workers != nodes - 1 or not 0 <= reserved < self.workers:
             raise ValueError(f"workers must be {nodes - 1}, and reserved less, got {self.workers} and {reserved}")
-        self.cutoff, self.reserved, self.center = cutoff, reserved, nodes - 1
+        self.cutoff, self.reserved, self.fetch_time, self.center = cutoff, reserved, fetch_time, nodes - 1
         self.booked, self.chosen = np.zeros(nodes, np.uint8), np.empty(64, np.int32)
         self.books = self._new_books(None)
 
     def _new_books(self, kept) -> Any:
-        return WaitingTimes(self.workers, (0, self.reserved), kept)
+        return WaitingTimes(self.workers, (0, self.reserved), self.fetch_time, kept)
 
     cdef int _bind(self, NodeActions core) except -1:
         Sparrow._bind(self, core)

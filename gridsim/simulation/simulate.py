@@ -336,7 +336,11 @@ class Simulation(Stateful):
             return
         kinds = self.network.kinds
         most = max(zip(links.sent.tolist(), kinds, strict=True), default=(0, ""))
-        sent = f"most messages are of kind {most[1]!r}, {most[0]}" if most[0] else "no message was sent"
+        sent = (
+            f"most messages are of kind {most[1]!r}, {most[0]}"
+            if most[0]
+            else "no message was sent to another machine"
+        )
         raise SchedulerError(
             f"t = {self.engine.now / NS} s: {self.scheduler.name} has not ended after {events} events, and "
             f"events_limit is {limit}; {sent}"

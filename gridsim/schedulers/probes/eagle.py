@@ -21,6 +21,7 @@ from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, Seconds, w
 from gridsim.schedulers.probes.worker import (
     COMMON,
     Cutoff,
+    Fetch,
     Share,
     WorkerNode,
     numbers,
@@ -239,7 +240,8 @@ class DlwlNode(SrptNode):
     def open_books(self, view: View) -> StaleTimes:
         """See `WorkerNode`."""
         view.timer(self.parameters.heartbeat, "heartbeat")
-        return StaleTimes(self.workers(view), (0, reserved_of(self.parameters.reserved, self.workers(view))))
+        reserved = reserved_of(self.parameters.reserved, self.workers(view))
+        return StaleTimes(self.workers(view), (0, reserved), self.parameters.fetch_time)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
         """See `WorkerNode`: random seconds keep jobs from all choosing the same workers."""
@@ -262,7 +264,7 @@ class DlwlNode(SrptNode):
 class Srpt(Informed, frozen=True, kw_only=True):
     """Base class of schedulers whose workers serve the job with the least work left first.
 
-    cutoff, reserved, patience, retry, degree : see `Hawk`.
+    cutoff, reserved, fetch_time, patience, retry, degree : see `Hawk`.
     srpt_cap : a place in the queue of a worker is overtaken by jobs with less work left only as long as their
         tasks sum to at most this many times its own.
     age, refresh, error : how workers see how much work jobs have left.
@@ -279,6 +281,7 @@ class Srpt(Informed, frozen=True, kw_only=True):
     retry: Seconds = 60.0
     cutoff: Cutoff = 1e6
     reserved: Share = 0.17
+    fetch_time: Fetch = 0.001
     srpt_cap: Annotated[float, Limits(low=0)] = 5.0
     age: Annotated[float, Limits(low=0, unit="s")] = 0.001
 

@@ -17,6 +17,7 @@ from gridsim.schedulers.probes.sparrow import Probing
 from gridsim.schedulers.probes.worker import (
     COMMON,
     Cutoff,
+    Fetch,
     Share,
     WorkerNode,
     numbers,
@@ -85,6 +86,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
     cutoff : Mflop; a job whose tasks are larger, by their estimate, is long.
     reserved : share of the workers, those with the lowest numbers, that runs no long tasks.
     steal_attempts : workers that a worker without work asks, one after another; 0: no stealing.
+    fetch_time : s that the books add to the waiting time of a worker that has tasks: it has to fetch one.
     """
 
     name: ClassVar[str] = "hawk"
@@ -99,6 +101,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
 
     cutoff: Cutoff = 1e6
     reserved: Share = 0.17
+    fetch_time: Fetch = 0.001
     steal_attempts: Annotated[int, Limits(low=0)] = 10
 
     def layout(self, machines: int) -> Layout:
@@ -125,7 +128,7 @@ class LwlNode(WorkerNode):
 class Lwl(Probing, frozen=True, kw_only=True):
     """Least work left: a center sends each task to where it waits the least, and knows when tasks end.
 
-    cutoff, reserved : see `Hawk`.
+    cutoff, reserved, fetch_time : see `Hawk`.
     """
 
     name: ClassVar[str] = "lwl"
@@ -136,6 +139,7 @@ class Lwl(Probing, frozen=True, kw_only=True):
 
     cutoff: Cutoff = 1e6
     reserved: Share = 0.17
+    fetch_time: Fetch = 0.001
 
     def layout(self, machines: int) -> Layout:
         """See `LocalScheduler`."""

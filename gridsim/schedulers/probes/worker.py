@@ -20,6 +20,8 @@ for _books in (WaitingTimes, StaleTimes):
     kept_in_checkpoints(_books)
 
 Cutoff = Annotated[float, Limits(above=0, unit="Mflop", finite=False)]
+#: What a worker with tasks needs to fetch one; with it, one without tasks comes first.
+Fetch = Annotated[float, Limits(low=0, unit="s")]
 Share = Annotated[float, Limits(low=0, high=1)]
 
 
@@ -100,7 +102,9 @@ class WorkerNode(SparrowNode):
     def open_books(self, view: View) -> WaitingTimes | StaleTimes:
         """Return the books of the center."""
         return WaitingTimes(
-            self.workers(view), (0, reserved_of(self.parameters.reserved, self.workers(view)))
+            self.workers(view),
+            (0, reserved_of(self.parameters.reserved, self.workers(view))),
+            self.parameters.fetch_time,
         )
 
     def on_began(self, view: View, message: Any) -> None:
@@ -142,6 +146,7 @@ def numbers(parameters: Any, workers: int) -> dict[str, Any]:
         "workers": workers,
         "reserved": reserved_of(parameters.reserved, workers),
         "cutoff": parameters.cutoff,
+        "fetch_time": parameters.fetch_time,
         "probe_ratio": getattr(parameters, "probe_ratio", 0.0),
         "patience": parameters.patience,
         "retry": parameters.retry,

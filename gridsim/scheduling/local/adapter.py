@@ -18,6 +18,7 @@ from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER
+from gridsim.engine.engine import Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
@@ -88,6 +89,8 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         check_handlers(self.policy, tuple(self.messages))
 
 
+#: Events, in all and for each node, for which nothing has to be queued or run before a run counts as endless.
+PATIENCE, PATIENCE_A_NODE = 500_000, 1_000
 #: Mflop, what a size that is stated as 0 counts as.
 LEAST_SIZE = 1e-3
 
@@ -187,6 +190,7 @@ class Adapter(CorePolicy):
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
+        self.placed, self.placed_at, self.outages = (0, 0), 0, 0  # for `_check_progress`
 
     @property
     def nodes(self) -> list[LocalPolicy]:
@@ -289,6 +293,32 @@ class Adapter(CorePolicy):
     def tick(self, name: str, _: list[int]) -> None:
         """Let the timer `name` fire on all nodes that are up."""
         self.core.tick(np.flatnonzero(self.up), name, self.run.engine.now)
+        self._check_progress()
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `CorePolicy`."""
+        super().collect(engine, time)
+        self._check_progress()
+
+    def _check_progress(self) -> None:
+        """Raise SchedulerError if nodes hold the tasks that are left for so long that they will never place them."""
+        events, placed = self.core.events + self.outages, (self.queues.enqueued, self.queues.tasks_done)
+        if placed != self.placed or placed[0] > placed[1] or self.now < self.run.applications.release_ns[-1]:
+            self.placed, self.placed_at = placed, events
+        elif events - self.placed_at > PATIENCE + PATIENCE_A_NODE * self.layout.nodes:
+            held = self.core.held()
+            held = held[held[:, 2] > 0]
+            left = "the tasks that are left are in messages, or lost"
+            if len(held):
+                node, application, tasks = held[0].tolist()
+                left = (
+                    f"node {node} holds {tasks} tasks of application {application}, which it has not placed"
+                )
+                left += f"; {len(held) - 1} more such" if len(held) > 1 else ""
+            raise SchedulerError(
+                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: for {events - self.placed_at} "
+                f"events no task has been queued or run; {left}"
+            )
 
     def application_of(self) -> Integers | None:
         """Return the application of each number in a field ``application``; None if they are the same."""
@@ -334,6 +364,7 @@ class Adapter(CorePolicy):
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `gridsim.scheduling.contract.Policy`."""
         now = self.run.engine.now
+        self.outages += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self._lose(i, count)
@@ -345,6 +376,7 @@ class Adapter(CorePolicy):
         self.core.begin(begin[self.up[begin]])
         if len(back) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
+        self._check_progress()
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 

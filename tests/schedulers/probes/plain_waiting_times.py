@@ -6,8 +6,8 @@ from __future__ import annotations
 class WaitingTimes:
     """See `gridcore.probes.waiting_times.WaitingTimes`; all workers have a speed of 1 Mflop/s."""
 
-    def __init__(self, workers: int, firsts: tuple[int, ...]) -> None:
-        self.firsts = firsts
+    def __init__(self, workers: int, firsts: tuple[int, ...], fetch_time: float) -> None:
+        self.firsts, self.fetch_time = firsts, fetch_time
         self.sent: list[list[float]] = [[] for _ in range(workers)]
         self.running: list[tuple[float, float] | None] = [None] * workers  # began, estimate
 
@@ -33,8 +33,9 @@ class WaitingTimes:
             for u in found:
                 self.sent[u].append(size)
             return found
+        fetching = {u: self.fetch_time if self.sent[u] else 0.0 for u in workers}  # as before these tasks
         found = []
         for _ in range(tasks):
-            found.append(min(workers, key=lambda u: (self.time(u, now), u)))
+            found.append(min(workers, key=lambda u: (self.time(u, now) + fetching[u], u)))
             self.sent[found[-1]].append(size)
         return found

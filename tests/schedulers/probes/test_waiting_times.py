@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gridcore.probes.waiting_times import StaleTimes, WaitingTimes
 from tests.schedulers.probes import plain_waiting_times as reference
 
-WORKERS, BEGIN = 5, 2
+WORKERS, BEGIN, FETCH = 5, 2, 0.0625
 # powers of two, so that sums and differences of times are exact, and ties are ties
 SIZES = st.sampled_from([0.5, 1.0, 2.0, 8.0])
 STEPS = st.lists(
@@ -22,11 +22,12 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, int]]) -> None:
-    books, plain = WaitingTimes(WORKERS, (0, BEGIN)), reference.WaitingTimes(WORKERS, (0, BEGIN))
+    books = WaitingTimes(WORKERS, (0, BEGIN), FETCH)
+    plain = reference.WaitingTimes(WORKERS, (0, BEGIN), FETCH)
     now, queues = 0.0, [[] for _ in range(WORKERS)]  # type: ignore[var-annotated]
     for what, u, size, count in taken:
         now += 0.25 * count
-        books = WaitingTimes(WORKERS, (0, BEGIN), books.kept)  # as from a checkpoint
+        books = WaitingTimes(WORKERS, (0, BEGIN), FETCH, books.kept)  # as from a checkpoint
         if what == "place":
             found = books.place(u % 2, count, size, now)
             assert found == plain.place(u % 2, count, size, now)
@@ -46,14 +47,12 @@ def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, i
 
 
 def test_stale_times_are_of_the_last_refresh() -> None:
-    books, nothing = StaleTimes(3, (0,)), np.zeros(3, np.int64)
+    books, nothing = StaleTimes(3, (0,), 0.001), np.zeros(3, np.int64)
     assert books.place(0, 2, 4.0, 0.0, nothing) == [0, 1]
     assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # it seems to be idle still
     books.refresh()
-    assert books.place(0, 2, 4.0, 2.0, nothing) == [
-        2,
-        1,
-    ]  # the idle one is not enough, so the least waiting time
+    # the idle one is not enough, so the least waiting time: of 4 s, where no task has to be fetched after others
+    assert books.place(0, 2, 4.0, 2.0, nothing) == [2, 2]
     books.begin(1, 4.0, 2.0)
     # seen: 8, 4 and 0 s; of the 4 s 3 have run
     assert books.place(0, 4, 1.0, 5.0, np.array([0, 0, 5])) == [1, 1, 1, 1]
