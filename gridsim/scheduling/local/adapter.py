@@ -17,8 +17,7 @@ import numpy as np
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.engine.engine import ACT, TIMER
-from gridsim.engine.engine import Engine
+from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
@@ -301,7 +300,7 @@ class Adapter(CorePolicy):
         self._check_progress()
 
     def _check_progress(self) -> None:
-        """Raise SchedulerError if nodes hold the tasks that are left for so long that they will never place them."""
+        """Raise SchedulerError if nodes seem never to place the tasks that they hold."""
         events, placed = self.core.events + self.outages, (self.queues.enqueued, self.queues.tasks_done)
         if placed != self.placed or placed[0] > placed[1] or self.now < self.run.applications.release_ns[-1]:
             self.placed, self.placed_at = placed, events
@@ -311,13 +310,11 @@ class Adapter(CorePolicy):
             left = "the tasks that are left are in messages, or lost"
             if len(held):
                 node, application, tasks = held[0].tolist()
-                left = (
-                    f"node {node} holds {tasks} tasks of application {application}, which it has not placed"
-                )
+                left = f"node {node} holds {tasks} tasks of application {application}, not placed"
                 left += f"; {len(held) - 1} more such" if len(held) > 1 else ""
             raise SchedulerError(
-                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: for {events - self.placed_at} "
-                f"events no task has been queued or run; {left}"
+                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: for "
+                f"{events - self.placed_at} events no task has been queued or run; {left}"
             )
 
     def application_of(self) -> Integers | None:

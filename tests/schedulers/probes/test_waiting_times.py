@@ -51,7 +51,7 @@ def test_stale_times_are_of_the_last_refresh() -> None:
     assert books.place(0, 2, 4.0, 0.0, nothing) == [0, 1]
     assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # it seems to be idle still
     books.refresh()
-    # the idle one is not enough, so the least waiting time: of 4 s, where no task has to be fetched after others
+    # the idle one is not enough, so the least waiting time, without a fetch after another task
     assert books.place(0, 2, 4.0, 2.0, nothing) == [2, 2]
     books.begin(1, 4.0, 2.0)
     # seen: 8, 4 and 0 s; of the 4 s 3 have run

@@ -63,3 +63,30 @@ def test_it_meets_the_limit_of_events(how: str) -> None:
     said = "a delay of 0 for ever: 'now'" if how == "at once" else "has not ended after .* events"
     with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{said}"):
         gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
+
+
+class Keeper(gs.LocalPolicy):
+    def on_timer(self, view: Any, name: str) -> None:
+        view.send(view.neighbours[0], "news")
+
+    def on_news(self, view: Any, message: Any) -> None:
+        pass
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        pass
+
+
+class Keeping(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Keeper
+    ticks: ClassVar[dict[str, float]] = {"beat": 5.0}
+    messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10)}
+
+
+@pytest.mark.parametrize("faults", [None, gs.Faults.exponential(6000.0, 500.0, seed=1)])
+def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch, faults: Any) -> None:
+    monkeypatch.setattr("gridsim.scheduling.local.adapter.PATIENCE", 1_000)
+    scenario = gs.Scenario(
+        gs.Platform.equal(nodes=2), gs.Workload.of([0.0, 9.0], [1, 3], [1e3, 1e3], [1, 1]), faults=faults
+    )
+    with pytest.raises(gs.SchedulerError, match="node 1 holds 1 tasks of application 0, not placed; 1 more"):
+        gs.simulate(scenario, Keeping(degree=1))
