@@ -178,6 +178,9 @@ cdef class NodeEvents(NodeActions):
                 self.now, self.since = at, self.events
             if self.events >= self.pause_at:
                 self.stuck = self.events > self.since + endless
+                if self.events > self.since + 16 * (endless + self.total):
+                    raise self.error(f"t = {self.now / 1e9} s: the run never leaves this instant: there have been "
+                                     f"{self.events - self.since} events, and there is still something to do")
                 if self.stuck or not self.dirty:
                     self.pause_at = self.events + STRIDE
                     return self.now

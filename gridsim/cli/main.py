@@ -38,7 +38,7 @@ from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
-from gridsim.cli.quantities import SECONDS
+from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, recorded, run_options
 from gridsim.cli.signals import Terminated, begin, end, heed
 from gridsim.errors import (
@@ -219,8 +219,8 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     type=click.Choice(["interpreted", "compiled"]),
     help="How the nodes of a decentralized scheduler are run; changes no result.",
 )
-@click.option("--decisions-limit", type=int, metavar="N", help="Decisions that are kept.  [1000000]")
-@click.option("--messages-limit", type=int, metavar="N", help="Messages that are kept.  [1000000]")
+@click.option("--decisions-limit", type=INT, metavar="N", help="Decisions that are kept.  [1000000]")
+@click.option("--messages-limit", type=INT, metavar="N", help="Messages that are kept.  [1000000]")
 def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
     """Run one scheduler on a scenario; flags override the file, or the default without one."""
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate

@@ -1,4 +1,4 @@
-"""Values of flags with a unit: a number, or a text such as "50 ms"."""
+"""Values of flags: numbers in ASCII digits, and numbers with a unit, such as "50 ms"."""
 
 from __future__ import annotations
 
@@ -10,6 +10,26 @@ if TYPE_CHECKING:
     _Type = click.ParamType[float]
 else:
     _Type = click.ParamType  # older versions of click have no type parameter
+
+
+class _Ascii:
+    """Rejects what Python takes for digits, too, such as full-width ones; no file may have them either."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value.isascii():
+            raise click.BadParameter(f"{value!r} is not a number in the digits 0-9", ctx=ctx, param=param)
+        return super().convert(value, param, ctx)  # type: ignore[misc]
+
+
+class _Int(_Ascii, type(click.INT)):  # type: ignore[misc]
+    pass
+
+
+class _Float(_Ascii, type(click.FLOAT)):  # type: ignore[misc]
+    pass
+
+
+INT, FLOAT = _Int(), _Float()
 
 
 class Quantity(_Type):
@@ -25,8 +45,8 @@ class Quantity(_Type):
         from gridsim.support import units
 
         try:
-            return float(value)
-        except ValueError:
+            return float(FLOAT.convert(value, param, ctx))
+        except click.BadParameter:
             found = units.number(value, self.unit)
         if found is None:
             known = ", ".join(units.UNITS[self.unit])

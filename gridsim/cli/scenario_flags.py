@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.output import check_apart, check_output, of_scenario
-from gridsim.cli.quantities import BYTES, RATE, SECONDS, WORK
+from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -50,19 +50,19 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
     options = [
         click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
-        click.option("--nodes", type=int, help="Machines.  [1000]"),
+        click.option("--nodes", type=INT, help="Machines.  [1000]"),
         click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
         click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
-        click.option("--applications", type=int, help="Applications (of a log: the first so many).  [100]"),
+        click.option("--applications", type=INT, help="Applications (of a log: the first so many).  [100]"),
         click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
-        click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
+        click.option("--tasks-per-node", type=FLOAT, help="Mean tasks of an application, a machine.  [10]"),
         click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
         click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
         click.option("--latency", type=SECONDS, help='Of a message, such as 0.05 or "50 ms".  [0.05]'),
         click.option("--bandwidth", type=RATE, help="Of a machine, up and down.  [125000]"),
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
         click.option("--task-data", type=BYTES, help="That a task fetches, counted apart.  [0]"),
-        click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
+        click.option("--seed", type=INT, help="Of platform, workload and run.  [1]"),
     ]
     for option in reversed(options):
         command = option(command)
@@ -89,7 +89,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline."),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
-        click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
+        click.option("--threads", type=INT, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
         click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
         click.option("--messages", is_flag=True, help="Save a log of all messages too."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.output import check_output
+from gridsim.cli.quantities import FLOAT, INT
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Flags = dict[str, Any]
 def where_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags on where runs go and what is kept of them."""
     options = [
-        click.option("--workers", type=int, metavar="N", help="Processes.  [as many as processors; 1: none]"),
+        click.option("--workers", type=INT, metavar="N", help="Processes.  [as many as processors; 1: none]"),
         click.option("--dask", metavar="ADDRESS", help="Of the scheduler of a Dask cluster, to run there."),
         click.option("--store", "store_path", metavar="DIR", help="Keep what was run there, and reuse it."),
         click.option("--keep-results", is_flag=True, help="Keep whole results in the store too."),
@@ -36,9 +37,9 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
 def replica_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags on replications."""
     options = [
-        click.option("--replicates", type=int, metavar="N", help="Replicas of the scenario: other seeds."),
-        click.option("--half-width", type=float, metavar="W", help="Until intervals are +-W, relative."),
-        click.option("--at-most", type=int, metavar="N", help="Replicas for that.  [1000]"),
+        click.option("--replicates", type=INT, metavar="N", help="Replicas of the scenario: other seeds."),
+        click.option("--half-width", type=FLOAT, metavar="W", help="Until intervals are +-W, relative."),
+        click.option("--at-most", type=INT, metavar="N", help="Replicas for that.  [1000]"),
         click.option("--hold", metavar="A,B", help="Parts that replicas have in common, such as platform."),
         click.option("--metrics", metavar="A,B", help="What to measure.  [the usual of such schedulers]"),
     ]

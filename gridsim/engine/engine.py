@@ -37,6 +37,8 @@ DELIVERY, ACT, TIMER = 0, 1, 2
 _PRIORITY_BITS, _WAVE_BITS = 12, 40
 _PHASE_AT = _PRIORITY_BITS + _WAVE_BITS
 _PRIORITIES = (1 << _PRIORITY_BITS) - 1
+#: The most steps at one instant, each of which calls a handler, or lets a source run; more never end.
+MOST_ROUNDS = 1_000_000
 _ACT_AT, _TIMER_AT = ACT << _PHASE_AT, TIMER << _PHASE_AT
 
 Handler = Callable[[Any], None]
@@ -280,7 +282,16 @@ class Engine:
         """
         queue, handlers, periods = self._queue, self._handlers, self._periods
         near, sources, hooks = queue.near, self._sources, self._hooks
+        instant, rounds = -1, 0
         while not self._stopped:
+            rounds += 1
+            if self.now != instant:
+                instant, rounds = self.now, 0
+            elif rounds > MOST_ROUNDS:
+                raise SchedulerError(
+                    f"t = {self.now / NS} s: the run never leaves this instant: handlers have been called "
+                    f"{MOST_ROUNDS} times, and there is still something to do"
+                )
             if sources and self._poll(until):
                 continue
             if not near and not queue.turn():

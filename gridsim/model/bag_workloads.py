@@ -184,13 +184,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import read_bags
 
-        bags = read_bags(
-            self.path,
-            gap=self.gap,
-            span=self.span,
-            max_procs=platform.nodes,
-            whole_seconds=self.whole_seconds,
-        )
+        bags = read_bags(self.path, gap=self.gap, span=self.span, whole_seconds=self.whole_seconds)
         if not len(bags):
             raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
         large = np.flatnonzero(bags.tasks >= self.min_tasks)
@@ -200,6 +194,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
                 f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
                 f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
             )
+        bags.check_size(self.path, kept, platform.nodes)
         tasks = bags.tasks[kept]
         if self.tasks_per_node is not None:
             wanted = self.tasks_per_node * platform.nodes

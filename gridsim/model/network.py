@@ -35,7 +35,7 @@ class Network(Declared, frozen=True, kw_only=True):
 
     latency: Annotated[float, Limits(low=0, unit="s")] = 0.050
     jitter: Annotated[float, Limits(low=0, unit="s")] = 0.0
-    bandwidth: Annotated[float, Limits(above=0, unit="bytes/s", finite=False)] = 125_000.0
+    bandwidth: Annotated[float, Limits(low=1e-6, unit="bytes/s", finite=False)] = 125_000.0
     interfaces: Literal["fifo", "equal"] = "fifo"
     task_data: Annotated[float, Limits(low=0, high=_LARGEST, unit="bytes")] = 0.0
     record_use: bool = False

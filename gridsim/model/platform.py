@@ -28,7 +28,7 @@ from gridsim.support.random_streams import Streams, normal_factors
 MOST_NODES = 2**30
 
 Nodes = Annotated[int, Limits(low=1, high=MOST_NODES)]
-Speed = Annotated[float, Limits(above=0, unit="Mflop/s")]
+Speed = Annotated[float, Limits(low=1e-6, unit="Mflop/s")]
 
 
 class _Speeds(Recipe, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
         steps = (high - low) / step
         if not steps < 2**53:
             raise ScenarioError(f"platform.step must leave fewer than 2**53 speeds, got {step:g} Mflop/s")
-        if abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
+        if abs(steps - round(steps)) > 1e-9 * max(1.0, steps) or (high > low and round(steps) == 0):
             raise ScenarioError(
                 f"platform.step must divide high - low = {high - low:g} Mflop/s evenly, got {step:g}"
             )

@@ -50,6 +50,7 @@ def resume(
     """
     from gridsim.errors import ScenarioError, naming
     from gridsim.model.scenario import Scenario
+    from gridsim.scheduling.contract import Scheduler
     from gridsim.scheduling.description import describe
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.simulation.checkpoint import Checkpoint, damaged
@@ -63,6 +64,8 @@ def resume(
         told = about.scheduler
         stated = {"name": told.name, "class": told.cls, "parameters": told.parameters}
         chosen = scheduler_from(stated, f"the run of {name}") if scheduler is None else scheduler
+        if not isinstance(chosen, Scheduler):
+            raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         if scheduler is not None and describe(scheduler) != stated:
             raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
         with naming([name]):

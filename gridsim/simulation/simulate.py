@@ -373,6 +373,8 @@ class Simulation(Stateful):
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         # the keeper notes the file's identity before the file is read: it notices one that is replaced since
         keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         if not self.resumed:

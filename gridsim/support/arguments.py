@@ -98,9 +98,11 @@ def text(path: str, value: Any) -> str:
 
 def sequence(path: str, values: Any) -> list[Any]:
     """Return `values` as a list, or raise a ScenarioError naming `path`; an array becomes plain numbers."""
-    if isinstance(values, np.ndarray) and values.ndim == 1:
-        plain: list[Any] = values.tolist()
-        return plain
+    if isinstance(values, (np.ndarray, memoryview)):
+        if values.ndim == 1:
+            plain: list[Any] = values.tolist()
+            return plain
+        raise ScenarioError(f"{path} must be a list of numbers, got an array of {values.ndim} dimensions")
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Set, Mapping)):  # in their order
         return list(values)
     raise ScenarioError(f"{path} must be a list of numbers, got {shown(values)}")

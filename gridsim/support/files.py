@@ -73,8 +73,9 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
 
     new : reject a file that exists at `path` by then; it is only checked if the disk has hard links.
 
-    The file is written beside `path`, synced to the disk, then renamed to `path`.  A symbolic link stays, and
-    so does the mode of the target, but not its owner.  A process that is killed meanwhile leaves the file
+    The file is written beside `path`, synced to the disk, then renamed to `path`, and the folder is synced,
+    so that a power cut later does not bring back what was there before.  A symbolic link stays, and so does
+    the mode of the target, but not its owner.  A process that is killed meanwhile leaves the file
     beside `path`; see `remove_leftovers`.
 
     Raises OSError naming `path`, for instance if it exists and is not a regular file, and FileExistsError if
@@ -102,12 +103,25 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
             os.unlink(temporary)
         else:
             os.replace(temporary, target)
+        _sync_names(folder)
     except BaseException as error:
         with suppress(OSError):  # the first error is the one to report
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = os.fspath(path), None
         raise
+
+
+def _sync_names(folder: str) -> None:
+    """Sync the names in a folder to the disk, where the system can do that."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    with suppress(OSError):  # the file itself is there; some file systems cannot sync folders
+        descriptor = os.open(folder or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _linked(file: str, name: str) -> bool:

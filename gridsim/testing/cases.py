@@ -77,6 +77,7 @@ def scenarios(
     rigid: bool = False,
     unequal: bool = False,
     fluctuating: bool = False,
+    crowded: bool = False,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -85,8 +86,10 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
+    crowded : whether there are 7..20 applications, released within an hour at few machines, so that queues
+        are long, and some bags large.
     """
-    plain = _rigid(max_nodes, faults) if rigid else _bags(max_nodes, faults, unequal)
+    plain = _rigid(max_nodes, faults, crowded) if rigid else _bags(max_nodes, faults, unequal, crowded)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
 
 
@@ -96,21 +99,21 @@ def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
 
 
 @st.composite
-def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
+def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scenario:
     together = draw(st.booleans())  # all at once at one of few nodes: its jobs compete for machines
     if together:
         nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
     else:
         # with few machines most jobs would be too large for those that can be found
         nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
-    count = draw(st.integers(3, 6) if together else st.integers(1, 6))
+    count = draw(st.integers(7, 20) if crowded else st.integers(3, 6) if together else st.integers(1, 6))
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
     seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
     small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
-    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 300.0)
+    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 3600.0 if crowded else 300.0)
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
@@ -133,10 +136,10 @@ def _machines(most: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool) -> Scenario:
+def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool, crowded: bool) -> Scenario:
     nodes = draw(_machines(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
-    count = draw(st.integers(1, 6))
+    count = draw(st.integers(7, 20) if crowded else st.integers(1, 6))
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
@@ -145,15 +148,19 @@ def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool) -> Scena
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     platform = Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes)))
-    release = column(instants | st.floats(0.0, 30.0, allow_subnormal=False))
+    release = column(instants | st.floats(0.0, 3600.0 if crowded else 30.0, allow_subnormal=False))
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
+    homes = st.integers(0, nodes - 1)
+    if crowded:
+        homes = st.sampled_from(draw(st.lists(homes, min_size=1, max_size=3)))
+        tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 30 * nodes, 1200)))
     if unequal and draw(st.booleans()):
         # few sizes that repeat: large bags stay easy to draw and to shrink, and more events coincide
         few = column(st.lists(sizes, min_size=1, max_size=6))
         each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
-        workload = Workload.of_tasks(release, each, column(st.integers(0, nodes - 1)))
+        workload = Workload.of_tasks(release, each, column(homes))
     else:
-        workload = Workload.of(release, tasks, column(sizes), column(st.integers(0, nodes - 1)))
+        workload = Workload.of(release, tasks, column(sizes), column(homes))
     return Scenario(
         platform=platform,
         workload=workload,

@@ -1,28 +1,32 @@
 """Checks that machines use no information that no message can have brought them.
 
-The check runs a scenario as it is, and again with one machine changed from some instant on: another
-application is submitted there, or the same one later, or the machine has another speed.  A message takes at
-least the latency, so that no other machine can know of the change before that time has passed.  Until then
-all other machines must send and start the same as in the first run.
+The check runs a scenario as it is, and again with one machine changed from some instant on: what is submitted
+there, its speed, or a failure.  News of the change spreads by messages only: a machine has it as soon as a
+message comes from one that had it when it sent the message.  Until then, each machine must send and start the
+same in both runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from gridsim.model.applications import Applications
+from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.results.result import Result
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.clock import NEVER, NS, nanoseconds
 
 #: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
 LATENCY = 40.0
@@ -30,43 +34,77 @@ LATENCY = 40.0
 _ALL = 2**40
 #: Events of such a run; one that handles more never ends.
 MOST_EVENTS = 200_000
+#: The most applications of a scenario that are changed, one at a time.
+_CHANGED = 4
 
 
-def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
+def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
     """Return the first thing that another machine does differently before it can know of a change; else None.
 
-    The scenario is run without failures and with messages that take `LATENCY`.  What the scheduler derives
-    from platform and workload before the run (`Scheduler.explicit`) stays the same.
+    The scenario is run without its failures and with messages that take `LATENCY`.  What the scheduler
+    derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
+
+    failing : whether a change may be that a machine fails.
     """
     if scenario.platform.nodes < 2:
         return None
-    least = nanoseconds(LATENCY)
     slow = msgspec.structs.replace(scenario.network, latency=LATENCY, jitter=0.0)
     applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
     plain = dataclasses.replace(scenario, network=slow, faults=None)
     first = _observe(plain, fixed)
-    for i in range(len(applications)):
-        v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        workload, what = _another(applications, i, scenario.platform, i + scenario.seed)
-        if said := _differ(
-            first, _observe(dataclasses.replace(plain, workload=workload), fixed), v, at, least
-        ):
-            return f"messages take {LATENCY:g} s, and {what}: {said}"
-    if scheduler.speeds_known:
-        return None
-    v = scenario.seed % scenario.platform.nodes
-    speeds = scenario.platform.speeds.copy()
-    speeds[v] *= 1.5
-    workload = _workload(
-        applications,
-        scenario.platform,
-        **{name: getattr(applications, name) for name in ("release", "tasks", "task_size")},
-    )
-    other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
-    if said := _differ(first, _observe(other, fixed), v, 0, least):
-        return f"messages take {LATENCY:g} s, and machine {v} is half as fast again: {said}"
+    for change in _changes(plain, applications, fixed):
+        if said := _differ(first, _observe(change.scenario, fixed), change):
+            return f"messages take {LATENCY:g} s, and {change.what}: {said}"
+    if not failing or scheduler.failures_known or applications.task_sizes is not None:
+        return None  # tasks of own sizes get them in the order in which they come to any machine
+    at = float(applications.release[scenario.seed % len(applications)]) + 10.0
+    # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
+    table = first.result.tables["schedule"]
+    used = [*applications.submitter, *table["machine"][table["start"] <= at]]
+    for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
+        calm, change = _failure(plain, v, at)
+        if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
+            return f"messages take {LATENCY:g} s, and {change.what}: {said}"
     return None
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A changed scenario.  what : the change in words.  machine, since : where, and from when on (ns)."""
+
+    scenario: Scenario
+    what: str
+    machine: int
+    since: int
+
+
+def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[_Change]:
+    """Iterate over changes of what is submitted at a machine, early and late, and of how fast it is."""
+    count, platform, seed = len(applications), plain.platform, plain.seed
+    # the first, the last, and some in between
+    for i in sorted({k * (count - 1) // (_CHANGED - 1) for k in range(_CHANGED)}):
+        v, at = int(applications.submitter[i]), int(applications.release_ns[i])
+        workload, what = _another(applications, i, platform, i + seed)
+        yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
+    if scheduler.speeds_known:
+        return
+    names = ("release", "tasks", "task_size")
+    workload = _workload(applications, platform, **{name: getattr(applications, name) for name in names})
+    # the submitter of the last application has most to do, or the one that is asked
+    for v, factor in ((seed % platform.nodes, 1.5), (int(applications.submitter[-1]), 0.25)):
+        speeds = platform.speeds.copy()
+        speeds[v] *= factor
+        other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
+        yield _Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
+
+
+def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Change]:
+    """Return the scenario with a failure after its end, and with one of `machine` at `at` s for 200 s."""
+    never = [1e6]
+    calm = dataclasses.replace(plain, faults=Faults.of([machine], never, never))
+    fails = dataclasses.replace(plain, faults=Faults.of([machine] * 2, [at, *never], [at + 200.0, *never]))
+    return calm, _Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at))
 
 
 def _another(applications: Applications, i: int, platform: Platform, turn: int) -> tuple[Workload, str]:
@@ -110,7 +148,13 @@ def _workload(
     return Workload.of_tasks(release, sizes, submitter)
 
 
-Decisions = tuple[list[tuple[Any, ...]], int]
+@dataclass(frozen=True)
+class _Seen:
+    """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result."""
+
+    rows: list[tuple[Any, ...]]
+    end: int
+    result: Result
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
@@ -140,34 +184,77 @@ class _ObservedJobs(_Observed, frozen=True, kw_only=True):
     rigid = True
 
 
-def _observe(scenario: Scenario, scheduler: Scheduler) -> Decisions:
-    """Return what each machine sends and starts in a run, by time (ns), and when the run ends (ns)."""
+def _observe(scenario: Scenario, scheduler: Scheduler) -> _Seen:
     seen: list[tuple[Any, ...]] = []
     observed = (_ObservedJobs if scheduler.rigid else _Observed)(inner=scheduler, seen=seen)
-    result = simulate(scenario, observed, record=True, cohort_limit=_ALL, events_limit=MOST_EVENTS)
+    result = simulate(
+        scenario,
+        observed,
+        record=("schedule", "messages"),
+        cohort_limit=_ALL,
+        events_limit=MOST_EVENTS,
+        time_limit=1e7,
+    )
     table = result.tables["schedule"]
     start = np.rint(table["start"] * NS).astype(np.int64).tolist()
     for at, machine, application in zip(
         start, table["machine"].tolist(), table["application"].tolist(), strict=True
     ):
         seen.append((at, machine, "starts", f"application {application}"))
-    return sorted(seen), nanoseconds(result.provenance["clock_seconds"])
+    came = result.tables.get("arrivals")
+    # when all tasks are where they will run, a run may end without the rest of its messages
+    end = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
+    return _Seen(sorted(seen), nanoseconds(float(end)), result)
 
 
-def _differ(one: Decisions, other: Decisions, source: int, since: int, least: int) -> str | None:
-    """Return the first decision that differs on a machine other than `source`, before news can reach it.
+def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
+    """Return when each machine, a server after the others, can first know of the change: int64, ns."""
+    known = np.full(len(one.result.machines) + 1, NEVER)
+    known[change.machine] = change.since
+    for result in (one.result, other.result):
+        if "exchanges" in result.tables:  # they are in no log, and take as long as a message
+            np.minimum(known, change.since + nanoseconds(LATENCY), out=known)
+    logs = [each.result.tables["message_log"] for each in (one, other)]
+    log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
+    lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
+    sent = np.rint(log["sent"] * NS).astype(np.int64)
+    # who sends to a machine that has failed is told of what is lost
+    np.minimum.at(known, log["sender"][lost], np.maximum(sent[lost], change.since))
+    sent, sender, receiver = (column[came] for column in (sent, log["sender"], log["receiver"]))
+    delivered = np.rint(log["delivered"][came] * NS).astype(np.int64)
+    # kinds with a delay of their own may be in no log: as if they went to all
+    delays = {
+        f"sends {kind}": nanoseconds(delay)
+        for kind, delay in one.result.provenance["message_log"]["delays"].items()
+    }
+    rows = {
+        (at, machine, delays[what])
+        for seen in (one, other)
+        for at, machine, what, _ in seen.rows
+        if what in delays
+    }
+    quick = sorted(rows)
+    before = known.copy() - 1
+    while (before != known).any():
+        before = known.copy()
+        told = sent >= known[sender]
+        np.minimum.at(known, receiver[told], delivered[told])
+        for at, machine, lasts in quick:
+            if at >= known[machine]:
+                np.minimum(known, at + lasts, out=known)
+    return known
 
-    since, least : ns, when the change happens and how long a message takes at least.
-    """
-    end = min(since + least, one[1], other[1])
-    here, there = (
-        [row for row in rows if row[0] < end and (row[1] != source or row[0] < since)]
-        for rows, _ in (one, other)
-    )
+
+def _differ(one: _Seen, other: _Seen, change: _Change) -> str | None:
+    """Return the first decision that differs on a machine before news of the change can reach it."""
+    end = min(one.end, other.end)
+    known = np.minimum(_informed(one, other, change), end).tolist()
+    here, there = ([row for row in seen.rows if row[0] < known[row[1]]] for seen in (one, other))
     for a, b in zip([*here, None], [*there, None], strict=False):
         if a != b:
             row, verb = (a, "not") if b is None or (a is not None and a < b) else (b, "only then")
             assert row is not None
             at, machine, kind, values = row
-            return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; news takes until {end / NS} s"
+            until = known[machine] / NS
+            return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; it has no news until {until} s"
     return None

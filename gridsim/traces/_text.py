@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,8 +67,8 @@ def parse_number(word: str) -> float | None:
 def number_fault(field: str, word: str, *, whole: bool = False, most: float = LARGEST) -> str | None:
     """Return what is wrong with the word of a field; None if nothing is.
 
-    It must be a finite number of absolute value at most `most`; if `whole`, a whole number of at most 2**53,
-    too.
+    It must be a finite number of absolute value at most `most`; if `whole`, a whole number below 2**53, too,
+    since floats cannot tell larger ones apart.
     """
     value = parse_number(word)
     shown = repr(cut(word))
@@ -75,8 +76,10 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
         return f"field {field} is {shown}, expected a number"
     if not math.isfinite(value):
         return f"field {field} is {shown}, expected a finite number"
-    if whole and (value != math.floor(value) or abs(value) > 2**53):
+    if whole and value != math.floor(value):
         return f"field {field} is {shown}, expected a whole number"
+    if whole and abs(value) >= 2**53:
+        return f"field {field} is {shown}, expected a whole number below 2**53"
     if abs(value) > most:
         return f"field {field} is {shown}, expected at most {most:g}"
     return None
@@ -143,12 +146,13 @@ def torn_line(path: StrPath, otherwise: str) -> tuple[int, str]:
 
 
 def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
-    """Yield (line, row) for the rows of a CSV file that are not empty.
+    """Yield (line, row) for the rows of a CSV file that are not empty; tabs split them if the first has some.
 
     Raises `TraceFormatError` as `text_lines` does, and for invalid CSV.
     """
     with closing(text_lines(path)) as lines:
-        reader = csv.reader(lines, strict=True)
+        top = next(lines, "")
+        reader = csv.reader(chain([top], lines), delimiter="\t" if "\t" in top else ",", strict=True)
         try:
             for row in reader:
                 if row:

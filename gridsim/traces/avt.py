@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Generator, Iterator
+from contextlib import closing
 
 import numpy as np
 
-from gridsim.errors import TraceFormatError
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
     LARGEST,
@@ -43,61 +44,68 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
 
 def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
     """Return host names and up intervals exactly as they are in the file (errors as `read_avt`)."""
-    seen: dict[str, int] = {}
+    names: list[str] = []
     counts, lines, times = array("q"), array("q"), array("d")
-    number = 0
-    for number, line in enumerate(text_lines(path), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        name = words[0]
-        if name in seen:
-            raise format_error(path, number, f"host {cut(name)} was already given at line {seen[name]}")
-        count = parse_count(words[1]) if len(words) > 1 else None
-        if count is None:
-            found = repr(cut(words[1])) if len(words) > 1 else "missing"
-            raise format_error(
-                path, number, f"n of host {cut(name)} is {found}, expected a number of intervals"
-            )
-        if len(words) != 2 + 2 * count:
-            message = f"host {cut(name)} has n = {count}, expected {2 * count} times, found {len(words) - 2}"
-            raise format_error(path, number, message)
-        seen[name] = number
-        counts.append(count)
-        lines.append(number)
-        try:
-            # float() alone would accept 1_000, and digits outside of ASCII
-            if ("_" in line or not line.isascii()) and None in map(parse_number, words[2:]):
-                raise ValueError
-            times.extend(map(float, words[2:]))
-        except ValueError:
-            raise _time_error(path, number, words) from None
-    if not seen:
-        raise format_error(path, max(1, number), "no hosts in this trace")
-
+    reached = 1
+    for reached, fault, words in _hosts(path):
+        if fault:
+            raise format_error(path, reached, fault)
+        names.append(words[0])
+        counts.append(len(words) // 2 - 1)
+        lines.append(reached)
+        times.extend(map(float, words[2:]))
+    if not names:
+        raise format_error(path, reached, "no hosts in this trace")
     host = np.repeat(np.arange(len(counts)), counts)
     pairs = np.array(times, dtype=np.float64).reshape(-1, 2)
-    raw = RawIntervals(host, pairs[:, 0], pairs[:, 1], np.array(lines, dtype=np.int64)[host])
-    names = list(seen)
-    for row in np.flatnonzero(~(np.abs(pairs) <= LARGEST).all(axis=1))[:1]:  # False for NaN
-        message = (
-            f"host {cut(names[host[row]])} is up from {pairs[row, 0]} to {pairs[row, 1]}, expected finite "
-            f"times of at most {LARGEST:g} s"
-        )
-        raise format_error(path, int(raw.line[row]), message)
-    for row in np.flatnonzero(raw.end < raw.start)[:1]:
-        interval = f"from {raw.start[row]:.15g} s to {raw.end[row]:.15g} s"
-        raise format_error(
-            path, int(raw.line[row]), f"host {cut(names[host[row]])} is up {interval}: end < start"
-        )
-    return names, raw
+    return names, RawIntervals(host, pairs[:, 0], pairs[:, 1], np.array(lines, dtype=np.int64)[host])
+
+
+def faulty_lines(path: StrPath) -> Iterator[tuple[int, str]]:
+    """Yield (line number, what is wrong) for each line of a host that cannot be read."""
+    with closing(_hosts(path)) as hosts:
+        for number, fault, _ in hosts:
+            if fault:
+                yield number, fault
+
+
+def _hosts(path: StrPath) -> Generator[tuple[int, str | None, list[str]], None, None]:
+    """Yield number, what is wrong (None if nothing is) and words of each line of a host."""
+    seen: dict[str, int] = {}
+    with closing(text_lines(path)) as lines:
+        for number, line in enumerate(lines, 1):
+            words = line.split()
+            if words and not words[0].startswith("#"):
+                before = seen.setdefault(words[0], number)
+                again = f"host {cut(words[0])} was already given at line {before}"
+                yield number, again if before < number else _line_fault(line, words), words
+
+
+def _line_fault(line: str, words: list[str]) -> str | None:
+    name = cut(words[0])
+    count = parse_count(words[1]) if len(words) > 1 else None
+    if count is None:
+        found = repr(cut(words[1])) if len(words) > 1 else "missing"
+        return f"n of host {name} is {found}, expected a number of intervals"
+    if len(words) != 2 + 2 * count:
+        return f"host {name} has n = {count}, expected {2 * count} times, found {len(words) - 2}"
+    try:
+        # float() alone would accept 1_000, and digits outside of ASCII
+        plain = ("_" not in line and line.isascii()) or None not in map(parse_number, words[2:])
+        times = list(map(float, words[2:])) if plain else []
+    except ValueError:
+        plain = False
+    if not plain:
+        faults = (number_fault(f"time {place}", word) for place, word in enumerate(words[2:], 1))
+        return next((fault for fault in faults if fault), "a time is not a number")
+    for start, end in zip(times[::2], times[1::2], strict=True):
+        if not (abs(start) <= LARGEST and abs(end) <= LARGEST):  # False for NaN
+            return f"host {name} is up from {start} to {end}, expected finite times of at most {LARGEST:g} s"
+        if end < start:
+            return f"host {name} is up from {start:.15g} s to {end:.15g} s: end < start"
+    return None
 
 
 def parse_count(word: str) -> int | None:
     """Return the value of a plain non-negative integer; None for anything else."""
     return int(word) if word.isascii() and word.isdigit() and len(word) < 16 else None
-
-
-def _time_error(path: StrPath, number: int, words: list[str]) -> TraceFormatError:
-    faults = (number_fault(f"time {place}", word) for place, word in enumerate(words[2:], 1))
-    return format_error(path, number, next((fault for fault in faults if fault), "a time is not a number"))

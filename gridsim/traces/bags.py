@@ -23,8 +23,8 @@ from gridsim.traces.tr import TaskLog
 class Bags:
     """Bags of independent tasks, sorted by (release, first job number).
 
-    All arrays have one entry per bag, except `job_run_time` and `job_procs`, which have one per job: the jobs
-    of the first bag in order of submission, then those of the next.
+    All arrays have one entry per bag, except those of jobs, `job_...`, which have one per job: the jobs of
+    the first bag in order of submission, then those of the next.
 
     release : float64, s on the clock of the log; the first submission.
     tasks : int64; the sum of the processors of its jobs.
@@ -33,6 +33,7 @@ class Bags:
     jobs : int64; number of jobs of the log in the bag.
     job_run_time : float64, s; run time of each job.
     job_procs : int64; processors of each job, which is as many tasks of its run time.
+    job_number, job_line : int64; the number of each job in the log, and its line.
     estimate : float64, s; the run time of a task that the log states for each bag, None if it states none.
     """
 
@@ -43,6 +44,8 @@ class Bags:
     jobs: NDArray[np.int64]
     job_run_time: NDArray[np.float64]
     job_procs: NDArray[np.int64]
+    job_number: NDArray[np.int64]
+    job_line: NDArray[np.int64]
     estimate: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
@@ -52,6 +55,15 @@ class Bags:
     def offsets(self) -> NDArray[np.int64]:
         """The index of the first job of each bag, and the number of jobs: int64[n + 1]."""
         return np.concatenate(([0], np.cumsum(self.jobs)))
+
+    def check_size(self, path: str, kept: NDArray[np.int64], machines: int) -> None:
+        """Raise ScenarioError naming the first job of the bags `kept` that needs more than `machines`."""
+        large = np.flatnonzero(self.job_procs > machines)
+        for job in large[np.isin(np.searchsorted(self.offsets, large, side="right") - 1, kept)][:1]:
+            needs = f"job {self.job_number[job]} needs {self.job_procs[job]} processors"
+            raise ScenarioError(
+                f"{path}:{self.job_line[job]}: {needs}, but the platform has {machines} machines"
+            )
 
     @property
     def cpu_seconds(self) -> float:
@@ -77,19 +89,19 @@ def derive_bags(
     *,
     gap: float = 120.0,
     span: float = 120.0,
-    max_procs: int | None = None,
     zero_run_time: float = 1.0,
 ) -> Bags:
     """Return the bags of a job log: same user, successive submissions at most `gap` s apart, cut at `span` s.
 
     A job joins the bag of the user's previous job unless it comes more than `gap` s after that job or more
     than `span` s after the first job of the bag (`span=math.inf`: no such limit). A job of p processors
-    (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as jobs of one user.
+    (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as jobs of one user (one
+    `TraceWarning` if no user is known).
 
     Jobs of unknown run time are left out before bags are formed (one `TraceWarning`); run times of 0 s, below
     the log's resolution, count as `zero_run_time` s (one `TraceWarning`).
 
-    Raises `ScenarioError` for a parameter out of range and for a job of more than `max_procs` processors.
+    Raises `ScenarioError` for a parameter out of range.
     """
     for name, value in (("gap", gap), ("span", span)):
         if not value >= 0:
@@ -100,8 +112,8 @@ def derive_bags(
     if unknown.any():
         warn_jobs(log, unknown, "jobs of unknown run time, left out of the bags")
     jobs, procs = log.jobs[~unknown], log.procs[~unknown]
-    if max_procs is not None:
-        _check_size(log.path, jobs, procs, max_procs)
+    if len(jobs) > 1 and (jobs["user"] < 0).all():
+        warn_jobs(log, ~unknown, "jobs of unknown user, taken for those of one, who submits at one machine")
     zero = log.jobs["run_time"] == 0
     if zero.any():
         warn_jobs(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
@@ -111,7 +123,7 @@ def derive_bags(
     user, submit = jobs["user"][order], jobs["submit"][order]
     begins = _cut(user, submit, gap, span)
     if not len(begins):
-        return Bags(submit, user, submit, user, user, submit, user)
+        return Bags(submit, user, submit, user, user, submit, user, user, user)
     tasks = np.add.reduceat(procs[order], begins)
     cpu_seconds = np.add.reduceat((run_time * procs)[order], begins)
     count = np.diff(np.append(begins, len(order)))
@@ -127,6 +139,8 @@ def derive_bags(
         jobs=count[sort].astype(np.int64),
         job_run_time=run_time[bag_by_bag],
         job_procs=procs[bag_by_bag],
+        job_number=jobs["job"][bag_by_bag],
+        job_line=jobs["line"][bag_by_bag],
     )
 
 
@@ -163,6 +177,8 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
         jobs=log.tasks,
         job_run_time=duration,
         job_procs=np.ones(len(duration), np.int64),
+        job_number=np.repeat(jobs, log.tasks),
+        job_line=np.repeat(log.line, log.tasks),
         estimate=estimate,
     )
 
@@ -186,10 +202,3 @@ def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span:
 def _within(submit: NDArray[np.float64], span: float) -> int:
     """Return how many of the sorted times are at most `span` s after the first."""
     return int(np.searchsorted(submit, submit[0] + span, side="right"))
-
-
-def _check_size(path: str, jobs: NDArray[np.void], procs: NDArray[np.int64], max_procs: int) -> None:
-    for row in np.flatnonzero(procs > max_procs)[:1]:
-        job, line = int(jobs["job"][row]), int(jobs["line"][row])
-        needs = f"job {job} needs {int(procs[row])} processors"
-        raise ScenarioError(f"{path}:{line}: {needs}, but the platform has {max_procs} machines")

@@ -57,6 +57,8 @@ def read_fta(path: StrPath) -> AvailabilityTrace:
     drops failures below the resolution), events of types other than 0 and 1 (taken as down), and events of
     components other than the one with the lowest id (left out).
 
+    Columns are split by tabs, or by blanks in lines that have no tab.  A header line need not begin with `#`.
+
     Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 8 columns, a field that is not a
     finite number, an event that stops before it starts, and files that are missing, truncated, binary or
     empty.
@@ -110,10 +112,11 @@ def parse_fta(file: StrPath) -> FtaEvents:
     numbers = array("q")
 
     def event_lines() -> Generator[str, None, None]:
-        for number, line in enumerate(text_lines(file), 1):
-            if line and not line.startswith("#") and not line.isspace():
+        with closing(_lines(file)) as lines:
+            for number, line in lines:
                 numbers.append(number)
-                yield line
+                # without tabs, blanks are what splits the columns
+                yield line if "\t" in line else "\t".join(line.split())
 
     with closing(event_lines()) as lines:
         top = next(lines, None)
@@ -133,17 +136,21 @@ def parse_fta(file: StrPath) -> FtaEvents:
         except ValueError as error:
             raise _first_fault(file, str(error)) from error
     whole = table[:, :3]
-    within = (np.abs(table) <= LARGEST).all() and (np.abs(whole) <= 2**53).all()  # False for NaN
-    if not within or (whole != np.floor(whole)).any():
+    within = (np.abs(table) <= LARGEST).all() and (np.abs(whole) < 2**53).all()  # False for NaN
+    if not within or (whole != np.floor(whole)).any() or (table[:, 4] < table[:, 3]).any():
         raise _first_fault(file, "a field is not a finite (whole) number")
 
     component, node, kind = (np.ascontiguousarray(column) for column in whole.T.astype(np.int64))
     line = np.array(numbers, dtype=np.int64)
-    events = FtaEvents(component, node, kind, table[:, 3].copy(), table[:, 4].copy(), line)
-    for row in np.flatnonzero(events.stop < events.start)[:1]:
-        interval = f"from {events.start[row]:.15g} s to {events.stop[row]:.15g} s"
-        raise format_error(file, int(line[row]), f"an event {interval}: stop < start")
-    return events
+    return FtaEvents(component, node, kind, table[:, 3].copy(), table[:, 4].copy(), line)
+
+
+def _lines(file: StrPath) -> Generator[tuple[int, str], None, None]:
+    """Yield (line number, line) for each line of an event: no comment, no header, and not empty."""
+    with closing(text_lines(file)) as lines:
+        for number, line in enumerate(lines, 1):
+            if line and not line.startswith("#") and not line.isspace() and "event_start_time" not in line:
+                yield number, line
 
 
 def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
@@ -164,14 +171,23 @@ def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
 
 def _first_fault(file: StrPath, otherwise: str) -> TraceFormatError:
     # The bulk parser says that a line is bad; only this second, slow pass can say which one and why.
-    for number, line in enumerate(text_lines(file), 1):
-        if not line or line.startswith("#") or line.isspace():
-            continue
-        words = [word.strip() for word in line.split("\t")]
-        if len(words) < _WIDTH:
-            message = f"expected at least {_WIDTH} columns split by tabs, found {len(words)}"
-            return format_error(file, number, message)
-        for column, field in _COLUMNS.items():
-            if fault := number_fault(field, words[column], whole=column < 6):
-                return format_error(file, number, fault)
-    return format_error(file, *torn_line(file, otherwise))
+    with closing(faulty_lines(file)) as faults:
+        return format_error(file, *(next(faults, None) or torn_line(file, otherwise)))
+
+
+def faulty_lines(file: StrPath) -> Generator[tuple[int, str], None, None]:
+    """Yield (line number, what is wrong) for each line of an event that cannot be read."""
+    with closing(_lines(file)) as lines:
+        for number, line in lines:
+            if fault := _line_fault([word.strip() for word in line.split("\t" if "\t" in line else None)]):
+                yield number, fault
+
+
+def _line_fault(words: list[str]) -> str | None:
+    if len(words) < _WIDTH:
+        return f"expected at least {_WIDTH} columns split by tabs, found {len(words)}"
+    for column, field in _COLUMNS.items():
+        if fault := number_fault(field, words[column], whole=column < 6):
+            return fault
+    start, stop = float(words[6]), float(words[7])
+    return f"an event from {start:.15g} s to {stop:.15g} s: stop < start" if stop < start else None

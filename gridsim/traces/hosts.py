@@ -1,14 +1,15 @@
 """Speeds of volunteer computers from BOINC's public tables of hosts by processor model.
 
 Source: the CPU tables of SETI@home and Einstein@Home: CSV with a header line cpu_model, computers, avg_cores,
-gflops_core, gflops_computer. Model names with commas are quoted.
+gflops_core, gflops_computer. Model names with commas are quoted. The list of CPUs that BOINC offers for
+download (cpu_list.php) is split by tabs and has other names, `BOINC_NAMES`.
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -30,6 +31,13 @@ from gridsim.traces._text import (
 _Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
+#: Columns of the list that BOINC offers for download -> columns of the tables.
+BOINC_NAMES = {
+    "CPU model": "cpu_model",
+    "Number of computers": "computers",
+    "GFLOPS/core": "gflops_core",
+    "GFLOPs/computer": "gflops_computer",
+}
 #: The most computers of a table; one of them is drawn as an int64.
 MOST_COMPUTERS = 2**53
 
@@ -96,43 +104,56 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
 def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
     """Return (models, Gflop/s, computers, lines) as they are in the file (errors as `read_host_speeds`)."""
-    with closing(csv_rows(path)) as rows:
-        return _parsed(path, rows, column)
-
-
-def _parsed(path: StrPath, rows: Iterator[tuple[int, list[str]]], column: str) -> _Table:
-    _, header = next(rows, (1, []))
-    header = [name.strip() for name in header]
-    for name in ("cpu_model", "computers", column):
-        if header.count(name) > 1:
-            raise format_error(path, 1, f"the column {name} must be there once, got {header.count(name)}")
-        if name not in header:
-            raise format_error(
-                path, 1, f"no column {name}, the header has: {cut(', '.join(header)) or 'nothing'}"
-            )
-    model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
-
     models: list[str] = []
     speed, weight, lines = array("d"), array("q"), array("q")
     total = 0
-    for number, row in rows:
-        if len(row) != len(header):
-            message = f"expected {len(header)} fields, found {len(row)} (a field with a comma needs quotes)"
-            raise format_error(path, number, message)
-        for field, word, whole, most in (
-            (column, row[speed_at], False, LARGEST),
-            ("computers", row[weight_at], True, LARGEST_COUNT),
-        ):
-            if fault := number_fault(field, word, whole=whole, most=most):
+    with closing(_rows(path, column)) as rows:
+        for number, fault, row in rows:
+            if fault:
                 raise format_error(path, number, fault)
-            if float(word) < 0:
-                raise format_error(path, number, f"field {field} is {cut(word)}, expected 0 or more")
-        models.append(row[model_at])
-        speed.append(float(row[speed_at]))
-        weight.append(int(float(row[weight_at])))
-        lines.append(number)
-        total += weight[-1]
-        if total > MOST_COMPUTERS:
-            message = f"field computers makes {total} in all, expected at most {MOST_COMPUTERS}"
-            raise format_error(path, number, message)
+            models.append(row[0])
+            weight.append(int(float(row[1])))
+            speed.append(float(row[2]))
+            lines.append(number)
+            total += weight[-1]
+            if total > MOST_COMPUTERS:
+                message = f"field computers makes {total} in all, expected at most {MOST_COMPUTERS}"
+                raise format_error(path, number, message)
     return models, np.array(speed), np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
+
+
+def faulty_lines(path: StrPath, column: str = "gflops_core") -> Iterator[tuple[int, str]]:
+    """Yield (line number, what is wrong) for each row that cannot be read; raises errors of the header."""
+    with closing(_rows(path, column)) as rows:
+        for number, fault, _ in rows:
+            if fault:
+                yield number, fault
+
+
+def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[str]], None, None]:
+    """Yield line, what is wrong (None if nothing is) and (model, computers, speed) of each row."""
+    with closing(csv_rows(path)) as rows:
+        _, header = next(rows, (1, []))
+        header = [BOINC_NAMES.get(name.strip(), name.strip()) for name in header]
+        for name in ("cpu_model", "computers", column):
+            if header.count(name) > 1:
+                raise format_error(path, 1, f"the column {name} must be there once, got {header.count(name)}")
+            if name not in header:
+                raise format_error(
+                    path, 1, f"no column {name}, the header has: {cut(', '.join(header)) or 'nothing'}"
+                )
+        model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
+        for number, row in rows:
+            if len(row) != len(header):
+                said = f"expected {len(header)} fields, found {len(row)} (a field with a comma needs quotes)"
+                yield number, said, row
+                continue
+            values = [row[model_at], row[weight_at], row[speed_at]]
+            yield number, _fault(column, values[2]) or _fault("computers", values[1]), values
+
+
+def _fault(field: str, word: str) -> str | None:
+    counts = field == "computers"
+    if fault := number_fault(field, word, whole=counts, most=LARGEST_COUNT if counts else LARGEST):
+        return fault
+    return f"field {field} is {cut(word)}, expected 0 or more" if float(word) < 0 else None

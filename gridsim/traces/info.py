@@ -78,7 +78,7 @@ def detect_format(path: StrPath) -> str:
             return "swf"
         if "event_start_time" in words:
             return "fta"
-        if "cpu_model" in line.split(","):
+        if "cpu_model" in line.split(",") or "CPU model" in line.split("\t"):
             return "hosts"
         if words[0].startswith("#"):
             if "JobID" in line:
@@ -223,17 +223,16 @@ def read_jobs(path: StrPath) -> JobLog:
     return read_swf(path) if format == "swf" else read_gwf(path)
 
 
-def read_bags(path: StrPath, *, gap: float, span: float, max_procs: int | None, whole_seconds: bool) -> Bags:
+def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) -> Bags:
     """Read the bags of a job log: SWF, GWF (see `derive_bags`) or .tr (see `bags_of_tasks`).
 
-    gap, span, max_procs : only for SWF and GWF.  whole_seconds : only for .tr.
+    gap, span : only for SWF and GWF.  whole_seconds : only for .tr.
 
-    Raises `TraceFormatError` for a faulty log, or for a file of another format, and `ScenarioError` for a job
-    of more than `max_procs` processors.
+    Raises `TraceFormatError` for a faulty log, or for a file of another format.
     """
     if not Path(path).is_dir() and detect_format(path) == "tr":
         return bags_of_tasks(read_tr(path), whole_seconds=whole_seconds)
-    return derive_bags(read_jobs(path), gap=gap, span=span, max_procs=max_procs)
+    return derive_bags(read_jobs(path), gap=gap, span=span)
 
 
 def read_availability(path: StrPath) -> AvailabilityTrace:

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
-from gridsim.traces._text import LARGEST, LARGEST_COUNT, format_error, number_fault, text_lines, torn_line
+from gridsim.traces._text import (
+    LARGEST,
+    LARGEST_COUNT,
+    format_error,
+    number_fault,
+    parse_number,
+    text_lines,
+    torn_line,
+)
 
 # Times and memory may carry fractions in some logs; identifiers and counts may not.
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
@@ -140,9 +148,17 @@ class JobFormat:
 
     def faulty_lines(self, path: StrPath) -> Iterator[tuple[int, str]]:
         """Yield (line number, what is wrong) for each job line that cannot be read."""
+        first = True
         for number, line in enumerate(text_lines(path), 1):
-            if self.is_job(line) and (fault := self.line_fault(line)):
-                yield number, fault
+            if self.is_job(line):
+                if not (first and names_columns(line)) and (fault := self.line_fault(line)):
+                    yield number, fault
+                first = False
+
+
+def names_columns(line: str) -> bool:
+    """Return whether a line, the first that is no comment, names the columns: it has words and no number."""
+    return all(parse_number(word) is None for word in line.split())
 
 
 def parse_jobs(
@@ -160,6 +176,7 @@ def parse_jobs(
     numbers = array("q")
 
     def job_lines() -> Generator[str, None, None]:
+        first = True
         for number, line in enumerate(text_lines(path), 1):
             text = line.lstrip()
             if text.startswith(format.comment):
@@ -167,8 +184,10 @@ def parse_jobs(
                 if len(comments) > _MOST_COMMENTS:
                     raise format_error(path, number, f"more than {_MOST_COMMENTS} lines of comments")
             elif text:
-                numbers.append(number)
-                yield plain(text)
+                if not (first and names_columns(text)):
+                    numbers.append(number)
+                    yield plain(text)
+                first = False
 
     with closing(job_lines()) as lines:
         first = next(lines, None)
@@ -185,7 +204,7 @@ def parse_jobs(
             raise _first_fault(path, format, str(error)) from error
     whole = table[:, [_KINDS[name] is np.int64 for name in format.fields]]
     most = [LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields]
-    within = (np.abs(table) <= most).all() and (np.abs(whole) <= 2**53).all()  # False for NaN
+    within = (np.abs(table) <= most).all() and (np.abs(whole) < 2**53).all()  # False for NaN
     if not within or (whole != np.floor(whole)).any():
         raise _first_fault(path, format, "a field is not a finite (whole) number")
 

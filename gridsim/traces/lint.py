@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
+from gridsim.traces import avt, fta, hosts
 from gridsim.traces._text import parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
@@ -29,6 +31,12 @@ __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
 Severity = Literal["error", "warning", "note"]
 _ORDER = ("error", "warning", "note")
+#: Format -> function that yields each faulty line; job logs have their own classes of these.
+_FAULTS: dict[str, Callable[[StrPath], Iterable[tuple[int, str]]]] = {
+    "avt": avt.faulty_lines,
+    "fta": lambda path: fta.faulty_lines(event_file(path)),
+    "hosts": hosts.faulty_lines,
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
         "fta": _lint_fta,
         "hosts": _lint_hosts,
     }
+    chosen = ""
     try:
         chosen = choose_format(path, format)
         if chosen not in checks:  # of another package: what its reader accepts is all that is known
@@ -73,6 +82,12 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
             return []
         findings = checks[chosen](path)
     except TraceFormatError as error:
+        faults: list[tuple[int, str]] = []
+        with suppress(TraceFormatError):  # again, if it is not a line that is wrong
+            faults += _FAULTS[chosen](path) if chosen in _FAULTS else ()
+        if faults:
+            said = f"lines that cannot be read; the first: {faults[0][1]}"
+            return [Finding("error", "bad-line", said, len(faults), faults[0][0])]
         # FILE:LINE: message, or FILE: message; FILE begins with `path`, which may be its folder
         said = str(error).removeprefix(os.fspath(path))
         place, _, message = said.partition(": ")

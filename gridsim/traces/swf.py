@@ -23,8 +23,9 @@ SwfLog = JobLog
 def read_swf(path: StrPath) -> JobLog:
     """Read a job log in Standard Workload Format, plain or gzip.
 
-    Columns after the 18 standard ones are ignored. Two things are repaired, and one `TraceWarning` counts
-    them: submissions out of order are sorted (stably), and run times below -1 become -1 (unknown).
+    Columns after the 18 standard ones are ignored, and so is a first line that names them. Two things are
+    repaired, and one `TraceWarning` counts them: submissions out of order are sorted (stably), and run times
+    below -1 become -1 (unknown).
 
     Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 18 fields, a field that is not a
     finite number (or has a fraction where only whole numbers make sense), and a file that is missing,

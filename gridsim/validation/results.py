@@ -17,6 +17,7 @@ from gridsim.support.provenance import check_read
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
+from gridsim.validation.reported import check_reported
 from gridsim.validation.schedule import check_schedule, given_up
 
 
@@ -52,6 +53,8 @@ def _violations(result: Result) -> list[Violation]:
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:
         found += check_schedule(result, given)
+    if not found:  # what is checked next relies on the rest
+        found += check_reported(result)
     # another scheduler may have a table of the same name with another meaning
     if result.scheduler.get("class") in WALKERS:
         found += check_jobs(result, given)

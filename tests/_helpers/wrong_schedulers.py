@@ -22,6 +22,7 @@ class Shares(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "shares"
     decentralized: ClassVar[bool] = True
+    failures_known: ClassVar[bool] = True  # shares go to machines that are up
     decision_words: ClassVar[Words] = {"shared": ("shared {tasks} tasks out to {among} machines", "", "")}
 
     @property

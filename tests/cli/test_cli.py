@@ -265,7 +265,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
     [
         (
             '[platform]\nkind = "list"\nspeeds = [1, -2]',
-            "platform.speeds[1] must be a finite number > 0 Mflop/s",
+            "platform.speeds[1] must be a finite number >= 1e-06 Mflop/s",
         ),
         (
             '[workload]\nkind = "list"\nrelease = [0]\ntasks = [1]\ntask_size = [nan]',
@@ -357,7 +357,9 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--task-size", "large"], "--task-size must be a number, LOW..HIGH or A,B,C, got 'large'"),
         (["--task-size", "5..4"], "--task-size.high must be a finite number >= 5 Mflop, got 4.0"),
         (["--interarrival", "nan"], "--interarrival must be a finite number >= 0 s, got nan"),
-        (["--bandwidth", "0"], "--bandwidth must be a number > 0 bytes/s, got 0.0"),
+        (["--nodes", "\uff13"], "Invalid value for '--nodes': '\uff13' is not a number in the digits 0-9"),
+        (["--latency", "\uff13"], "Invalid value for '--latency': '\uff13' is neither a number (s)"),
+        (["--bandwidth", "0"], "--bandwidth must be a number >= 1e-06 bytes/s, got 0.0"),
         (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
         (
             ["--job-log", "x", "--interarrival", 3],

@@ -256,6 +256,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def test_what_cannot_be_a_checkpoint_or_its_scheduler_is_said_at_once(kept: Path, tmp_path: Path) -> None:
+    with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object, got <class"):
+        gs.resume(kept, scheduler=gs.FairTree)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="not a regular file"):
+        gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint=tmp_path)
+
+
 def test_damage_is_found(kept: Path, tmp_path: Path) -> None:
     good, bad = kept.read_bytes(), tmp_path / "bad.checkpoint"
     chance = random.Random(3)

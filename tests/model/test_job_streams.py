@@ -191,7 +191,7 @@ def test_a_star() -> None:
         ({"congestion": math.inf}, "network.congestion must be a finite number >= 0 s, got inf"),
         ({"velocity": 0}, "network.velocity must be a number > 0 m/s, got 0"),
         ({"distance": "far"}, "network.distance must be a finite number >= 0 m, got 'far'"),
-        ({"bandwidth": 0.0}, "network.bandwidth must be a number > 0 bytes/s, got 0.0"),
+        ({"bandwidth": 0.0}, "network.bandwidth must be a number >= 1e-06 bytes/s, got 0.0"),
         ({"distance": 1e308, "velocity": 1e-3}, "network.latency must be a finite number >= 0 s, got inf"),
     ],
 )
@@ -218,7 +218,7 @@ def test_normal_speeds() -> None:
     ("parameters", "message"),
     [
         ({"nodes": 0}, "platform.nodes must be a whole number in 1..1073741824, got 0"),
-        ({"mean": 0}, "platform.mean must be a finite number > 0 Mflop/s, got 0"),
+        ({"mean": 0}, "platform.mean must be a finite number >= 1e-06 Mflop/s, got 0"),
         ({"variation": 1e308}, "platform must have speeds with a finite sum, got up to inf Mflop/s"),
         ({"variation": -0.1}, "platform.variation must be a finite number >= 0, got -0.1"),
     ],

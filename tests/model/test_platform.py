@@ -79,15 +79,22 @@ def test_equal_speeds_need_one_step():
     ("make", "message"),
     [
         (
-            lambda: Platform.of([1.0, -2.0]),
-            "platform.speeds[1] must be a finite number > 0 Mflop/s, got -2.0",
+            lambda: Platform.of([1.0, 1e-320]),
+            "platform.speeds[1] must be a finite number >= 1e-06 Mflop/s, got 1e-320",
         ),
-        (lambda: Platform.of([math.nan]), "platform.speeds[0] must be a finite number > 0 Mflop/s, got nan"),
+        (
+            lambda: Platform.of([math.nan]),
+            "platform.speeds[0] must be a finite number >= 1e-06 Mflop/s, got nan",
+        ),
+        (
+            lambda: Platform.desktop_grid(3, 1, step=1e13),
+            "platform.step must divide high - low = 2000 Mflop/s evenly, got 1e+13",
+        ),
         (lambda: Platform.of([]), "platform.speeds must name at least one machine, got none"),
         (lambda: Platform.of(7), "platform.speeds must be a list of numbers, got 7"),
         (
             lambda: Platform.of(["fast"]),
-            "platform.speeds[0] must be a finite number > 0 Mflop/s, got 'fast' (a text needs a unit: "
+            "platform.speeds[0] must be a finite number >= 1e-06 Mflop/s, got 'fast' (a text needs a unit: "
             "flop/s, kflop/s, Mflop/s, Gflop/s, Tflop/s, Pflop/s)",
         ),
         (
@@ -105,7 +112,7 @@ def test_equal_speeds_need_one_step():
         (lambda: Platform.pareto(5, -1), "platform.seed must be a whole number >= 0, got -1"),
         (
             lambda: Platform.desktop_grid(5, 1, low=0),
-            "platform.low must be a finite number > 0 Mflop/s, got 0",
+            "platform.low must be a finite number >= 1e-06 Mflop/s, got 0",
         ),
         (
             lambda: Platform.desktop_grid(5, 1, high=10),

@@ -25,7 +25,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PLATFORMS = st.one_of(
     st.builds(Platform.desktop_grid, st.integers(1, 20), SEEDS),
     st.builds(Platform.pareto, st.integers(1, 20), SEEDS),
-    st.builds(Platform.of, st.lists(POSITIVE, min_size=1, max_size=5)),
+    st.builds(Platform.of, st.lists(st.floats(1e-6, 1e300), min_size=1, max_size=5)),
 )
 SIZES = st.one_of(
     POSITIVE, st.tuples(st.floats(1, 10), st.floats(10, 1e30)), st.lists(POSITIVE, min_size=1, max_size=4)
@@ -89,7 +89,7 @@ WORKLOADS = st.one_of(
 NETWORKS = st.builds(
     Network,
     latency=st.floats(0, 1e300),
-    bandwidth=st.floats(0, exclude_min=True),
+    bandwidth=st.floats(1e-6),
     interfaces=st.sampled_from(["fifo", "equal"]),
 )
 NO_CODE = ANY_TEXT.filter(lambda text: ":" not in text)
@@ -153,7 +153,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text('kind = "list"\nspeeds = [1, -2]'),
-            "platform.speeds[1] must be a finite number > 0 Mflop/s",
+            "platform.speeds[1] must be a finite number >= 1e-06 Mflop/s",
         ),
         (
             scenario_text(workload='kind = "list"\nrelease = [0]\ntasks = [0]\ntask_size = [1]'),

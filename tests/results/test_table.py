@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -117,6 +118,18 @@ def test_plain_values_and_strict_json():
     assert json.loads(to_json(given))["c"] == [1.0, None]
     with pytest.raises(TypeError):
         plain({"x": object()})
+
+
+def test_the_folder_of_an_atomic_file_is_synced_after_the_renaming(tmp_path, monkeypatch):
+    synced = []
+
+    def sync(descriptor):
+        synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), (tmp_path / "x").exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with atomic_file(tmp_path / "x") as stream:
+        stream.write(b"new")
+    assert synced == [(False, False), (True, True)]
 
 
 def test_atomic_file(tmp_path):

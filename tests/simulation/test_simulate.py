@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim
+import gridsim as gs
+from gridsim.engine import engine
+from gridsim.engine.engine import TIMER
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
@@ -90,7 +94,7 @@ def test_broken_laws_are_named(toy, flaw, error, message):
 
 
 def test_impossible_runs_are_refused_without_warnings(toy):
-    slow = Scenario(Platform.of([1e-308]), Workload.of([0.0], 1, 1.0))
+    slow = Scenario(Platform.of([1e-6]), Workload.of([0.0], 1, 1e300))
     with pytest.raises(ScenarioError, match="must let the run end within"):
         simulate(slow, toy())
     far = Scenario(SCENARIO.platform, SCENARIO.workload, Network(latency=1e7))
@@ -129,3 +133,47 @@ def test_public_names():
     assert isinstance(gridsim.__version__, str)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         gridsim.nothing  # noqa: B018
+
+
+class Restless(gs.LocalPolicy):
+    """A node that sets a timer of no length again and again."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.timer(0.0, "again")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        view.timer(0.0, name)
+
+
+class RestlessNodes(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "restless"
+    policy = Restless
+    timers: ClassVar[tuple[str, ...]] = ("again",)
+
+
+class RestlessCohorts(gs.Scheduler, frozen=True, kw_only=True):
+    name = "restless-cohorts"
+
+    def start(self, run: Any) -> gs.Policy:
+        class Again(gs.Policy):
+            def on_release(self, applications: list[int]) -> None:
+                run.engine.at(run.engine.now, "again")
+
+            def finish(self) -> Any:
+                raise AssertionError
+
+        run.engine.on("again", lambda _: run.engine.at(run.engine.now, "again"), priority=1, phase=TIMER)
+        return Again()
+
+
+@pytest.mark.parametrize(
+    "scheduler", [pytest.param(RestlessNodes(), marks=pytest.mark.slow), RestlessCohorts()], ids=repr
+)
+def test_a_run_that_never_leaves_an_instant_ends(
+    scheduler: gs.Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No limit of time is ever reached there."""
+    monkeypatch.setattr(engine, "MOST_ROUNDS", 10_000)
+    workload = gs.Workload.of([5.0], 1, 1000.0)
+    with pytest.raises(gs.SchedulerError, match=r"t = 5.0 s: the run never leaves this instant: .* \d{5}"):
+        gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), scheduler, time_limit=10.0)

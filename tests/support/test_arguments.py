@@ -16,6 +16,7 @@ from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import registered
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.keys import Keys
+from gridsim.support.arguments import sequence
 
 SCHEDULERS = sorted({kind for kind, _ in registered().values()}, key=lambda kind: kind.name)
 NETWORK = gs.Network(latency=1.0, jitter=0.5, bandwidth=2.0, task_data=4.0)
@@ -160,3 +161,10 @@ TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
 def test_what_is_none_of_it_is_named(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=f"^{said}"):
         make()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, memoryview])
+def test_arrays_of_two_dimensions_are_no_lists(kind: Any) -> None:
+    assert sequence("x", kind(np.ones(2))) == [1.0, 1.0]
+    with pytest.raises(gs.ScenarioError, match="x must be a list of numbers, got an array of 2 dimensions"):
+        sequence("x", kind(np.ones((2, 2))))

@@ -64,7 +64,7 @@ def test_repairs_are_counted_in_one_warning(write):
         ("a -1\n", 1, "n of host a is '-1', expected a number of intervals"),
         (f"a {'9' * 5000} 1 2\n", 1, "expected a number of intervals"),
         ("# x\na 0\n\na 0\n", 4, "host a was already given at line 2"),
-        ("# x\n\n", 2, "no hosts"),
+        ("# x\n\n", 1, "no hosts"),
         ("", 1, "no hosts"),
         ("a 1 0 1\nb\0 1 0 1\n", 2, "binary data"),
     ],

@@ -99,11 +99,18 @@ def test_unknown_and_zero_run_times():
 
 
 def test_too_many_processors():
-    log = make_log((0, 1, 5, 100), (1, 1, 5, 256), (2, 1, 5, 300))
+    """Of those bags that are asked for only."""
+    bags = derive_bags(make_log((0, 1, 5, 100), (1, 1, 5, 256), (500, 1, 5, 300)))
+    assert bags.tasks.tolist() == [356, 300]
     with pytest.raises(ScenarioError) as caught:
-        derive_bags(log, max_procs=100)
+        bags.check_size("toy.swf", np.array([0, 1]), 100)
     assert str(caught.value) == "toy.swf:2: job 2 needs 256 processors, but the platform has 100 machines"
-    assert derive_bags(log, max_procs=300).tasks.tolist() == [656]
+    bags.check_size("toy.swf", np.array([0]), 256)
+
+
+def test_a_log_without_users_is_said_to_be_of_one():
+    with pytest.warns(TraceWarning, match="toy.swf:1: 2 jobs of unknown user, .* submits at one machine"):
+        derive_bags(make_log((0, -1, 5, 1), (500, -1, 5, 1)))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +160,7 @@ def reference(log, gap, span):
 jobs = st.tuples(st.integers(0, 300), st.integers(-1, 3), st.integers(1, 50), st.integers(-1, 6))
 
 
+@pytest.mark.filterwarnings("ignore:.* jobs of unknown user")
 @settings(max_examples=50)
 @given(
     st.lists(jobs, min_size=1, max_size=60).map(sorted),
@@ -200,7 +208,7 @@ def test_real_grid_log_matches_the_derived_bags(traces):
 def test_real_grid_log_with_the_span_cut(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning):
-        bags = derive_bags(log, max_procs=2000)
+        bags = derive_bags(log)
     assert len(bags) == 12_412 and bags.tasks.sum() == 86_169 and bags.tasks.max() == 65
     assert bags.cpu_seconds == pytest.approx(634_297_942)
     assert bags.offered_load(2000) == pytest.approx(0.6674, abs=1e-4)
@@ -216,7 +224,7 @@ def test_real_parallel_log_matches_the_derived_bags(traces):
     assert sorted(zip(bags.release, bags.user, bags.jobs, strict=True)) == expected
     assert len(bags) == 10_416 and bags.tasks.sum() == 3_764_066
     with pytest.raises(ScenarioError, match=r"RICC-2010-2-a\.swf\.gz:\d+: job \d+ needs 2048 processors"):
-        derive_bags(log, max_procs=1000)
+        bags.check_size(log.path, np.arange(len(bags)), 1000)
 
 
 def test_real_log_with_unknown_run_times(traces):

@@ -46,6 +46,12 @@ def test_exact_values(write, name):
         assert trace.availability() == pytest.approx([239.5 / 250, 0.5, 0])
 
 
+def test_blanks_and_a_header_without_a_hash(write):
+    rows = [line.replace("\t", " ") for line in TOY.removeprefix("# ").splitlines()]
+    path = write("event_trace.tab", "\n".join(rows))
+    assert read_fta(path).start.tolist() == read_fta(write("b/event_trace.tab", TOY)).start.tolist()
+
+
 def test_without_node_table_the_names_are_ids(write):
     assert read_fta(write("event_trace.tab", TOY)).names == ("2", "10")
 

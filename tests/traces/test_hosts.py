@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
 from gridsim.traces import read_host_speeds
+from gridsim.traces.info import detect_format
 
 HEAD = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
 TABLE = HEAD + 'Fast [x86],30,4.0,2.5,10.0\n"Slow, 12 Compute Cores",10,1.0,0.5,0.5\n'
@@ -23,6 +24,16 @@ def test_exact_values(write):
     assert hosts.speed.tolist() == [2500, 500] and hosts.weight.tolist() == [30, 10]
     assert hosts.mean() == 2000
     assert read_host_speeds(write("hosts.csv.gz", TABLE), "gflops_computer").speed.tolist() == [10000, 500]
+
+
+def test_the_list_that_boinc_offers(write):
+    names = "CPU model", "Number of computers", "Avg. cores/computer", "GFLOPS/core", "GFLOPs/computer"
+    path = write(
+        "cpus.txt", "\n".join("\t".join(row) for row in (names, ("A, B", "58", "11.90", "7.88", "93.72")))
+    )
+    hosts = read_host_speeds(path)
+    assert detect_format(path) == "hosts" and hosts.model == ("A, B",)
+    assert hosts.speed.tolist() == [7880.0] and hosts.weight.tolist() == [58]
 
 
 def test_sample_is_weighted_and_reproducible(write):

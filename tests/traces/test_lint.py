@@ -225,6 +225,23 @@ def test_lint_of_availability(write, recwarn):
     assert not recwarn
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.avt", "a 1 0 5\nb 2 0 1\nc 1 5 4\na 1 0 1\nd 1 0 1\n", "b has n = 2, expected 4 times"),
+        (
+            "event_trace.tab",
+            EVENTS + "0\t0\t1\n0\t0\t1\t5\tx\t1\t9\t8\n0\t0\t1\t5\tx\t1\t0\t8\n0\t0\t1\t5\tx\tx\t0\t8\n",
+            "expected at least 8 columns",
+        ),
+        ("a.csv", HEAD + "A,1\nA,1,1,1,1\nB,1,1,-1,1\nB,x,1,1,1\n", "expected 5 fields, found 2"),
+    ],
+)
+def test_lint_counts_all_lines_that_cannot_be_read(write, name, content, said):
+    (finding,) = lint(write(name, content))
+    assert (finding.code, finding.count, finding.first_line) == ("bad-line", 3, 2) and said in finding.message
+
+
 def test_lint_of_hosts(write):
     path = write("h.csv", HEAD + "A,3,1,1,1\nA,1,1,0,3\nB,0,1,1,1\n")
     assert codes(lint(path)) == {

@@ -80,6 +80,12 @@ def test_carriage_returns_within_lines(write):
         read_swf(write("a.swf", f"; a\rcomment\n{JOB}\r{JOB}\r"))
 
 
+def test_a_first_line_that_names_the_columns(write):
+    assert len(read_swf(write("a.swf", f"job submit wait run\n{JOB}\n"))) == 1
+    with pytest.raises(TraceFormatError, match="a.swf:2: expected 18 fields, found 4"):
+        read_swf(write("a.swf", f"{JOB}\njob submit wait run\n"))
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
@@ -90,7 +96,10 @@ def test_carriage_returns_within_lines(write):
         (JOB.replace("100", "1e999"), "field run_time is '1e999', expected a finite number"),
         (JOB.replace(" 4 200", " 4.5 200"), "field req_procs is '4.5', expected a whole number"),
         (JOB.replace(" 4 200", " -inf 200"), "field req_procs is '-inf', expected a finite number"),
-        (JOB.replace(" 4 200", " 1e30 200"), "field req_procs is '1e30', expected a whole number"),
+        (
+            JOB.replace("1", "9007199254740993", 1),
+            "field job is '9007199254740993', expected a whole number below 2**53",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["bad.swf", "bad.swf.gz"])

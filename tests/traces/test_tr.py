@@ -144,5 +144,5 @@ def test_real_logs_have_what_is_published(traces, name, cutoff, jobs, tasks, sho
     assert len(found) == jobs and found.tasks.sum() == tasks
     assert (found.estimates() / 1000.0 <= cutoff).sum() == short
     assert len(np.unique(found.release_ns)) == jobs
-    exact = read_bags(path, gap=0.0, span=0.0, max_procs=None, whole_seconds=False)
+    exact = read_bags(path, gap=0.0, span=0.0, whole_seconds=False)
     assert exact.cpu_seconds == pytest.approx(work, abs=1.0) and exact.job_run_time.min() > 0

@@ -410,4 +410,41 @@ def test_any_value_that_is_changed_is_found(name: str, column: str, k: int, data
     assert validate_result(altered)
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "table", "column"),
+    [
+        (gs.FairTree(), "machines", "bytes_in"),
+        (gs.FairTree(), "machines", "bytes_out"),
+        (gs.FairTree(), "machines", "peak_queue"),
+        *((gs.FairTree(), "traffic", name) for name in ("messages", "bytes")),
+        *((gs.FairTree(), "updates", name) for name in ("arrived", "age")),
+        *(
+            (gs.FairTree(), "requests", name)
+            for name in ("tasks", "release", "size", "level", "kept", "stretch")
+        ),
+        *(
+            (gs.ExpandingRing(), "hosts", name)
+            for name in ("application", "client", "host", "needed", "found")
+        ),
+        *((gs.ExpandingRing(), "searches", name) for name in ("client", "found", "began", "ended")),
+    ],
+    ids=repr,
+)
+def test_what_is_reported_is_checked(scheduler: gs.Scheduler, table: str, column: str) -> None:
+    """One value of a table, out of the range that other tables leave it."""
+    result = CACHE.setdefault(
+        scheduler.name, gs.simulate(scenario(), scheduler, record=("schedule", "messages"))
+    )
+    assert not validate_result(result)
+    values = {name: result.tables[table][name].copy() for name in result.tables[table]}
+    values[column][0] += 1_000_000
+    tables = {**result.tables, table: type(result.tables[table])(values)}
+    altered = gs.Result(
+        tables=tables, facts=result.facts, scheduler=result.scheduler, provenance=result.provenance
+    )
+    assert any(
+        name in str(each) for each in validate_result(altered) for name in (table, column, "host", "found")
+    )
+
+
 CACHE: dict[str, gs.Result] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gridsim.cli.output import deliver, in_folder
+from gridsim.cli.quantities import FLOAT, INT
 from gridsim.cli.scenario_flags import prepare, scenario_options
 
 
@@ -14,8 +15,8 @@ from gridsim.cli.scenario_flags import prepare, scenario_options
 @scenario_options
 @click.option("--scheduler", "name", default="sparrow", show_default=True, metavar="NAME|module:Class")
 @click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter.")
-@click.option("--processes", type=int, default=2, show_default=True, help="In which the machines are.")
-@click.option("--speedup", type=float, default=10.0, show_default=True, help="Simulated s in a second.")
+@click.option("--processes", type=INT, default=2, show_default=True, help="In which the machines are.")
+@click.option("--speedup", type=FLOAT, default=10.0, show_default=True, help="Simulated s in a second.")
 @click.option(
     "--network",
     type=click.Choice(["modelled", "real"]),
@@ -31,7 +32,7 @@ from gridsim.cli.scenario_flags import prepare, scenario_options
     help="What tasks do until their time is over.",
 )
 @click.option("--kill", is_flag=True, help="Failures kill processes (SIGKILL), not only node objects.")
-@click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up.")
+@click.option("--time-limit", type=FLOAT, metavar="S", help="Simulated s after which to give up.")
 @click.option("--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As of run.")
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 @click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")

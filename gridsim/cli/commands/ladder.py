@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.output import check_apart, of_scenario, progress_of
-from gridsim.cli.quantities import SECONDS
+from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import Flags, inputs, scenario_of, scenario_options, setting_of
 from gridsim.cli.study_flags import check_figure, draw, places, where_options
 from gridsim.errors import ScenarioError
@@ -24,7 +24,7 @@ WHOSE = {False: "fair-tree", True: "dgs-asap"}
 @click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter.")
 @click.option("--scheduler", "name", help="Such as least-work.  [fair-tree; of rigid jobs: dgs-asap]")
 @click.option("--ages", metavar="S,...", help="Ages of views, each a step; of schedulers that see a board.")
-@click.option("--replicates", type=int, default=10, show_default=True, help="Of the scenario, other seeds.")
+@click.option("--replicates", type=INT, default=10, show_default=True, help="Of the scenario, other seeds.")
 @click.option(
     "--failures",
     type=SECONDS,

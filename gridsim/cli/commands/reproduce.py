@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.output import progress_of
+from gridsim.cli.quantities import INT
 from gridsim.errors import ScenarioError
 from gridsim.support.extras import need
 
@@ -83,16 +84,16 @@ def reproduction(name: str) -> Reproduction:
 @click.argument("name", required=False, metavar="[NAME|all]")
 @click.option("--list", "listed", is_flag=True, help="List the experiments and what they claim.")
 @click.option("--quick", is_flag=True, help="In small, in a minute or so: verdicts are marked as quick.")
-@click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
+@click.option("--seeds", type=INT, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
-@click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
+@click.option("--workers", type=INT, metavar="N", help="Processes.  [as many as there are processors]")
 @click.option("--log", metavar="FILE", help="Jobs of this log, not drawn ones: dgs-*, wqr-*, probes-on-bags.")
 @click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, waves.")
 @click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
 @click.option(
     "--trace", "traces", multiple=True, metavar="FILE", help="Jobs of this .tr log: sparrow, hawk, eagle."
 )
-@click.option("--procs-per-node", type=int, metavar="N", help="Processors of the log that are a node.  [1]")
+@click.option("--procs-per-node", type=INT, metavar="N", help="Processors of the log that are a node.  [1]")
 @click.option(
     "--progress/--no-progress", default=None, help="Show bars (default: on a terminal, without --json)."
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.quantities import SECONDS
+from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import import_option
 from gridsim.simulation.resume import resume
 
@@ -16,7 +16,7 @@ from gridsim.simulation.resume import resume
 @click.option("--scheduler", "name", metavar="module:Class", help="Of a run of your own scheduler.")
 @import_option
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
-@click.option("--threads", type=int, help="Of a kernel; changes no result.  [as the run had]")
+@click.option("--threads", type=INT, help="Of a kernel; changes no result.  [as the run had]")
 @click.option("--checkpoint-every", "every", type=SECONDS, help="As of run.  [as the run had]")
 @click.option(
     "--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As of run.  [fluid]"

@@ -11,6 +11,7 @@ import click
 
 from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import check_apart, check_output, of_scenario, progress_of, say
+from gridsim.cli.quantities import INT
 from gridsim.cli.study_flags import check_figure, draw, names_of, places, where_options
 from gridsim.errors import ScenarioError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", metavar="SWEEP.toml")
 @click.option("--schedulers", "names", metavar="A,B,C", help="In place of the file's.")
-@click.option("--replicates", type=int, metavar="N", help="In place of the file's.")
+@click.option("--replicates", type=INT, metavar="N", help="In place of the file's.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
 @where_options
 @click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")

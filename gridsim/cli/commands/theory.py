@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from gridsim.cli.output import progress_of
+from gridsim.cli.quantities import INT
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAMES]")
 @click.option("--full", is_flag=True, help="In full, in minutes: narrow intervals.  [in small, in seconds]")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the replications.")
+@click.option("--seed", type=INT, default=1, show_default=True, help="Of the replications.")
 @click.option(
     "--jobs",
     "--workers",
     "workers",
-    type=int,
+    type=INT,
     metavar="N",
     help="Processes.  [as many as processors; 1: none]",
 )

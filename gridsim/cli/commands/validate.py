@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gridsim.cli.quantities import INT
+
 if TYPE_CHECKING:
     from gridsim.validation.common import Violation
 
 
 @click.command()
 @click.argument("file", metavar="SCHEDULE")
-@click.option("--nodes", type=int, metavar="N", help="Machines there are; of a job log or a table of Batsim.")
+@click.option("--nodes", type=INT, metavar="N", help="Machines there are; of a job log or a table of Batsim.")
 @click.option("--job-log", metavar="FILE", help="The jobs that were to be run (SWF, GWF); of the same.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from gridsim.cli.quantities import INT
+
 
 @click.command()
 @click.argument("file", metavar="RESULT")
-@click.argument("application", type=int, metavar="APPLICATION")
-@click.option("--task", type=int, metavar="K", help="Only what was decided on this task, or on all.")
+@click.argument("application", type=INT, metavar="APPLICATION")
+@click.option("--task", type=INT, metavar="K", help="Only what was decided on this task, or on all.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def why(file: str, application: int, task: int | None, as_json: bool) -> None:
     """Who decided on an application or a job, what it saw, how old that was, and what was true.

@@ -85,6 +85,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fair-tree"
     decentralized: ClassVar[bool] = True
+    failures_known: ClassVar[bool] = True  # repair takes no time by default, as in the paper
     speeds_known: ClassVar[bool] = (
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )

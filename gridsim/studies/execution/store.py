@@ -2,8 +2,9 @@
 
 ``cells/*.parquet`` has one row per run, ``scenarios/*.parquet`` has the scenarios of the runs, and
 ``results/*.npz`` are whole results where these are kept.  Files are written whole or not at all and are never
-changed, so a process may be killed at any moment, and several processes may use one store.  A store needs the
-extra ``data``.
+changed, so a process may be killed at any moment, and several processes may use one store.  The name of a
+Parquet file is the SHA-256 of its content, which is checked whenever it is read.  A store needs the extra
+``data``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, Any
 
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
@@ -42,7 +42,7 @@ _ABOUT = "store.json"
 #: The most bytes of `_ABOUT` that are read.
 _LONGEST = 1 << 16
 #: Folder -> pattern of the names of its files.
-_SHARD = r"[0-9a-f]{32}\.parquet"
+_SHARD = r"[0-9a-f]{32}(?:[0-9a-f]{32})?\.parquet"  # earlier states of gridsim drew 32 random digits
 _FOLDERS = {"cells": _SHARD, "scenarios": _SHARD, "results": r"[0-9a-f]{64}\.npz"}
 #: The number of shards from which on `Store.tidy` merges them into one.
 _MANY = 64
@@ -202,9 +202,14 @@ class Store:
     def _shards(self, folder: str) -> list[Path]:
         return sorted(map(_no_link, (self.path / folder).glob("*.parquet")))
 
-    def _write(self, folder: str, table: Any) -> None:
-        with atomic_file(self.path / folder / f"{token_hex(16)}.parquet") as stream:
-            self._parquet.write_table(table, stream)
+    def _write(self, folder: str, table: Any) -> Path:
+        """Write a table as a shard, whose name is the SHA-256 of its content, and return its path."""
+        content = self._arrow.BufferOutputStream()
+        self._parquet.write_table(table, content)
+        shard = self.path / folder / f"{hashlib.sha256(buffer := content.getvalue()).hexdigest()}.parquet"
+        with atomic_file(shard) as stream:
+            stream.write(buffer)
+        return shard
 
     def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
         """Return the rows of all shards in a folder, and the paths of the shards.
@@ -217,6 +222,11 @@ class Store:
         for shard in shards:
             try:
                 with opened(shard) as stream:
+                    if (
+                        len(shard.stem) == 64
+                        and hashlib.file_digest(stream, "sha256").hexdigest() != shard.stem
+                    ):
+                        raise ValueError("its content is not what was written, whose SHA-256 is its name")
                     table = self._table(stream, known)
             except MemoryError:
                 raise
@@ -310,9 +320,10 @@ class Store:
             self._replace("scenarios", self._arrow.table(table), shards)
 
     def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
-        self._write(folder, table)
+        written = self._write(folder, table)
         for shard in shards:
-            shard.unlink(missing_ok=True)
+            if shard != written:  # the same rows may have been merged before
+                shard.unlink(missing_ok=True)
 
     # -- everything -----------------------------------------------------------------------------------
 

@@ -1,0 +1,82 @@
+"""Finds which handlers and branches of a scheduler's own code were never reached."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+#: Fields of the syntax tree that hold the statements of a branch.
+_BRANCHES = ("body", "orelse", "handlers", "finalbody")
+
+
+class Reached:
+    """Records the lines of some classes that run.
+
+    Classes of gridsim itself are left out, unless there are no others.
+    """
+
+    def __init__(self, classes: list[type]) -> None:
+        own = [each for each in classes if not each.__module__.startswith(("gridsim.", "gridcore."))]
+        self.seen: set[tuple[str, int]] = set()
+        #: (file, line) of the first statement of each branch -> what it is.
+        self.branches: dict[tuple[str, int], str] = {}
+        self._files: set[str] = set()
+        for each in own:
+            try:
+                lines, first = inspect.getsourcelines(each)
+                file = inspect.getsourcefile(each) or ""
+                [tree] = ast.parse(textwrap.dedent("".join(lines))).body
+            except (OSError, TypeError, SyntaxError):  # there is no source
+                continue
+            self._files.add(file)
+            for line, what in _branches(tree, each.__qualname__):
+                self.branches[file, line + first - 1] = what
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Record what runs in the context."""
+        before = sys.gettrace()
+        if not self._files or before is not None:  # a debugger, or a measurement of coverage
+            yield
+            return
+        sys.settrace(self._call)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _call(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._line if frame.f_code.co_filename in self._files else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+    def missed(self) -> list[str]:
+        """Return the branches that never ran, in order of lines."""
+        return [f"{what} (line {at[1]})" for at, what in sorted(self.branches.items()) if at not in self.seen]
+
+
+def _branches(tree: ast.AST, where: str) -> Iterator[tuple[int, str]]:
+    """Yield the first line of each function and branch below `tree`, and what it is."""
+    for node in ast.iter_child_nodes(tree):
+        inner = where
+        if isinstance(node, ast.FunctionDef):
+            inner = f"{where}.{node.name}"
+            said = [each for each in node.body if not isinstance(each, (ast.Pass, ast.Expr))] or node.body[
+                -1:
+            ]
+            yield said[0].lineno, inner
+        elif isinstance(node, (ast.If, ast.For, ast.While, ast.Try)):
+            parts = [part for name in _BRANCHES for part in getattr(node, name, [])[:1]]
+            for part in parts:
+                first = part.body[0] if isinstance(part, ast.ExceptHandler) else part
+                yield first.lineno, f"{where}, a branch"
+        yield from _branches(node, inner)
