@@ -9,6 +9,7 @@ Errors, the JSON Schema of scenario files and the tables of the documents come f
 
 from __future__ import annotations
 
+import numbers
 import reprlib
 import types
 from collections.abc import Callable
@@ -124,7 +125,7 @@ class _Named(msgspec.StructMeta):
 class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     """A struct that checks its fields against their declarations when it is created.
 
-    Fields with `Limits`, `Text`, literals and bools are checked, also if None is allowed, and inside tuples.
+    Numbers, texts, literals and bools are checked, also if None is allowed, and inside tuples.
     A subclass checks its other fields itself, in a ``__post_init__`` that calls this one first.
     """
 
@@ -230,8 +231,28 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
     if hint is bool:
         return flag
     if limits is None:
-        return None
+        return _PLAIN.get(hint)
     return limits.whole if hint is int else limits.real
+
+
+def _any_whole(path: str, value: Any) -> int:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    raise ScenarioError(f"{path} must be a whole number, got {shown(value)}")
+
+
+def _any_real(path: str, value: Any) -> float:
+    return real(path, value, finite=False)
+
+
+def _any_text(path: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ScenarioError(f"{path} must be a text, got {shown(value)}")
+
+
+#: Of fields without limits.
+_PLAIN: dict[Any, Check] = {int: _any_whole, float: _any_real, str: _any_text}
 
 
 def _entries(entry: Check) -> Check:

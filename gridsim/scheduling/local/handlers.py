@@ -108,6 +108,8 @@ def check_declared(scheduler: Any) -> None:
         isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, LocalPolicy)
     ):
         raise ScenarioError(f"{where}.policy must be a subclass of LocalPolicy, got {policy!r}")
+    if not isinstance(scheduler.name, str) or not scheduler.name:
+        raise ScenarioError(f"{where}.name must be a text, got {shown(scheduler.name)}")
     for name in ("timers", "node_forms"):
         given = getattr(scheduler, name)
         if not isinstance(given, (tuple, list)) or not all(isinstance(each, str) for each in given):

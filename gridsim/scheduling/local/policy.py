@@ -265,9 +265,10 @@ class Notes(Stateful):
                 f"node {node} notes {table!r}, which is no table; {listed(self.declared, table)}"
             )
         for name in sorted(values.keys() ^ columns.keys(), key=lambda name: name not in values):
-            does = "has no column" if name in values else "needs the column"
+            if name not in values:
+                raise SchedulerError(f"node {node} notes {table!r} without its column {name!r}")
             raise SchedulerError(
-                f"node {node} notes {table!r}, which {does} {name!r}; {listed(columns, name)}"
+                f"node {node} notes {table!r}, which has no column {name!r}; {listed(columns, name)}"
             )
         self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
 
