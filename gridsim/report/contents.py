@@ -25,7 +25,8 @@ Results = Mapping[str, Result]
 
 _DIFFERENT = "These results are of different scenarios, so that ratios do not tell of schedulers alone."
 #: Lines on a run that have no card because they are shown elsewhere.
-_NO_CARDS = ("platform", "workload", "load", "scheduler", "reports", "wall time", "peak memory", "digest")
+_NO_CARDS = ("platform", "workload", "log", "load", "scheduler", "reports")
+_NO_CARDS += ("wall time", "peak memory", "digest")
 
 
 @dataclass(frozen=True)
