@@ -36,10 +36,10 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
 def replica_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags on replications."""
     options = [
-        click.option("--replicates", type=int, metavar="N", help="Replicas of the scenario: other seeds."),
+        click.option("--replicates", type=int, metavar="N", help="Replications: runs with other seeds."),
         click.option("--half-width", type=float, metavar="W", help="Until intervals are +-W, relative."),
-        click.option("--at-most", type=int, metavar="N", help="Replicas for that.  [1000]"),
-        click.option("--hold", metavar="A,B", help="Parts that replicas have in common, such as platform."),
+        click.option("--at-most", type=int, metavar="N", help="Replications for that.  [1000]"),
+        click.option("--hold", metavar="A,B", help="Parts that are the same in all, such as platform."),
         click.option("--metrics", metavar="A,B", help="What to measure.  [the usual of such schedulers]"),
     ]
     for option in reversed(options):

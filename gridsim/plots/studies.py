@@ -294,7 +294,7 @@ def comparison(
     axes = intervals(ratios, estimates, found.schedulers, ratio=True, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
     between = "\n" if len(base) > 20 else " "
-    axes.set_xlabel(f"relative to {plain(base)},{between}{len(found.seeds)} replicas in pairs")
+    axes.set_xlabel(f"relative to {plain(base)},{between}{len(found.seeds)} paired replications")
     return axes
 
 

@@ -57,6 +57,8 @@ _SLANT = 35
 #: Column -> a name for charts that says more.
 _NAMES = {
     "stretch_agg": "stretch",
+    "max_stretch_agg": "max stretch",
+    "mean_stretch_agg": "mean stretch",
     "stretch": "stretch per work",
     "max_stretch": "max stretch per work",
     "mean_stretch": "mean stretch per work",

@@ -147,7 +147,7 @@ class Result(Metrics):
             )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
-            f"{len(self.machines)} machines, max stretch {self._max_stretch_agg:.5g}, "
+            f"{len(self.machines)} machines, max_stretch_agg {self.max_stretch_agg:.5g}, "
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
         )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.results.metrics.formulas import offered_load, total
 from gridsim.support.text import WIDTH, wrapped
 
 Facts = dict[str, Any]
@@ -66,6 +68,21 @@ def scenario_lines(facts: Facts, released_within: float, log: str = "") -> Lines
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
+
+
+def planned_lines(scenario: Scenario) -> Lines:
+    """Return the lines of `scenario_lines` for a scenario, of which there need not be a run."""
+    platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
+    facts = {
+        "machines": platform.nodes,
+        "aggregate_speed": platform.aggregate_speed,
+        "applications": len(applications),
+        "tasks": int(applications.tasks.sum()),
+        "work": total(applications.size),
+        "offered_load": offered_load(applications, platform),
+    }
+    released_within = float(applications.release[-1] - applications.release[0])
+    return scenario_lines(facts, released_within, scenario.workload.made_by)
 
 
 def _grouped(value: float) -> str:

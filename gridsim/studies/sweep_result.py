@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError, one_line
-from gridsim.results.metrics.registry import UNITS
+from gridsim.results.metrics.registry import UNITS, heading
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged
@@ -192,8 +192,7 @@ class SweepResult:
     def title(self, metric: str | None = None) -> str:
         """Return the title of a table of `columns`."""
         metric = self.metrics[0] if metric is None else metric
-        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
-        return f"{metric}{unit}, mean over {self.replicates} replicas"
+        return f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
 
     @property
     def _failed(self) -> list[str]:

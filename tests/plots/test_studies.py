@@ -105,7 +105,7 @@ def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
     right = made.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["b"]
     assert sorted(right.lines[0].get_xdata()) == [1.0, 2.0, 3.0]  # b / a, replica by replica
-    assert right.get_xlabel() == "relative to a, 3 replicas in pairs"
+    assert right.get_xlabel() == "relative to a, 3 paired replications"
     assert len(FOUND.figure().axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
     assert len(alone.figure().axes) == 1

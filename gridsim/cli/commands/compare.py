@@ -1,4 +1,4 @@
-"""The command `gridsim compare`: schedulers on one scenario, or on replicas of it with intervals."""
+"""The command `gridsim compare`: schedulers on one scenario, or on replications of it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ USUAL = {
 def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines.
 
-    With --replicates or --half-width: on replicas of it, as means and ratios with intervals; exit code 1 if
-    runs failed.
+    With --replicates or --half-width: on replications of it, as means and ratios with intervals; exit code
+    1 if runs failed.
     """
     from gridsim.support.arguments import hint
 
@@ -133,7 +133,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
 
 
 def _again(found: Replicates, flags: Flags) -> str:
-    """The command for the same replicas of the scenario in scenario.toml, which has the parameters."""
+    """The command for the same replications of the scenario in scenario.toml, which has the parameters."""
     words = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(found.schedulers)]
     words += ["--baseline", str(found.baseline), "--replicates", str(len(found.seeds))]
     for flag in ("hold", "metrics", "time_limit"):

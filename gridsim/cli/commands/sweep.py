@@ -37,7 +37,7 @@ def sweep(
     out: str | None,
     **flags: Any,
 ) -> None:
-    """Run a sweep: schedulers over a grid of changes to a scenario, with replicas of each point.
+    """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
 
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if runs failed.
