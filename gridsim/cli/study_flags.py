@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,12 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+#: For commands whose figures say who is best.
+headline_option = click.option(
+    "--headline/--no-headline", default=True, help="Write above the figure who is best.  [yes]"
+)
 
 
 def replica_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -72,6 +78,11 @@ def draw(file: str, made: Any) -> None:
 
     with atomic_file(file) as stream:
         plots.save(made, stream, format=_ending(file))
+
+
+def drawn(file: str, metrics: Sequence[str]) -> str:
+    """Return the line that says that a figure was saved, and which of several metrics it shows."""
+    return f"saved {file}" + (f", which shows {metrics[0]}" if len(metrics) > 1 else "")
 
 
 def _ending(file: str) -> Any:

@@ -248,14 +248,16 @@ class Replicates:
         """Draw `figure`."""
         return self.figure()
 
-    def figure(self) -> Figure:
+    def figure(self, *, headline: bool = True) -> Figure:
         """Draw the means of `measure` and their ratios to the baseline's, with intervals.
+
+        headline : whether to write above them who is best.
 
         Raises ImportError without matplotlib.
         """
         from gridsim.studies.figures import of_replicates
 
-        return of_replicates(self)
+        return of_replicates(self, headline)
 
     def to_dict(self) -> dict[str, Any]:
         """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""

@@ -231,14 +231,16 @@ class SweepResult:
         """Draw `figure`."""
         return self.figure()
 
-    def figure(self) -> Figure:
+    def figure(self, *, headline: bool = True) -> Figure:
         """Draw the first metric over the first axis with several labels, a panel per point of the others.
+
+        headline : whether to write above them who is best.
 
         Raises ScenarioError for more than 6 panels, ImportError without matplotlib.
         """
         from gridsim.studies.figures import of_sweep
 
-        return of_sweep(self)
+        return of_sweep(self, headline)
 
     def to_dict(self) -> dict[str, Any]:
         """Return axes, runs, and means and ratios with their intervals, as plain values."""

@@ -47,7 +47,7 @@ def test_replicas(tmp_path: Path) -> None:
     library = compare(
         bags(), {"fair-tree": gs.FairTree(), "mincent": gs.MinCent(), "fcfs": gs.Fcfs()}, replicates=5
     )
-    assert found.stdout == f"{library.format()}\nsaved {figure}\n"
+    assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 
 
 def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:

@@ -12,7 +12,16 @@ import click
 from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import file_name, progress_of, say, width
 from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, recorded, run_options, scenario_of
-from gridsim.cli.study_flags import check_figure, draw, names_of, places, replica_options, where_options
+from gridsim.cli.study_flags import (
+    check_figure,
+    draw,
+    drawn,
+    headline_option,
+    names_of,
+    places,
+    replica_options,
+    where_options,
+)
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -43,6 +52,7 @@ USUAL = {
 )
 @replica_options
 @where_options
+@headline_option
 def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines.
 
@@ -181,7 +191,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     if flags["report"] is not None:
         write_report(found, flags["report"], scenario=whole, command=_again(found, flags))
     if flags["figure"] is not None:
-        draw(flags["figure"], found.figure())
+        draw(flags["figure"], found.figure(headline=flags["headline"]))
     if flags["as_json"]:
         about = {"scenario": scenario.to_toml(), "not_applicable": refused}
         about |= {name: flags[name] for name in ("figure", "report")}
@@ -190,8 +200,9 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
         say(found.format())
         for name, why in refused.items():
             click.echo(f"not applicable: {name}: {why}")
-        for name in ("figure", "report"):
-            if flags[name] is not None:
-                click.echo(f"saved {flags[name]}")
+        if flags["figure"] is not None:
+            click.echo(drawn(flags["figure"], list(found.values)))
+        if flags["report"] is not None:
+            click.echo(f"saved {flags['report']}")
     if found.errors:
         sys.exit(1)
