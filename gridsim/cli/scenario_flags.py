@@ -57,7 +57,8 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
         click.option("--tasks-per-node", type=FLOAT, help="Mean tasks of an application, a machine.  [10]"),
         click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
-        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
+        click.option("--job-log", metavar="FILE", help="Bags of tasks made of a job log (SWF, GWF)."),
+        click.option("--rigid", is_flag=True, default=None, help="Keep its jobs rigid, on equal machines."),
         click.option("--latency", type=SECONDS, help='Of a message, such as 0.05 or "50 ms".  [0.05]'),
         click.option("--bandwidth", type=RATE, help="Of a machine, up and down.  [125000]"),
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
@@ -130,7 +131,8 @@ def scenario_of(flags: Flags) -> Scenario:
     import dataclasses
 
     from gridsim.model.bag_workloads import LogRecipe
-    from gridsim.model.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
+    from gridsim.model.platform import EqualSpeeds, HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
+    from gridsim.model.rigid_workloads import JobLogRecipe
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import text, whole
@@ -138,6 +140,10 @@ def scenario_of(flags: Flags) -> Scenario:
     given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
         raise ScenarioError("--hosts and --speeds exclude each other")
+    rigid = given.pop("rigid", False)
+    for flag in ("hosts", "speeds"):
+        if rigid and flag in given:
+            raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs need equal machines")
     if "seed" in given:
         whole("--seed", given["seed"])
     if flags["scenario"] is not None:
@@ -155,11 +161,17 @@ def scenario_of(flags: Flags) -> Scenario:
             platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
         else:
             platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
+    if rigid and not isinstance(platform, EqualSpeeds):
+        platform = EqualSpeeds(nodes=base.platform.nodes)
     platform = _changed("platform", platform, given, _PLATFORM, seed)
     workload: Any = base.workload.recipe
     if "job_log" in given:
         path = text("--job-log", given["job_log"])
         workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
+    if rigid and isinstance(workload, LogRecipe):
+        workload = JobLogRecipe(path=workload.path, seed=workload.seed)
+    elif rigid:
+        raise ScenarioError("--rigid needs a job log: --job-log, or a scenario whose workload is a log")
     workload = _changed("workload", workload, given, _WORKLOAD, seed)
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,19 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+#: For commands whose figures say who is best.
+headline_option = click.option(
+    "--headline/--no-headline", default=True, help="Write above the figure who is best.  [yes]"
+)
+
+
 def replica_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags on replications."""
     options = [
-        click.option("--replicates", type=INT, metavar="N", help="Replicas of the scenario: other seeds."),
+        click.option("--replicates", type=INT, metavar="N", help="Replications: runs with other seeds."),
         click.option("--half-width", type=FLOAT, metavar="W", help="Until intervals are +-W, relative."),
-        click.option("--at-most", type=INT, metavar="N", help="Replicas for that.  [1000]"),
-        click.option("--hold", metavar="A,B", help="Parts that replicas have in common, such as platform."),
+        click.option("--at-most", type=INT, metavar="N", help="Replications for that.  [1000]"),
+        click.option("--hold", metavar="A,B", help="Parts that are the same in all, such as platform."),
         click.option("--metrics", metavar="A,B", help="What to measure.  [the usual of such schedulers]"),
     ]
     for option in reversed(options):
@@ -73,6 +79,11 @@ def draw(file: str, made: Any) -> None:
 
     with atomic_file(file) as stream:
         plots.save(made, stream, format=_ending(file))
+
+
+def drawn(file: str, metrics: Sequence[str]) -> str:
+    """Return the line that says that a figure was saved, and which of several metrics it shows."""
+    return f"saved {file}" + (f", which shows {metrics[0]}" if len(metrics) > 1 else "")
 
 
 def _ending(file: str) -> Any:

@@ -181,6 +181,23 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     skip: Annotated[int, Limits(low=0)] = 0
     whole_seconds: bool = True
 
+    @property
+    def made_by(self) -> str:
+        """How the jobs of the log become applications, in a line."""
+        from gridsim.traces import format_of_name
+
+        if format_of_name(self.path) == "tr":
+            equal = ", whose tasks all have its mean duration" if self.own_sizes is False else ""
+            said, rigid = f"each job becomes one application{equal}", ""
+        else:
+            own = "of its run time" if self.own_sizes else "of the mean run time in their application"
+            said = f"jobs of one user at most {self.gap:g} s apart become one application, and a job of p "
+            said += f"processors p independent tasks {own}"
+            rigid = "; --rigid and Workload.jobs_from_log keep the jobs as they are"
+        if self.tasks_per_node is not None:
+            said += f"; each application is scaled to {self.tasks_per_node:g} tasks a machine"
+        return f"{self.path}: {said}{rigid}"
+
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import read_bags
 

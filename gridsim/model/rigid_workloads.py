@@ -169,7 +169,7 @@ def _columns(
     if speeds.min() != speeds.max():
         raise ScenarioError(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
-            f"{speeds.max():g} Mflop/s"
+            f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
     for name, column in (("nodes", tasks), ("submitter", submitter + 1)):
         for i in np.flatnonzero(column > platform.nodes)[:1]:

@@ -277,11 +277,23 @@ def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
     if not isinstance(given, str) or given not in kinds:
         said = "nothing" if given is None else repr(given)
         raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {said}{hint(kinds, given)}")
+    known = _keys(kinds[given])
+    for key in table:
+        of = [name for name, kind in kinds.items() if key in _keys(kind)]
+        if of and key not in known:
+            raise ScenarioError(
+                f"{where}.{key} must be absent, as {where}.kind is {given}: it is a key of {', '.join(of)}; "
+                f"known: {', '.join(known)}"
+            )
     return _convert(kinds[given], table, where)
 
 
+def _keys(kind: type[msgspec.Struct]) -> list[str]:
+    return [entry.encode_name for entry in msgspec.structs.fields(kind)]
+
+
 def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> Any:
-    known = [entry.encode_name for entry in msgspec.structs.fields(kind)]
+    known = _keys(kind)
     for key in table:
         if key not in known and key != kind.__struct_config__.tag_field:
             raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")

@@ -84,6 +84,11 @@ class Workload:
         """Whether the applications are rigid jobs rather than bags of tasks."""
         return isinstance(self.recipe, RigidRecipe)
 
+    @property
+    def made_by(self) -> str:
+        """How the jobs of a log become bags of tasks, in a line; empty for other workloads."""
+        return self.recipe.made_by if isinstance(self.recipe, LogRecipe) else ""
+
     @classmethod
     def bags(
         cls,

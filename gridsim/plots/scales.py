@@ -25,6 +25,8 @@ _NARROW = 4.0
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
 #: There, numbers in this range are written out.
 _PLAIN = (1e-3, 1e5)
+#: Over a larger factor, there is no room for that.
+_FEW = 1e4
 
 
 def clock(span: float) -> tuple[float, str]:
@@ -101,7 +103,8 @@ def log_labels(axis: Axis) -> None:
         low, high = sorted(axis.get_view_interval())
         narrow = low > 0.0 and high <= 10.0**_DECADES * low
         if not narrow:
-            return _written(value, plain=False) if _parts(value)[0] == 1.0 else ""
+            plain = _plain(low, high) and high <= _FEW * low
+            return _written(value, plain) if _parts(value)[0] == 1.0 else ""
         return _written(value, _plain(low, high)) if value in chosen(low, high, _length(axis)) else ""
 
     def between(value: float, _: object = None) -> str:

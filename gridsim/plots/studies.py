@@ -17,6 +17,7 @@ from gridsim.plots.style import (
     legend,
     look,
     name_x,
+    name_y,
     names_width,
     on,
     plain,
@@ -150,7 +151,7 @@ def intervals(
         every.append(values)
         axes.plot(
             values,
-            place + _beside(len(values), 0.4),
+            place + 0.25 + _beside(len(values), 0.3),  # below, as the number is above
             linestyle="",
             marker="o",
             markersize=2.5,
@@ -176,10 +177,9 @@ def intervals(
                 textcoords="offset points",
                 ha="center",
                 fontsize="x-small",
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
             )
     axes.set_yticks(range(len(names)), [plain(wrapped(name)) for name in names])
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(len(names) - 0.45, -0.55)
     known = np.concatenate(every) if every else np.zeros(0)
     if ratio:
         ratio_scale(axes, "x", known)
@@ -273,7 +273,7 @@ def comparison(
     """Draw a row per scheduler: the mean of a metric over replications, or its paired ratio to the baseline.
 
     metric : by default the metric by which schedulers are compared.
-    ratio : draw, replication by replication, the ratio to the value of the baseline.
+    ratio : draw, replication by replication, the ratio to the value of the baseline, whose own is 1.
 
     Raises ScenarioError for a metric that was not measured, and for ratios without a baseline.
     """
@@ -287,14 +287,13 @@ def comparison(
         return axes
     if base is None:
         raise ScenarioError("ratios need replicates with a baseline")
-    others = [name for name in found.schedulers if name != base]
     with np.errstate(all="ignore"):
-        ratios = {name: found[metric][name] / found[metric][base] for name in others}
-    estimates = {name: found.ratio(name, base, metric) for name in others}
-    axes = intervals(ratios, estimates, found.schedulers, ratio=True, axes=axes)
+        ratios = {name: found[metric][name] / found[metric][base] for name in found.schedulers}
+    estimates = {name: found.ratio(name, base, metric) for name in found.schedulers}
+    axes = intervals(ratios | {base: ()}, estimates, found.schedulers, ratio=True, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-    between = "\n" if len(base) > 20 else " "
-    axes.set_xlabel(f"relative to {plain(base)},{between}{len(found.seeds)} replicas in pairs")
+    relative = f"{titled(metric, '')}, relative to {plain(base)}"
+    axes.set_xlabel(f"{wrapped(relative, 40)}\n({len(found.seeds)} paired replications)")
     return axes
 
 
@@ -313,8 +312,9 @@ def swept(
     where : axis -> label, the point on the other axes.  It must name every axis with several labels except
         the one to draw over.  `SweepResult.figure` has a panel for each point.
 
-    Axes are logarithmic where values differ by more than a factor of 20, and for ratios.  Lines are labelled
-    at their ends, if there are at most `COLOURED`.
+    Axes are logarithmic where values differ by more than a factor of 20, and for ratios.  Points that were
+    written with a unit, such as "50 ms", are labelled so.  Lines are labelled at their ends, if there are at
+    most `COLOURED`.
 
     Raises ScenarioError for another metric or label, if more than one axis is left to draw over, and for
     ratios without a baseline.
@@ -336,6 +336,7 @@ def swept(
     }
     words, unit = spoken(over)
     places = [units.number(each, unit) if isinstance(each, str) else each for each in points]
+    written = bool(points) and all(isinstance(each, str) for each in points)
     numbers = all(isinstance(place, (int, float)) for place in places)
     x: list[Any] = places if numbers else list(range(len(points)))
     base = found.baseline
@@ -349,19 +350,21 @@ def swept(
         for name in names
     }
     axes = lines(x, drawn, styles=found.schedulers, axes=axes)
-    if not numbers:
-        name_x(axes, x, [str(label) for label in points])
-    elif series.wide(x):
+    if numbers and series.wide(x):
         log_scale(axes, "x")
+    if written or not numbers:
+        name_x(axes, x, [str(label) for label in points])
+        axes.xaxis.set_minor_formatter("")
+        axes.tick_params(axis="x", which="minor", length=0)
     every = [end for line in drawn.values() for one in line for end in (one.mean, one.low, one.high)]
-    axes.set_xlabel(f"{words}{f' ({unit})' if unit and numbers else ''}")
+    axes.set_xlabel(f"{words}{f' ({unit})' if unit and numbers and not written else ''}")
     if ratio:
         ratio_scale(axes, "y", every)
         axes.axhline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-        axes.set_ylabel(f"{titled(metric, '')}\nrelative to {plain(str(base))}")
+        name_y(axes, f"{titled(metric, '')}, relative to {plain(str(base))}")
     else:
         fit_scale(axes, "y", every)
-        axes.set_ylabel(titled(metric, UNITS.get(metric, "")))
+        name_y(axes, titled(metric, UNITS.get(metric, "")))
     if len(names) <= COLOURED:
         _label_ends(axes, {name: line[-1].mean for name, line in drawn.items()}, found.schedulers)
     return axes
@@ -472,7 +475,7 @@ def _either(given: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
 
 def rows_height(names: Sequence[str]) -> float:
     """Return the height of a chart with a row per name, inches."""
-    return 1.2 + 0.3 * len(names) + 0.12 * sum(wrapped(name).count("\n") for name in names)
+    return 1.2 + 0.4 * len(names) + 0.12 * sum(wrapped(name).count("\n") for name in names)
 
 
 def _share(step: float, start: float) -> str:

@@ -57,6 +57,8 @@ _SLANT = 35
 #: Column -> a name for charts that says more.
 _NAMES = {
     "stretch_agg": "stretch",
+    "max_stretch_agg": "max stretch",
+    "mean_stretch_agg": "mean stretch",
     "stretch": "stretch per work",
     "max_stretch": "max stretch per work",
     "mean_stretch": "mean stretch per work",
@@ -81,6 +83,12 @@ _NAMES = {
     "use_mean": "mean use of the interface",
     "use_peak_1s": "use of the interface, fullest 1 s",
     "use_peak_10s": "use of the interface, fullest 10 s",
+}
+#: Entry of a scenario file -> a name for charts that says more.
+_ENTRIES = {
+    "faults.up": "mean time to failure",
+    "faults.mean": "mean time between failures",
+    "faults.down": "mean time until recovery",
 }
 #: Table of a scenario file -> the kinds that it can be.
 _TABLES: Mapping[str, Sequence[Any]] = {
@@ -288,6 +296,8 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     if len(at) < 2 or figure is None:
         return
     low, high = sorted(axes.get_xlim())
+    if axes.get_xscale() == "log":
+        at, low, high = np.log(at), np.log(low), np.log(high)
     between = float(np.diff(np.sort(at)).min()) * axes.get_window_extent().width / (high - low)
     size = float(labels[0].get_fontsize())
     gap = 0.5 * size * figure.dpi / 72.0
@@ -307,6 +317,15 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
         label.set(**how)
 
 
+def name_y(axes: Axes, name: str) -> None:
+    """Write a name at the y axis, wrapped to the height of the axis."""
+    figure = axes.get_figure()
+    assert figure is not None
+    label = axes.set_ylabel("")
+    letters = axes.get_window_extent().height / figure.dpi * 72.0 / (0.55 * float(label.get_fontsize()))
+    label.set_text(wrapped(name, max(12, int(letters))))
+
+
 def titled(name: str, unit: str) -> str:
     """Return a title of an axis: the name with its unit, if it has one.
 
@@ -323,7 +342,7 @@ def spoken(entry: str) -> tuple[str, str]:
     The unit is empty for an entry without one, or that no kind of table has.
     """
     *tables, last = entry.split(".")
-    words, unit = last.replace("_", " "), ""
+    words, unit = _ENTRIES.get(entry, last.replace("_", " ")), ""
     if tables and tables[0] == "schedulers":
         known = registered().get(".".join(tables[1:]))
         kinds: Sequence[Any] = [] if known is None else [known[0]]

@@ -32,7 +32,7 @@ from gridsim.report.figures import (
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.results.metrics.registry import UNITS
+from gridsim.results.metrics.registry import UNITS, words
 from gridsim.results.result import Result
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.studies.replicate import Replicates
@@ -78,9 +78,7 @@ def compared(results: Results, baseline: str) -> Chart:
     """Return bars of the metric by which schedulers are compared, with the ratio to the baseline."""
     measure, names = measure_of(results), list(results)
     unitless = measure == "max_stretch"  # the stretch as tables show it, without a unit
-    values = [
-        result._max_stretch_agg if unitless else getattr(result, measure) for result in results.values()
-    ]
+    values = [result.max_stretch_agg if unitless else getattr(result, measure) for result in results.values()]
     ratios = [ratio_of(results, name, baseline) for name in names]
     marker = {"color": [colour(k if len(names) <= COLOURED else 0) for k in range(len(names))]}
     bars: Figure = {
@@ -263,7 +261,7 @@ def cycles(results: Results) -> Chart | None:
 def intervals(found: Replicates) -> Iterator[Chart]:
     """Iterate over charts with intervals: the mean of the compared metric, then ratios to the baseline."""
     metric, base, names = found.measure, found.baseline, list(found.schedulers)
-    about = f"Mean over {len(found.seeds)} replicas with its interval; each dot is a replica."
+    about = f"Mean over {len(found.seeds)} replications with its interval; each dot is a replication."
     means = {name: found.mean(name, metric) for name in names}
     yield Chart(_words(metric), about, _dots(found[metric], means, names, _title(metric)), row_height(names))
     others = [name for name in names if name != base]
@@ -277,7 +275,8 @@ def intervals(found: Replicates) -> Iterator[Chart]:
         found_ratios = {name: found.ratio(name, base, metric) for name in others}
         title = f"{_words(metric)} relative to {base}"
         about = (
-            "Mean of the ratios, replica by replica, with its interval; where it holds 1 it may be chance."
+            "Mean of the ratios, replication by replication, with its interval.  If the interval contains "
+            "1, the difference may be due to chance."
         )
         made = _dots(pairs, found_ratios, names, f"ratio to {base}")
         made["layout"]["xaxis"] = ratios(f"ratio to {base}", np.concatenate(list(pairs.values())))
@@ -322,8 +321,8 @@ def swept(found: SweepResult) -> Iterator[Chart]:
             made["layout"]["yaxis"] = (
                 ratios(f"ratio to {base}", every) if ratio else scale(_title(metric), every)
             )
-            about = f"Means over {found.replicates} replicas with their intervals"
-            yield Chart(title, about + (", paired by replica." if ratio else "."), made)
+            about = f"Means over {found.replicates} replications with their intervals"
+            yield Chart(title, about + (", paired by replication." if ratio else "."), made)
 
 
 def _curves(over: str, labels: list[Any], found: Mapping[str, list[Estimate]], names: list[str]) -> Figure:
@@ -419,7 +418,7 @@ def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB")
 
 
 def _words(metric: str) -> str:
-    return metric.replace("_", " ").capitalize()
+    return words(metric).capitalize()
 
 
 def _title(metric: str) -> str:

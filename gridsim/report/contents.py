@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +14,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
-from gridsim.results.metrics.registry import BoundKind
+from gridsim.results.metrics.registry import BoundKind, words
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of, verdict
@@ -25,7 +27,8 @@ Results = Mapping[str, Result]
 
 _DIFFERENT = "These results are of different scenarios, so that ratios do not tell of schedulers alone."
 #: Lines on a run that have no card because they are shown elsewhere.
-_NO_CARDS = ("platform", "workload", "load", "scheduler", "reports", "wall time", "peak memory", "digest")
+_NO_CARDS = {"platform", "workload", "log", "load", "scheduler", "reports"}
+_NO_CARDS |= {"wall time", "peak memory", "digest"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ def of_results(
         Section(
             "again",
             "Run it again",
-            about="Save the scenario above as scenario.toml; the same digest must come out.",
+            about=f"Save the scenario above as scenario.toml{_where(scenarios.values())}; "
+            "the same digest must come out.",
             codes=[
                 _again(name, result, (files or {}).get(name))
                 for name, result in results.items()
@@ -162,13 +166,13 @@ def of_replicates(
     names = list(found.schedulers)
     said = of_replications(found)
     lead = {"result": said} if said else {}
-    lead |= {"replicas": f"{len(found.seeds)} ({_listed([str(seed) for seed in found.seeds], 12)})"}
+    lead |= found.lines()
     if found.baseline is not None:
-        lead["baseline"] = f"{found.baseline}, with which each replica of the others is paired"
-    lead["compared by"] = found.measure.replace("_", " ")
+        lead["baseline"] = f"{found.baseline}, with which the others are paired, replication by replication"
+    lead["compared by"] = words(found.measure)
     metrics = [tables.turned(title, columns) for title, columns in found.sections()]
     digests = {
-        f"replica {seed}": {name: found.digests[name][k] or "failed" for name in found.digests}
+        f"replication {seed}": {name: found.digests[name][k] or "failed" for name in found.digests}
         for k, seed in enumerate(found.seeds)
     }
     sections = [
@@ -178,14 +182,16 @@ def of_replicates(
     if found.digests:
         made = tables.by_run("Digests", digests, names, beside=len(names))
         sections.append(Section("digests", "Digests", tables=[made]))
+    if found.files:
+        sections.append(Section("provenance", "Provenance", tables=tables.files(found.files.items())))
     if scenario is not None:
-        codes = [Code("What the replicas are replicas of", scenario.to_toml())]
+        codes = [Code("What the replications are of", scenario.to_toml())]
         sections.append(Section("scenario", "Scenario", codes=codes))
     if scenario is not None and command is not None:
-        about = "Save the scenario above as scenario.toml."
+        about = f"Save the scenario above as scenario.toml{_where([scenario.to_toml()])}."
         codes = [Code("All of them", command, shown=True)]
         sections.append(Section("again", "Run it again", about=about, codes=codes))
-    usual = f"{_listed(names)} over {len(found.seeds)} replicas"
+    usual = f"{_listed(names)} over {len(found.seeds)} replications"
     return Page(title or usual, lead, [each for each in sections if _holds(each)], found.remarks())
 
 
@@ -201,9 +207,9 @@ def of_sweep(
     said = found.verdict()
     lead = {"result": said} if said else {}
     lead |= {axis: ", ".join(map(str, labels)) for axis, labels in found.axes.items()}
-    lead["replicas"] = f"{found.replicates} of each of {points} points"
+    lead["replications"] = f"{found.replicates} of each of {points} points"
     if found.baseline is not None:
-        lead["baseline"] = f"{found.baseline}, with which each replica of the others is paired"
+        lead["baseline"] = f"{found.baseline}, with which the others are paired, replication by replication"
     shown = [tables.turned(found.title(metric), found.columns(metric)) for metric in found.metrics]
     sections = [
         Section("summary", "Comparison", tables=shown[:1], charts=_some(*charts.swept(found))),
@@ -270,6 +276,21 @@ def _scenarios(results: Results) -> dict[str, str]:
     if len(found) == 1:
         return {"scenario.toml": next(iter(found))}
     return {f"scenario.toml of {_listed(of)}": toml for toml, of in found.items()}
+
+
+def _where(scenarios: Iterable[str]) -> str:
+    """Return where scenario.toml must be saved, as it names files relative to its folder; "" if it does not.
+
+    scenarios : as TOML.
+    """
+    tables = [tomllib.loads(toml) for toml in scenarios]
+    paths = {
+        part["path"]: None
+        for each in tables
+        for part in each.values()
+        if isinstance(part, dict) and not os.path.isabs(part.get("path", "/"))
+    }
+    return f", in the folder from which {_listed(list(paths))} can be found" if paths else ""
 
 
 def _again(name: str, result: Result, file: str | None) -> Code:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -162,9 +162,11 @@ def provenance(results: Results) -> list[TableView]:
     rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
     tables = [by_run("What made the results", made, names)] if made else []
     tables.append(TableView("Digests", head, rows))
-    files = dict.fromkeys(
-        (path, digest) for r in results.values() for path, digest in r.provenance.get("files", {}).items()
-    )
-    if files:
-        tables.append(TableView("Trace files", [("file", ""), ("SHA-256", "")], list(files)))
-    return tables
+    read = (r.provenance.get("files", {}).items() for r in results.values())
+    return [*tables, *files(each for run in read for each in run)]
+
+
+def files(read: Iterable[tuple[str, str]]) -> list[TableView]:
+    """Return the table of the trace files, if any were read: pairs of a file and its SHA-256."""
+    rows = list(dict.fromkeys(read))
+    return [TableView("Trace files", [("file", ""), ("SHA-256", "")], rows)] if rows else []

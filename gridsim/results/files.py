@@ -64,6 +64,7 @@ class _Provenance(msgspec.Struct):
     seed: int = 0
     files: dict[str, _Sha256] = {}
     scenario: str = ""
+    log: str = ""
     decisions: _Decisions | msgspec.UnsetType = msgspec.UNSET
     message_log: _Messages | msgspec.UnsetType = msgspec.UNSET
     clock_seconds: float = 0.0

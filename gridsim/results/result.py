@@ -147,7 +147,7 @@ class Result(Metrics):
             )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
-            f"{len(self.machines)} machines, max stretch {self._max_stretch_agg:.5g}, "
+            f"{len(self.machines)} machines, max_stretch_agg {self.max_stretch_agg:.5g}, "
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
         )
 
@@ -201,7 +201,7 @@ class Result(Metrics):
         self, name: str | None = None, bound: BoundKind = "fluid", *, verbose: bool = False
     ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
-        said = run_lines(self.summary(bound), self._released_within, name, verbose=verbose)
+        said = run_lines(self.summary(bound), self._released_within, name, log=self._made_by, verbose=verbose)
         if (about := self.provenance.get("emulation")) is not None:
             said["emulated"] = (
                 f"in {about['processes']} processes, {about['speedup']:g} s in a second, "
@@ -223,8 +223,12 @@ class Result(Metrics):
         return {table: count for table, count in counts.items() if count}
 
     def describe_scenario(self) -> dict[str, str]:
-        """Return a line each on the platform, the workload and the load."""
-        return scenario_lines(self.summary(), self._released_within)
+        """Return a line each on the platform, the workload, the log that it was made of, and the load."""
+        return scenario_lines(self.summary(), self._released_within, self._made_by)
+
+    @property
+    def _made_by(self) -> str:
+        return str(self.provenance.get("log", ""))
 
     @property
     def _released_within(self) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.results.metrics.formulas import offered_load, total
 from gridsim.support.text import WIDTH, wrapped
 
 Facts = dict[str, Any]
@@ -20,18 +22,18 @@ def as_text(lines: Lines, width: int = WIDTH) -> str:
 
 
 def run_lines(
-    facts: Facts, released_within: float, name: str | None = None, *, verbose: bool = False
+    facts: Facts, released_within: float, name: str | None = None, *, log: str = "", verbose: bool = False
 ) -> Lines:
     """Return the lines that describe a run: what a line is about -> its text.
 
     facts : as of `Result.summary`.  released_within : time from the first to the last release, s.
-    name : shown instead of the scheduler's own name.
+    name : shown instead of the scheduler's own name.  log : how the jobs of a log became applications.
     verbose : include the parameters of the scheduler and the facts that it reports.
     """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
     return {
-        **scenario_lines(facts, released_within),
+        **scenario_lines(facts, released_within, log),
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
         **(_of_jobs(facts) if "mean_waiting" in facts else _of_bags(facts)),
@@ -52,8 +54,8 @@ def _known(value: float | None, factor: float, digits: str, unit: str) -> str:
     return "-" if value is None or math.isnan(value) else f"{factor * value:{digits}} {unit}"
 
 
-def scenario_lines(facts: Facts, released_within: float) -> Lines:
-    """Return a line each on the platform, the workload and the load."""
+def scenario_lines(facts: Facts, released_within: float, log: str = "") -> Lines:
+    """Return a line each on the platform, the workload, the log that it was made of if any, and the load."""
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
     load, speed = facts["offered_load"], _grouped(facts["aggregate_speed"])
     return {
@@ -61,10 +63,26 @@ def scenario_lines(facts: Facts, released_within: float) -> Lines:
         "workload": f"{_many(facts['applications'], 'application')}, {_many(facts['tasks'], 'task')}, "
         f"{_grouped(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
         f"released within {released_within:.6g} s",
-        "load": f"{load:.4g}: the work takes the whole grid {load:.4g} times as long as its releases take"
+        **({"log": log} if log else {}),
+        "load": f"{load:.4g}: the whole grid needs {load:.4g} times the submission period to do the work"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
+
+
+def planned_lines(scenario: Scenario) -> Lines:
+    """Return the lines of `scenario_lines` for a scenario, of which there need not be a run."""
+    platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
+    facts = {
+        "machines": platform.nodes,
+        "aggregate_speed": platform.aggregate_speed,
+        "applications": len(applications),
+        "tasks": int(applications.tasks.sum()),
+        "work": total(applications.size),
+        "offered_load": offered_load(applications, platform),
+    }
+    released_within = float(applications.release[-1] - applications.release[0])
+    return scenario_lines(facts, released_within, scenario.workload.made_by)
 
 
 def _grouped(value: float) -> str:

@@ -60,7 +60,10 @@ def check_kind(
         raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
-        raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")
+        kinds = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
+        raise ScenarioError(
+            f"workload must have {takes} for {scheduler.name}, got {given}{kinds if scheduler.rigid else ''}"
+        )
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
         i = int(np.flatnonzero(low < high)[0])

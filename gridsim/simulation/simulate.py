@@ -477,6 +477,7 @@ class Simulation(Stateful):
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
                 "scenario": scenario.to_toml(),
+                "log": scenario.workload.made_by,
                 "decentralized": self.scheduler.decentralized,
                 **about,
                 "clock_seconds": engine.now / NS,

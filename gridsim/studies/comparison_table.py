@@ -184,7 +184,7 @@ def _of_measure(
     if verbose or any(text != "all" for text in done.values()):
         columns.append(("completed", "tasks", lambda row: done[row["name"]]))
     if measure == "max_stretch" or verbose:
-        mean = ("stretch", "mean", lambda row: f"{row['mean_stretch'] * row['aggregate_speed']:.5g}")
+        mean = ("stretch", "mean", _cell("mean_stretch_agg", 5))
         over = (
             "over",
             "bound" if bound == "fluid" else bound,

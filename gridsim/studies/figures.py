@@ -29,22 +29,29 @@ TOGETHER: dict[str, Callable[..., Axes]] = {"distribution": distribution, "serie
 APART: dict[str, Callable[..., Axes]] = {"gantt": gantt, "traffic": traffic, "tree": tree}
 
 
-def of_replicates(found: Replicated) -> Figure:
-    """Draw the mean of the metric of comparison for each scheduler, and its ratio to the baseline's."""
+def of_replicates(found: Replicated, headline: bool = True) -> Figure:
+    """Draw the mean of the metric of comparison for each scheduler, and its ratio to the baseline's.
+
+    headline : whether to write above them who is best.
+    """
     names = found.schedulers
     related = found.baseline is not None and len(names) > 1
     made, panels = figure(1 + related, width=4.2 + room(names), height=rows_height(names))
     for axes, ratio in zip(panels, (False, True), strict=False):
         comparison(found, ratio=ratio, axes=axes)
-    _head(made, of_replications(found))
+    _head(made, of_replications(found) if headline else "")
     return made
 
 
-def of_sweep(found: Swept) -> Figure:
+def of_sweep(found: Swept, headline: bool = True) -> Figure:
     """Draw the first metric over the first axis that has several labels, with one line per scheduler.
 
     There is one panel per point of the other axes, and, if there is a baseline, one with the ratios to it
-    below.  The title says who is best.  Raises ScenarioError for more than `PANELS` points.
+    below.
+
+    headline : whether to write above them who is best.
+
+    Raises ScenarioError for more than `PANELS` points.
     """
     others = [axis for axis, labels in found.axes.items() if len(labels) > 1][1:]
     points = list(dict.fromkeys(tuple(point[other] for other in others) for point in found.points()))
@@ -57,7 +64,7 @@ def of_sweep(found: Swept) -> Figure:
         swept(found, where=where, ratio=number >= len(points), axes=axes)
         point = ", ".join(f"{other} = {label}" for other, label in where.items())
         axes.set_title(plain(point), fontsize="small")
-    _head(made, of_points(found))
+    _head(made, of_points(found) if headline else "")
     return made
 
 

@@ -153,7 +153,7 @@ class Ladder:
                     f"{_shown(row['ratio'])} times that"
                 )
         lines += ["", *(f"{step.name}: {step.adds}" for step in self.steps)]
-        said = [note for note in notes if note and note != "all seeds equal"]
+        said = [note for note in notes if note and note != "all equal"]
         lines += [f"intervals of {count} replicates: {note}" for note in said]
         return "\n".join(lines)
 

@@ -10,17 +10,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
-from gridsim.results.metrics.registry import UNITS, MetricFunction, usual_metrics, wanted_metrics
+from gridsim.results.metrics.registry import (
+    ALIASES,
+    UNITS,
+    MetricFunction,
+    heading,
+    usual_metrics,
+    wanted_metrics,
+)
 from gridsim.results.table import Table
+from gridsim.results.text import as_text, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
@@ -53,6 +62,8 @@ class Replicates:
     baseline : the scheduler that the others are compared with, or None.
     measure : the metric by which schedulers are compared.
     reached : whether the intervals are as narrow as was asked for; None if no width was asked for.
+    about : lines on platform, workload and load of the first replication: what a line is about -> its text.
+    files : SHA-256 of each trace file that was read.
     """
 
     seeds: tuple[int, ...]
@@ -63,10 +74,12 @@ class Replicates:
     baseline: str | None = None
     measure: str = "max_stretch"
     reached: bool | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
         try:
-            return self.values[metric]
+            return self.values[ALIASES.get(metric, metric)]
         except KeyError:
             raise unknown("metric", metric, self.values) from None
 
@@ -75,20 +88,23 @@ class Replicates:
         """Names of the schedulers, in the order in which they were given."""
         return tuple(next(iter(self.values.values())))
 
-    def mean(self, name: str, metric: str = "max_stretch") -> Estimate:
-        """Estimate the mean of `metric` over replications for the scheduler `name`."""
+    def mean(self, name: str, metric: str | None = None) -> Estimate:
+        """Estimate the mean over replications for the scheduler `name`.
+
+        metric : None, also in the other methods, for the first of `values`.
+        """
         return estimate(self._column(name, metric))
 
-    def ratio(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
+    def ratio(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications of a / b, both values from the same replication."""
         with np.errstate(all="ignore"):
             return estimate(self._column(a, metric) / self._column(b, metric))
 
-    def ratio_of_means(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
+    def ratio_of_means(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean of a divided by the mean of b, with replications resampled in pairs."""
         return estimate(self._column(a, metric), self._column(b, metric), statistic=ratio_of_means)
 
-    def difference(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
+    def difference(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications of a - b, both values from the same replication."""
         with np.errstate(all="ignore"):
             return estimate(self._column(a, metric) - self._column(b, metric))
@@ -113,10 +129,12 @@ class Replicates:
             {**self.digests, **other.digests},
             self.baseline,
             self.measure,
+            about=self.about,
+            files={**self.files, **other.files},
         )
 
-    def _column(self, name: str, metric: str) -> Floats:
-        columns = self[metric]
+    def _column(self, name: str, metric: str | None) -> Floats:
+        columns = self[next(iter(self.values)) if metric is None else metric]
         if name not in columns:
             raise unknown("scheduler", name, columns)
         return columns[name]
@@ -146,29 +164,37 @@ class Replicates:
         base = self.baseline if baseline is None else baseline
         found = []
         for metric, columns in self.values.items():
-            unit = self.units.get(metric)
-            about = f"mean over {len(self.seeds)} replicas [{LEVEL:.0%} interval]"
+            about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
             means = (self.mean(name, metric).format() for name in columns)
             table = [["scheduler", *columns], ["mean", *means]]
             if base is not None and len(columns) > 1:
                 ratios = (self.relative(name, base, metric) for name in columns)
                 table.append([f"relative to {base}", *ratios])
-            found.append((f"{metric}{f' ({unit})' if unit else ''}, {about}", table))
+            found.append((f"{heading(metric, self.units.get(metric, ''))}, {about}", table))
         return found
+
+    def lines(self) -> dict[str, str]:
+        """Return `about`, and how many replications there are: what a line is about -> its text."""
+        count = f"{len(self.seeds)}"
+        if self.about and len(self.seeds) > 1:
+            count += f", each with its own random streams; the lines above describe number {self.seeds[0]}"
+        return {**self.about, "replications": count}
 
     def remarks(self) -> list[str]:
         """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""
-        lines = [f"failed: {name}, replica {seed}: {error}" for (name, seed), error in self.errors.items()]
+        lines = [
+            f"failed: {name}, replication {seed}: {error}" for (name, seed), error in self.errors.items()
+        ]
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines
 
     def format(self, baseline: str | None = None) -> str:
-        """Return a text with a line per metric and scheduler: the mean and the ratio to the baseline, if any.
+        """Return what was run, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
         baseline : the scheduler to use as the baseline; None for `self.baseline`.
         """
-        lines = []
+        lines = [as_text(self.lines()), ""] if self.about else []
         for title, (names, *others) in self.sections(baseline):
             indented = [f"  {name}" for name in names]
             lines += [title, *align([indented, *others], left=3), ""]
@@ -187,7 +213,12 @@ class Replicates:
     def _repr_html_(self) -> str:
         """Return the replications as notebooks show them: a table per metric."""
         tables = (html.table(columns, left=3, caption=title) for title, columns in self.sections())
-        return html.text(of_replications(self)) + "".join(tables) + html.text(*self.remarks())
+        return (
+            html.pairs(self.lines())
+            + html.text(of_replications(self))
+            + "".join(tables)
+            + html.text(*self.remarks())
+        )
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per replication and scheduler, and a column per metric."""
@@ -217,14 +248,16 @@ class Replicates:
         """Draw `figure`."""
         return self.figure()
 
-    def figure(self) -> Figure:
+    def figure(self, *, headline: bool = True) -> Figure:
         """Draw the means of `measure` and their ratios to the baseline's, with intervals.
+
+        headline : whether to write above them who is best.
 
         Raises ImportError without matplotlib.
         """
         from gridsim.studies.figures import of_replicates
 
-        return of_replicates(self)
+        return of_replicates(self, headline)
 
     def to_dict(self) -> dict[str, Any]:
         """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
@@ -319,10 +352,12 @@ def replicate(
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
+    first: list[Scenario] = []
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
 
     def run(few: Sequence[int]) -> bool:
         scenarios = [make(k) for k in few]
+        first.extend(scenarios[:1])
         cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
         made.extend(
             collect(
@@ -345,14 +380,20 @@ def replicate(
         own = [name for name, metric in wanted.items() if metric is not None]
         return arranged(made, list(schedulers), numbers, names, baseline, reached=enough, own=own)
 
+    def described(found: Replicates) -> Replicates:
+        about: dict[str, str] = {}
+        with suppress(GridSimError, OSError, MemoryError):  # the runs may have had what this process has not
+            about = planned_lines(first[0])
+        return replace(found, about=about, files=read.files)
+
     if target is None:
-        return study(None)
+        return described(study(None))
     while True:
         count, width = len(numbers), _widest(study(None))
         narrow = count >= FEW and width <= target
         # if there is no interval, because a run failed or the baseline is 0, more replications do not help
         if narrow or count >= at_most or (count >= FEW and math.isinf(width)):
-            return study(narrow)
+            return described(study(narrow))
         further = range(count, min(_more(count, width / target), at_most))
         numbers = (*numbers, *further)
         run(further)

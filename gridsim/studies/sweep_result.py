@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError, one_line
-from gridsim.results.metrics.registry import UNITS
+from gridsim.results.metrics.registry import UNITS, heading
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged
@@ -192,8 +192,7 @@ class SweepResult:
     def title(self, metric: str | None = None) -> str:
         """Return the title of a table of `columns`."""
         metric = self.metrics[0] if metric is None else metric
-        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
-        return f"{metric}{unit}, mean over {self.replicates} replicas"
+        return f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
 
     @property
     def _failed(self) -> list[str]:
@@ -232,14 +231,16 @@ class SweepResult:
         """Draw `figure`."""
         return self.figure()
 
-    def figure(self) -> Figure:
+    def figure(self, *, headline: bool = True) -> Figure:
         """Draw the first metric over the first axis with several labels, a panel per point of the others.
+
+        headline : whether to write above them who is best.
 
         Raises ScenarioError for more than 6 panels, ImportError without matplotlib.
         """
         from gridsim.studies.figures import of_sweep
 
-        return of_sweep(self)
+        return of_sweep(self, headline)
 
     def to_dict(self) -> dict[str, Any]:
         """Return axes, runs, and means and ratios with their intervals, as plain values."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsim.results.metrics.estimates import FEW, Estimate
 from gridsim.results.metrics.formulas import mean
+from gridsim.results.metrics.registry import words
 
 if TYPE_CHECKING:
     from gridsim.plots.studies import Replicated, Swept
@@ -80,7 +81,7 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
     alike = [name for name in others if np.array_equal(found[metric][name], found[metric][best])]
     others = [name for name in others if name not in alike]
     first = " and ".join([best, *alike])
-    what, count = metric.replace("_", " "), len(found.seeds)
+    what, count = words(metric), len(found.seeds)
     decided: list[str] = []
     open_: list[str] = []
     for name in others:
@@ -112,7 +113,7 @@ def of_points(found: Swept) -> str:
             open_.append(f"{known[0]} or {known[1]}" + (f" at {where}" if where else ""))
     if not points:
         return ""
-    what = metric.replace("_", " ")
+    what = words(metric)
     said = [
         f"{name} at {count}" for name, count in sorted(wins.items(), key=lambda each: -each[1]) if count > 0
     ]

@@ -118,6 +118,11 @@ class FirstRead:
     def __init__(self) -> None:
         self._digests: dict[tuple[str, str], str | None] = {}
 
+    @property
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of each file that was read."""
+        return {file: digest for (_, file), digest in self._digests.items() if digest is not None}
+
     def other(self, read: Mapping[str, str], places: Mapping[str, Iterable[str]]) -> str:
         """Return the first file that has changed, appeared or disappeared; "" if all are as before.
 

@@ -228,6 +228,9 @@ def test_traces_instead_of_generators(folder, toy):
         json.loads(good("run", "--scheduler", toy, *flags, "--json", "--applications", 1).stdout)["tasks"]
         == 1
     )
+    assert "jobs of one user at most 120 s apart" in good("run", "--scheduler", toy, *flags).stdout
+    kept = json.loads(good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout)
+    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"]
 
 
 def test_compare(folder, toy):

@@ -54,7 +54,7 @@ def test_a_sweep_and_what_it_leaves(file: Path, tmp_path: Path) -> None:
     found = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
     assert found.exit_code == 0, found.output
     store = file.with_suffix(".store")
-    assert found.stdout.splitlines()[0] == "max_stretch (s/Mflop), mean over 5 replicas"
+    assert found.stdout.splitlines()[0] == "max_stretch (s/Mflop), mean over 5 replications"
     assert found.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", f"saved {figure}"]
     assert len(table.read_text().splitlines()) == 61 and figure.read_bytes().startswith(b"\x89PNG")
     assert len(Store(store)) == 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import math
@@ -85,7 +86,9 @@ def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: 
 
 
 def test_replicates_have_intervals(replicates: gs.Replicates, written: Any) -> None:
-    found = written(replicates, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
+    read = dataclasses.replace(replicates, files={"my.swf": "5" * 64})
+    found = written(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
+    assert all(line in found.text for line in ("my.swf", "5" * 64, *replicates.about.values()))
     printed = replicates.format()
     for caption, rows in list(found.tables.items())[: len(replicates.values)]:
         assert caption in printed
@@ -94,9 +97,7 @@ def test_replicates_have_intervals(replicates: gs.Replicates, written: Any) -> N
             assert all(cell in printed for cell in row)
     ratio = replicates.ratio("fair-tree", "mincent")
     dots, one, *_ = found.charts["summary-1"]["data"]
-    assert dots["x"] == pytest.approx(
-        replicates["max_stretch"]["fair-tree"] / replicates["max_stretch"]["mincent"]
-    )
+    assert dots["x"] == pytest.approx(replicates["stretch"]["fair-tree"] / replicates["stretch"]["mincent"])
     assert one["x"] == pytest.approx([ratio.mean])
     assert one["error_x"]["array"] == [ratio.high - ratio.mean]
     assert found.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
@@ -418,7 +419,7 @@ def test_runs_that_failed_are_told(written: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     found = gs.replicate(bags(), NAMES, replicates=2, **options)
     page = written(found)
-    assert "failed: fcfs, replica 0: ScenarioError: time_limit must let the run end" in page.text
+    assert "failed: fcfs, replication 0: ScenarioError: time_limit must let the run end" in page.text
     assert all(math.isnan(value) for value in found["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 
@@ -439,5 +440,5 @@ def test_a_sweep_begins_with_who_is_best(written: Any) -> None:
     ratio = found.charts["summary-2"]["layout"]["yaxis"]
     assert ratio["type"] == "log" and ratio["range"][0] < 0.0 < ratio["range"][1]
     assert found.charts["summary-0"]["data"][0]["x"] == [0.05, 2.0]
-    rows = found.tables["max_stretch (s/Mflop), mean over 2 replicas"]
+    rows = found.tables["max stretch (max_stretch_agg), mean over 2 replications"]
     assert len(rows) == 9 and rows[1][:3] == ["50 ms", "20", "mincent"]

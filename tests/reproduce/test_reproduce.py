@@ -87,7 +87,7 @@ def test_quick_writes_its_files_and_marks_its_verdicts(tmp_path):
     assert sorted(path.as_posix() for path in files) == names
     assert (folder / "table.md").read_text() in found.stdout
     assert found.stdout.count("**undecided (quick)** (") == len(celaya_table1.CLAIMS)
-    assert "| undecided (quick) | wanted 95..100; no interval: one seed |" in found.stdout
+    assert "| undecided (quick) | wanted 95..100; no interval: n = 1 |" in found.stdout
     assert "Values of one seed: there are no intervals." in found.stdout
     assert all(str(folder / name) in found.stdout for name in names)
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -197,7 +197,7 @@ def interval(low, high, seeds=10):
         (interval(1.1, 1.2, seeds=4), "undecided", "fewer than 5 seeds"),
         (interval(1.1, 1.1, seeds=5), "reproduced", "within"),
         (interval(1.1, 1.1, seeds=2), "undecided", "fewer than 5 seeds"),
-        (estimate([1.1]), "undecided", "no interval: one seed"),
+        (estimate([1.1]), "undecided", "no interval: n = 1"),
         (None, "cannot be compared", "not recorded"),
     ],
 )

@@ -44,7 +44,7 @@ def test_the_table_is_readable(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     lines = str(found).splitlines()
     lines = lines[lines.index("") - 2 :]
-    assert lines[0] == "load      1: the work takes the whole grid 1 times as long as its releases take"
+    assert lines[0] == "load      1: the whole grid needs 1 times the submission period to do the work"
     assert lines[1] == "baseline  quick (its max stretch counts as 1)"
     assert lines[3].split("  ")[0] == "scheduler" and "s/Mflop" not in lines[4]
     assert lines[5].startswith("quick") and "not charged" in lines[5]

@@ -140,8 +140,7 @@ def test_a_measure_that_there_is_not(bags: Ladder) -> None:
 def test_one_replicate_has_no_intervals_and_says_so() -> None:
     said = str(ladder(JOBS, 1))
     assert (
-        "intervals of 1 replicates: one seed" in said
-        and "[" not in said.split("whole grid")[1].split("\n")[0]
+        "intervals of 1 replicates: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
     )
 
 

@@ -101,7 +101,7 @@ def test_ratios_are_of_pairs(made: Replicates) -> None:
     assert (tree / central).min() <= ratio.low and ratio.high <= (tree / central).max()
     assert made.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
     assert made.ratio_of_means("tree", "central").mean == pytest.approx(tree.mean() / central.mean())
-    assert made.ratio("tree", "tree").note == "all seeds equal" and made.ratio("tree", "tree").low == 1.0
+    assert made.ratio("tree", "tree").note == "all equal" and made.ratio("tree", "tree").low == 1.0
     assert made.ratio("tree", "central") == ratio  # the same values, the same interval
 
 
@@ -116,10 +116,10 @@ def test_common_noise_leaves_no_trace_in_a_pair() -> None:
 
 def test_degenerate_samples_say_so() -> None:
     one = estimate([2.0])
-    assert (one.mean, one.note) == (2.0, "one seed") and math.isnan(one.low)
-    assert "no interval: one seed" in one.format()
+    assert (one.mean, one.note) == (2.0, "n = 1") and math.isnan(one.low)
+    assert "no interval: n = 1" in one.format()
     equal = estimate([2.0, 2.0, 2.0])
-    assert (equal.low, equal.high, equal.note) == (2.0, 2.0, "all seeds equal")
+    assert (equal.low, equal.high, equal.note) == (2.0, 2.0, "all equal")
     infinite = estimate([1.0, math.inf])
     assert math.isnan(infinite.low) and infinite.note == "not all values are finite"
     for values in ([math.inf, -math.inf], [math.inf, math.nan]):
@@ -159,7 +159,7 @@ def test_joined(made: Replicates) -> None:
 
 def test_format_and_dict(made: Replicates) -> None:
     text = made.format("central")
-    assert "max_stretch (s/Mflop)" in text and "5 seeds" in text
+    assert "max_stretch (s/Mflop)" in text and "n = 5" in text
     assert text.count("relative to central") == 2  # a column of each metric's table
     assert str(made.ratio("fcfs", "central", "gap")) in text and "relative" not in made.format()
     plain = json.loads(to_json(made.to_dict()))

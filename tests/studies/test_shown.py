@@ -103,7 +103,7 @@ def test_schedulers_are_given_by_name_or_as_a_list() -> None:
         (lambda shown: shown["comparison"]["mincen"], "mincent"),
         (lambda shown: shown["comparison"]["mincent"].to_pandas("machine"), "machines"),
         (lambda shown: shown["table"]["relase"], "release"),
-        (lambda shown: shown["replicates"]["max_strech"], "max_stretch"),
+        (lambda shown: shown["replicates"]["max_strech"], "max_stretch_agg"),
         (lambda shown: gs.FairTree(bund=1.0), "bound"),
         (lambda shown: gs.FairTree(update_on="completin"), "completion"),
         (lambda shown: gs.compare(SCENARIO, ["fair-tre"]), "fair-tree"),

@@ -90,7 +90,7 @@ def test_tables_of_others(made: SweepResult) -> None:
 
 def test_text_and_json(made: SweepResult) -> None:
     lines = made.format().splitlines()
-    assert lines[0] == "max_stretch (s/Mflop), mean over 2 replicas" and lines[18].startswith(
+    assert lines[0] == "max_stretch (s/Mflop), mean over 2 replications" and lines[18].startswith(
         "Lowest max stretch on average: "
     )
     at = made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
@@ -104,7 +104,7 @@ def test_a_cell_that_fails_is_recorded() -> None:
     found = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
     assert found.table()["error"].tolist()[::2] == ["", ""]
     assert found.errors and "dgs-asap" in found.errors[0]
-    assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["max_stretch"]["dgs"]).all()
+    assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["stretch"]["dgs"]).all()
 
 
 def test_entries_of_a_case_have_no_order() -> None:

@@ -1,4 +1,4 @@
-"""The command `gridsim compare`: schedulers on one scenario, or on replicas of it with intervals."""
+"""The command `gridsim compare`: schedulers on one scenario, or on replications of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import click
 from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import file_name, progress_of, say, width
 from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, recorded, run_options, scenario_of
-from gridsim.cli.study_flags import check_figure, draw, names_of, places, replica_options, where_options
+from gridsim.cli.study_flags import (
+    check_figure,
+    draw,
+    drawn,
+    headline_option,
+    names_of,
+    places,
+    replica_options,
+    where_options,
+)
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -43,11 +52,12 @@ USUAL = {
 )
 @replica_options
 @where_options
+@headline_option
 def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines.
 
-    With --replicates or --half-width: on replicas of it, as means and ratios with intervals; exit code 1 if
-    runs failed.
+    With --replicates or --half-width: on replications of it, as means and ratios with intervals; exit code
+    1 if runs failed.
     """
     from gridsim.support.arguments import hint
 
@@ -133,7 +143,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
 
 
 def _again(found: Replicates, flags: Flags) -> str:
-    """The command for the same replicas of the scenario in scenario.toml, which has the parameters."""
+    """The command for the same replications of the scenario in scenario.toml, which has the parameters."""
     words = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(found.schedulers)]
     words += ["--baseline", str(found.baseline), "--replicates", str(len(found.seeds))]
     for flag in ("hold", "metrics", "time_limit"):
@@ -181,7 +191,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     if flags["report"] is not None:
         write_report(found, flags["report"], scenario=whole, command=_again(found, flags))
     if flags["figure"] is not None:
-        draw(flags["figure"], found.figure())
+        draw(flags["figure"], found.figure(headline=flags["headline"]))
     if flags["as_json"]:
         about = {"scenario": scenario.to_toml(), "not_applicable": refused}
         about |= {name: flags[name] for name in ("figure", "report")}
@@ -190,8 +200,9 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
         say(found.format())
         for name, why in refused.items():
             click.echo(f"not applicable: {name}: {why}")
-        for name in ("figure", "report"):
-            if flags[name] is not None:
-                click.echo(f"saved {flags[name]}")
+        if flags["figure"] is not None:
+            click.echo(drawn(flags["figure"], list(found.values)))
+        if flags["report"] is not None:
+            click.echo(f"saved {flags['report']}")
     if found.errors:
         sys.exit(1)

@@ -12,7 +12,15 @@ import click
 from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import check_apart, check_output, of_scenario, progress_of, say
 from gridsim.cli.quantities import INT
-from gridsim.cli.study_flags import check_figure, draw, names_of, places, where_options
+from gridsim.cli.study_flags import (
+    check_figure,
+    draw,
+    drawn,
+    headline_option,
+    names_of,
+    places,
+    where_options,
+)
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--replicates", type=INT, metavar="N", help="In place of the file's.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
 @where_options
+@headline_option
 @click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")
 @click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
@@ -38,7 +47,7 @@ def sweep(
     out: str | None,
     **flags: Any,
 ) -> None:
-    """Run a sweep: schedulers over a grid of changes to a scenario, with replicas of each point.
+    """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
 
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if runs failed.
@@ -65,7 +74,7 @@ def sweep(
     if out is not None:
         _save(found, out)
     if flags["figure"] is not None:
-        draw(flags["figure"], found.figure())
+        draw(flags["figure"], found.figure(headline=flags["headline"]))
     if report is not None:
         write_report(found, report, scenario=made.scenario, command=_again(file, given))
     if flags["as_json"]:
@@ -74,8 +83,12 @@ def sweep(
     else:
         say(found.format())
         click.echo(f"kept in {where['store'].path}")
-        for path in filter(None, (out, flags["figure"], report)):
-            click.echo(f"saved {path}")
+        if out is not None:
+            click.echo(f"saved {out}")
+        if flags["figure"] is not None:
+            click.echo(drawn(flags["figure"], found.metrics))
+        if report is not None:
+            click.echo(f"saved {report}")
     if found.errors:
         sys.exit(1)
 

@@ -38,11 +38,11 @@ class Estimate:
     note: str = ""
 
     def format(self, digits: int = 4) -> str:
-        """Return the mean with the interval and number of seeds, or with the note if there is no interval."""
+        """Return the mean with the interval and number of values, or with the note if it has none."""
         if math.isnan(self.low):
             return f"{self.mean:.{digits}g} (no interval: {self.note})"
-        seeds = f"{self.seeds} seeds" + (f", {self.note}" if self.note else "")
-        return f"{self.mean:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}] ({seeds})"
+        count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
+        return f"{self.mean:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}] ({count})"
 
     __str__ = format
 
@@ -72,9 +72,9 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     if not finite or not math.isfinite(middle):
         return Estimate(middle, math.nan, math.nan, count, level, "not all values are finite")
     if count == 1:
-        return Estimate(middle, math.nan, math.nan, count, level, "one seed")
+        return Estimate(middle, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
-        return Estimate(middle, middle, middle, count, level, "all seeds equal")
+        return Estimate(middle, middle, middle, count, level, "all equal")
     bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):

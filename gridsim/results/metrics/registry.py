@@ -185,15 +185,20 @@ class Metrics:
         """Largest stretch of an application, s/Mflop; NaN if none was completed."""
         return _most(self._of_completed("stretch"))
 
-    @metric("1", "stretch * aggregate speed", named=False)
-    def _max_stretch_agg(self) -> float:
-        """Largest `stretch_agg` of an application."""
+    @metric("1", "max_stretch * aggregate_speed")
+    def max_stretch_agg(self) -> float:
+        """Largest stretch of an application, as tables show it: `max_stretch` times the aggregate speed."""
         return _most(self._of_completed("stretch_agg"))
 
     @metric("s/Mflop")
     def mean_stretch(self) -> float:
         """Mean stretch over applications, s/Mflop."""
         return formulas.mean(self._of_completed("stretch"))
+
+    @metric("1", "mean_stretch * aggregate_speed")
+    def mean_stretch_agg(self) -> float:
+        """Mean stretch over applications, as tables show it: `mean_stretch` times the aggregate speed."""
+        return self.mean_stretch * self.aggregate_speed
 
     @metric("s/Mflop")
     def min_stretch(self) -> float:
@@ -366,12 +371,14 @@ UNITS = {
 }
 #: Metric by which schedulers are compared -> the metrics shown in that case; those that a run does not have
 #: are left out.  See `gridsim.studies.compare.Comparison.measure`.
-USUAL = {
+USUAL: dict[str, tuple[str, ...]] = {
     "mean_waiting": ("mean_waiting", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
-    "mean_completion": ("mean_completion", "wasted", "max_stretch"),
-    "max_stretch": ("max_stretch", "mean_stretch", "gap"),
+    "mean_completion": ("mean_completion", "wasted", "max_stretch_agg"),
+    "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),
 }
+#: Other names by which studies can ask for a metric, as tables show it.
+ALIASES = {"stretch": "max_stretch_agg"}
 _ALWAYS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics that take time quadratic in the number of applications.
 _COSTLY = ("gap", "lower_bound")
@@ -395,6 +402,8 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
     for name in metrics:
         if not isinstance(name, str):
             raise ScenarioError(f"metrics must be names, got {shown(name)}")
+        if name in ALIASES and not isinstance(metrics, Mapping):
+            name = ALIASES[name]
         wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None
         if not (wanted[name] is None or callable(wanted[name])):
             raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {wanted[name]!r}")
@@ -446,8 +455,22 @@ def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[st
         if not rigid and values and all(math.isfinite(each.get(sign, math.nan)) for each in values):
             measure = said
             break
-    shown = [*USUAL[measure], *_ALWAYS]
-    return [name for name in shown if name == measure or all(name in each for each in values)]
+    first, *others = USUAL[measure]
+    others += _ALWAYS
+    return [first, *(name for name in others if all(name in each for each in values))]
+
+
+def words(name: str) -> str:
+    """Return a metric in words: "max stretch" for ``max_stretch_agg``, which is what tables call stretch."""
+    return name.removesuffix("_agg").replace("_", " ")
+
+
+def heading(name: str, unit: str) -> str:
+    """Return the title of a table of a metric: its name, and its unit if it has one."""
+    if name.endswith("_agg"):
+        return f"{words(name)} ({name})"
+    unit = unit.removeprefix("1").strip()
+    return f"{name} {unit if unit.startswith('(') else f'({unit})'}" if unit else name
 
 
 def _most(values: Floats) -> float:
