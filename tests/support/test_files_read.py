@@ -263,7 +263,7 @@ def test_a_key_has_what_names_say_of_formats(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text("# JobID\n" + "".join(f"{i} {300 * i} 0 100 1 100 -1 1 100 -1 1 u g\n" for i in range(4)))
     (failed,) = collect([Cell(of_jobs(log), gs.Fcfs())], store=store)
-    assert "log.swf:1" in failed.error
+    assert "log.swf:2" in failed.error
     (sound,) = collect([Cell(of_jobs(log.rename(tmp_path / "log.gwf")), gs.Fcfs())], store=store)
     assert not sound.error and len(store) == 2
     (failed,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf.gz")), gs.Fcfs())], store=store)
