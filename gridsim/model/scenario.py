@@ -186,7 +186,14 @@ class Scenario:
             return cls.from_text(text_or_path)
         file = text("scenario", text_or_path)
         _LOG.info("scenario of %s", file)
-        return cls._read(toml_files.read(file), file, os.path.dirname(file))
+        try:
+            toml = toml_files.read(file)
+        except FileNotFoundError as error:
+            folder, name = os.path.split(file)
+            near = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+            said = hint((each for each in near if each.endswith(".toml")), name)
+            raise FileNotFoundError(error.errno, f"{error.strerror}{said}", file) from error
+        return cls._read(toml, file, os.path.dirname(file))
 
     @classmethod
     def from_text(cls, toml: str) -> Scenario:

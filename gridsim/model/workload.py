@@ -25,7 +25,7 @@ from gridsim.model.bag_workloads import (
 )
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
-from gridsim.support.arguments import real, sequence, text
+from gridsim.support.arguments import explained, real, sequence, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 
@@ -70,6 +70,7 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
     return mean, size, np.concatenate([parts[i] for i in order])
 
 
+@explained
 @dataclass(frozen=True)
 class Workload:
     """Which applications are submitted, when and where.  Two workloads are equal when their recipes are.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
@@ -201,6 +202,10 @@ def compare(
     study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
     check_scenario(scenario)
+    known = (*signature(compare).parameters, *signature(replicate).parameters)
+    for name in study:
+        if name not in known:
+            raise ScenarioError(f"compare has no argument {name!r}{hint(known, name)}")
     schedulers = chosen_schedulers(schedulers, scenario.schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)
