@@ -46,8 +46,9 @@ class Scenario:
     """A platform, a workload, a network, faults and fluctuation (each may be None), and a seed.
 
     seed : seed of the random streams of schedulers; platform and workload have seeds of their own.
-    schedulers : parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``.  The command
-        line uses them; `simulate` does not.
+    schedulers : parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``, for schedulers
+        that are given by name, on the command line and to `simulate`, `compare` and so on.  An object such as
+        ``FairTree()`` has its own.
 
     Names of files in the parts are relative to the working directory.  In a scenario *file* they are relative
     to the folder of that file.

@@ -106,7 +106,7 @@ class Workload:
         """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
         applications : number of applications.
-        interarrival : mean gap between two releases, s (exponential).  0 releases all of them at time 0.
+        interarrival : mean time between two releases, s (exponential).  0 releases all of them at time 0.
         tasks_per_node : mean number of tasks of an application, divided by the number of machines.
         tasks : mean number of tasks of an application on any platform, in place of tasks_per_node.
         variation : the number of tasks is uniform on the whole numbers within +- this share of the mean.
