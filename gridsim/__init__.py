@@ -34,9 +34,13 @@ Names are imported when they are first used, so that ``import gridsim`` costs no
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import lazy_loader
+
+#: Modules for users that are imported when they are first used, too.
+_MODULES = ("plots", "testing", "theory", "traces")
 
 _attribute, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["__version__"]
@@ -47,10 +51,14 @@ def __getattr__(name: str) -> Any:
         from gridsim.support.provenance import version
 
         return version()
+    if name in _MODULES:
+        return import_module(f"gridsim.{name}")
     if name not in __all__:
         from gridsim.support.arguments import hint
 
-        raise AttributeError(f"module 'gridsim' has no attribute {name!r}{hint(__all__, name)}")
+        where = [] if name.startswith("_") else [m for m in _MODULES if name in __getattr__(m).__all__]
+        said = f"; it is in gridsim.{where[0]}" if where else hint(__all__, name)
+        raise AttributeError(f"module 'gridsim' has no attribute {name!r}{said}")
     return _attribute(name)
 
 

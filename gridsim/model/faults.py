@@ -29,7 +29,7 @@ from gridsim.model.fault_events import (
     uncounted,
 )
 from gridsim.model.time_zones import DAY, ZoneFaults, Zones, turned
-from gridsim.support.arguments import real, sequence, text
+from gridsim.support.arguments import explained, real, sequence, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -253,6 +253,7 @@ FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults |
 # -- the model ------------------------------------------------------------------------------------------
 
 
+@explained
 @dataclass(frozen=True)
 class Faults:
     """When machines fail and recover.  Two objects are equal when their recipes are.

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import sequence, whole
+from gridsim.support.arguments import explained, sequence, whole
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
@@ -136,6 +136,7 @@ FluctuationRecipe = UniformFluctuation | ListedFluctuation
 # -- the model ------------------------------------------------------------------------------------------
 
 
+@explained
 @dataclass(frozen=True)
 class Fluctuation:
     """How background load changes the speed of machines.  Two objects are equal when their recipes are.

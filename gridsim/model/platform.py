@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import real, sequence, text
+from gridsim.support.arguments import explained, real, sequence, text
 from gridsim.support.arrays import Floats
 from gridsim.support.memory import OF_MACHINE, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -137,6 +137,7 @@ _AT_ONCE = 1 << 20
 # -- the platform ---------------------------------------------------------------------------------------
 
 
+@explained
 @dataclass(frozen=True)
 class Platform:
     """The machines of a grid.  Two platforms are equal when their recipes are.

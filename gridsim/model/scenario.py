@@ -46,8 +46,9 @@ class Scenario:
     """A platform, a workload, a network, faults and fluctuation (each may be None), and a seed.
 
     seed : seed of the random streams of schedulers; platform and workload have seeds of their own.
-    schedulers : parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``.  The command
-        line uses them; `simulate` does not.
+    schedulers : parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``, for schedulers
+        that are given by name, on the command line and to `simulate`, `compare` and so on.  An object such as
+        ``FairTree()`` has its own.
 
     Names of files in the parts are relative to the working directory.  In a scenario *file* they are relative
     to the folder of that file.
@@ -186,7 +187,14 @@ class Scenario:
             return cls.from_text(text_or_path)
         file = text("scenario", text_or_path)
         _LOG.info("scenario of %s", file)
-        return cls._read(toml_files.read(file), file, os.path.dirname(file))
+        try:
+            toml = toml_files.read(file)
+        except FileNotFoundError as error:
+            folder, name = os.path.split(file)
+            near = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+            said = hint((each for each in near if each.endswith(".toml")), name)
+            raise FileNotFoundError(error.errno, f"{error.strerror}{said}", file) from error
+        return cls._read(toml, file, os.path.dirname(file))
 
     @classmethod
     def from_text(cls, toml: str) -> Scenario:

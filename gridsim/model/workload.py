@@ -25,7 +25,7 @@ from gridsim.model.bag_workloads import (
 )
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
-from gridsim.support.arguments import real, sequence, text
+from gridsim.support.arguments import explained, real, sequence, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 
@@ -70,6 +70,7 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
     return mean, size, np.concatenate([parts[i] for i in order])
 
 
+@explained
 @dataclass(frozen=True)
 class Workload:
     """Which applications are submitted, when and where.  Two workloads are equal when their recipes are.
@@ -105,7 +106,7 @@ class Workload:
         """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
         applications : number of applications.
-        interarrival : mean gap between two releases, s (exponential).  0 releases all of them at time 0.
+        interarrival : mean time between two releases, s (exponential).  0 releases all of them at time 0.
         tasks_per_node : mean number of tasks of an application, divided by the number of machines.
         tasks : mean number of tasks of an application on any platform, in place of tasks_per_node.
         variation : the number of tasks is uniform on the whole numbers within +- this share of the mean.

@@ -18,7 +18,7 @@ from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, run_lines, scenario_lines
 from gridsim.support import html
-from gridsim.support.arguments import unknown
+from gridsim.support.arguments import Named
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
 from gridsim.support.text import WIDTH, check_name, plain
@@ -74,7 +74,7 @@ class Result(Metrics):
         for name in CORE_TABLES:
             if name not in tables:
                 raise ValueError(f"a result needs the table {name!r}")
-        self.tables = {check_name(name): table for name, table in tables.items()}
+        self.tables = _Tables("table", {check_name(name): table for name, table in tables.items()})
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)
         self.provenance: dict[str, Any] = plain(provenance)
@@ -164,9 +164,8 @@ class Result(Metrics):
         return self._table(table).to_arrow()
 
     def _table(self, name: str) -> Table:
-        if name not in self.tables:
-            raise unknown("table", name, self.tables)
-        return self.tables[name]
+        table: Table = self.tables[name]
+        return table
 
     def plot(self, kind: str = "distribution", **how: Any) -> Any:
         """Draw the run as a figure of matplotlib.
@@ -315,6 +314,13 @@ class Result(Metrics):
         if stated != found:
             raise GridSimError(f"{name}: the file states digest {stated!r}, but its tables make {found!r}")
         return result
+
+
+class _Tables(Named):
+    """The tables of a result, by name."""
+
+    def __repr__(self) -> str:
+        return f"<tables {', '.join(f'{name} ({len(table)} rows)' for name, table in self.items())}>"
 
 
 def _check_row(what: str, number: Any, count: int, whose: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shlex
 import traceback
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +16,7 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
-from gridsim.support.arguments import listed, shown, text
+from gridsim.support.arguments import closest, listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
 from gridsim.support.parameters import changed_fields, limits_of
 from gridsim.support.plugins import plugins
@@ -98,7 +99,7 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
     """
     known = registered()
     if name not in known:
-        raise ScenarioError(f"unknown scheduler {name!r}; {listed(known, name)}")
+        raise ScenarioError(f"unknown scheduler {name!r}; {_near(known, name)}")
     cls, preset = known[name]
     check_preset(name, cls, parameters or {})
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
@@ -110,8 +111,18 @@ def scheduler_class(name: str) -> type[Scheduler]:
         return _imported(name)
     known = registered()
     if name not in known:
-        raise ScenarioError(f"unknown scheduler {name!r}; {listed(known, name)}")
+        raise ScenarioError(f"unknown scheduler {name!r}; {_near(known, name)}")
     return known[name][0]
+
+
+def _near(known: Collection[str], name: str) -> str:
+    """Return what the user of an unknown name may have meant."""
+    if os.path.isfile(file := f"{name}.py"):
+        with open(file, encoding="utf-8", errors="replace") as stream:
+            classes = re.findall(r"^class (\w+)\(.*Scheduler\b", stream.read(), re.MULTILINE)
+        return f"{file} is in this folder: did you mean {name}:{classes[0] if classes else 'Class'}?"
+    meant = _MEANT.get(name.lower()) or closest(known, name).removeprefix("did you mean ").strip("? ")
+    return (f"did you mean {meant}? " if meant else "") + f"gridsim list schedulers shows all {len(known)}"
 
 
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
@@ -135,6 +146,12 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
 
 
 def _imported(name: str) -> type[Scheduler]:
+    module = name.partition(":")[0]
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ScenarioError(
+            f"scheduler {name!r} must be module:Class, of a module in this folder or in PYTHONPATH; "
+            f"{module!r} is not the name of a module"
+        )
     try:
         found = imported(name)
     except (Exception, SystemExit) as error:  # the module may raise anything
@@ -277,6 +294,8 @@ def _words(kind: Any) -> tuple[str, str] | None:
     return None
 
 
+#: Other names of schedulers -> the name here.
+_MEANT = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
 #: Packages that register their schedulers when they are imported.
 _REGISTER_THEMSELVES = ("gridsim.schedulers",)
 _REGISTRY: dict[str, tuple[type[Scheduler], Mapping[str, Any]]] = {}

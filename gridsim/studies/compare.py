@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
@@ -18,6 +19,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_sche
 from gridsim.simulation.simulate import Options, Record, Simulation, execute
 from gridsim.studies.comparison_table import (
     about,
+    cautions,
     columns_of,
     measure_of,
     narrowed,
@@ -25,7 +27,6 @@ from gridsim.studies.comparison_table import (
     remarks,
     rows_of,
     scalar,
-    unbounded,
     verdict,
 )
 from gridsim.studies.execution.run_cells import check_executor
@@ -70,7 +71,7 @@ class Comparison:
         return (
             html.pairs(about(self.results, self.baseline))
             + html.table(columns, heads=2)
-            + html.text(verdict(self.results, rows), *unbounded(rows, self.bound))
+            + html.text(verdict(self.results, rows), *cautions(rows, self.bound))
         )
 
     def to_pandas(self) -> Any:
@@ -121,7 +122,7 @@ class Comparison:
         for key, value in about(self.results, self.baseline).items():
             lines += wrapped(f"{key:<8}  {value}", width, 10)
         lines += ["", *fitted(columns, width, left=1), ""]
-        for line in remarks(rows, self.bound) if verbose else unbounded(rows, self.bound):
+        for line in remarks(rows, self.bound) if verbose else cautions(rows, self.bound):
             lines += wrapped(line, width, 2)
         lines += wrapped(verdict(self.results, rows), width)
         return "\n".join(lines).rstrip()
@@ -201,6 +202,10 @@ def compare(
     study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
     check_scenario(scenario)
+    known = (*signature(compare).parameters, *signature(replicate).parameters)
+    for name in study:
+        if name not in known:
+            raise ScenarioError(f"compare has no argument {name!r}{hint(known, name)}")
     schedulers = chosen_schedulers(schedulers, scenario.schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)

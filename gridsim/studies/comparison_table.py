@@ -18,6 +18,8 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 
 #: What stands for the messages of a scheduler that sees the whole grid.
 NOT_CHARGED = "not charged"
+#: So many decisions without summaries mean nothing: the first ones come before any summary.
+_STARTING = 4
 #: Columns that are left out first, in this order, where the terminal is too narrow for all.
 DISPENSABLE = ("busy", "traffic", "over")
 
@@ -113,14 +115,20 @@ def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
         facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if scalar(value))
         if said := ", ".join(facts):
             lines.append(f"{row['name']}: {said}")
-    return [*lines, *unbounded(rows, bound)]
+    return [*lines, *cautions(rows, bound)]
 
 
-def unbounded(rows: Sequence[Row], bound: BoundKind) -> list[str]:
-    """Return the line that says why there is no bound, if it is missing."""
+def cautions(rows: Sequence[Row], bound: BoundKind) -> list[str]:
+    """Return a line for each fair tree whose summaries often showed no room, and one if there is no bound."""
+    lines = [
+        f"{row['name']}: {count} decisions found no room at the highest sample of the stretch and were made "
+        "without a promise (decisions_above_window)"
+        for row in rows
+        if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
+    ]
     if any(row["gap"] is None and "mean_waiting" not in row for row in rows):
-        return [f"no {bound} bound: it is computed for up to {BOUND_LIMIT} applications"]
-    return []
+        lines.append(f"no {bound} bound: it is computed for up to {BOUND_LIMIT} applications")
+    return lines
 
 
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:

@@ -37,7 +37,7 @@ from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
-from gridsim.support.arguments import real, sequence, unknown, whole
+from gridsim.support.arguments import Named, real, sequence, unknown, whole
 from gridsim.support.arrays import Floats
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import FirstRead
@@ -78,10 +78,10 @@ class Replicates:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
-        try:
-            return self.values[ALIASES.get(metric, metric)]
-        except KeyError:
-            raise unknown("metric", metric, self.values) from None
+        name = ALIASES.get(metric, metric)
+        if name not in self.values:
+            raise unknown("metric", metric, self.values)
+        return Named("scheduler", self.values[name])
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -134,10 +134,8 @@ class Replicates:
         )
 
     def _column(self, name: str, metric: str | None) -> Floats:
-        columns = self[next(iter(self.values)) if metric is None else metric]
-        if name not in columns:
-            raise unknown("scheduler", name, columns)
-        return columns[name]
+        column: Floats = self[next(iter(self.values)) if metric is None else metric][name]
+        return column
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per metric and scheduler: mean, ratio to and difference from the baseline.

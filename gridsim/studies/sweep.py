@@ -272,10 +272,11 @@ class Sweep:
             progress=progress,
             retry=retry,
         )
-        metrics = self.metrics
-        if metrics is None:
+        if self.metrics is None:
             done = [each.values for each in made if not each.error]
             metrics = usual_metrics(done, self.scenario.workload.rigid)
+        else:
+            metrics = list(wanted_metrics(self.metrics))
         return SweepResult(
             self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, made
         )

@@ -15,8 +15,8 @@ from gridsim.results.metrics.registry import words
 if TYPE_CHECKING:
     from gridsim.plots.studies import Replicated, Swept
 
-#: The most schedulers that a sentence names after the best one.
-_NAMED = 3
+#: The most schedulers that a sentence names after the best one, for one run and for replications.
+_NAMED, _MANY = 3, 6
 
 
 def more(value: float, least: float) -> str:
@@ -99,7 +99,8 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
 
 def of_points(found: Swept) -> str:
     """Return at how many points of a sweep each scheduler has the lowest mean, and what is undecided."""
-    metric, wins, open_, points = found.metrics[0], dict.fromkeys(found.schedulers, 0), [], 0
+    metric, wins, points = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0
+    open_: list[str] = []
     for labels, one in found.each():
         means = {name: mean(values) for name, values in one[metric].items()}
         known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
@@ -110,27 +111,26 @@ def of_points(found: Swept) -> str:
             wins[known[0]] += 1
         else:
             where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-            open_.append(f"{known[0]} or {known[1]}" + (f" at {where}" if where else ""))
+            open_.append(f"{known[0]} and {known[1]}" + (f" ({where})" if where else ""))
     if not points:
         return ""
-    what = words(metric)
+    won = sorted((each for each in wins.items() if each[1]), key=lambda each: -each[1])
     said = [
-        f"{name} at {count}" for name, count in sorted(wins.items(), key=lambda each: -each[1]) if count > 0
+        f"{'' if k else 'has the lowest mean ' + words(metric) + ' '}at {count}"
+        for k, (_, count) in enumerate(won)
     ]
-    of = f"of {points} points" if points > 1 else "of 1 point"
-    text = (
-        f"Lowest {what} on average: {', '.join(said)} {of}"
-        if said
-        else f"Lowest {what} on average: none {of}"
-    )
+    of = f"of {points} point{'s' * (points > 1)}"
+    text = ", ".join(f"{name} {each}" for (name, _), each in zip(won, said, strict=True))
+    text = f"{text} {of}" if won else f"No scheduler surely has the lowest mean {words(metric)} at any {of}"
     if open_:
-        text += f"; not decided at {len(open_)}: {_few(open_, '; ')}"
+        rest = "; at the other" + (f" {len(open_)}" if len(open_) > 1 else "") if won else ""
+        text += f"{rest}, the two best cannot be separated: {_few(open_, '; ')}"
     return text + "."
 
 
 def _few(said: list[str], between: str = ", ") -> str:
-    left = len(said) - _NAMED
-    return between.join([*said[:_NAMED], *([f"{left} more"] if left > 0 else [])])
+    """Return a list as text; of a long one, what comes first, and the last, which is the worst."""
+    return between.join(said if len(said) <= _MANY else [*said[: _MANY - 2], "...", said[-1]])
 
 
 def _interval(ratio: Estimate) -> str:

@@ -7,19 +7,22 @@ was given.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from gridcore.common.names import closest
+from gridcore.common.names import closest as closest
 from gridcore.common.names import listed as listed
 from gridsim.errors import ScenarioError
 from gridsim.support import units
 
+_Kind = TypeVar("_Kind", bound=type)
 #: Whole numbers in a scenario are below this; it is the limit of TOML and int64.
 WHOLE_LIMIT = 2**63
 
@@ -33,6 +36,43 @@ def hint(known: Iterable[Any], given: Any) -> str:
 def unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
     """Return the error for a name that does not exist; it has the closest known name, and all of them."""
     return KeyError(f"no {what} {name!r}; {listed(known, name)}")
+
+
+class Named(dict[str, Any]):
+    """A dict whose KeyError says which known name is closest.
+
+    what : what a key names, such as "table".
+    """
+
+    def __init__(self, what: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise unknown(self.what, name, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, dict(self))
+
+
+def explained(kind: _Kind) -> _Kind:
+    """Make the class methods of a class say which argument is closest to one that they do not have."""
+    for name, member in list(vars(kind).items()):
+        if isinstance(member, classmethod):
+            setattr(kind, name, classmethod(_explained(member.__func__)))
+    return kind
+
+
+def _explained(function: Any) -> Any:
+    @functools.wraps(function)
+    def called(*args: Any, **given: Any) -> Any:
+        known = list(inspect.signature(function).parameters)[1:] if given else []
+        for name in given:
+            if name not in known:
+                raise TypeError(f"{function.__qualname__}() has no argument {name!r}; {listed(known, name)}")
+        return function(*args, **given)
+
+    return called
 
 
 def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -> int:

@@ -169,7 +169,10 @@ def test_wrong_values_are_named(given: dict[str, Any], message: str) -> None:
             '[fluctuation]\nkind = "list"\nperiod = 1\nfactors = [1]',
             "fluctuation.factors[0] must be a list, got a whole number",
         ),
-        ('[fluctuation]\nkind = "list"\nsteps = 1', "fluctuation.steps is not a known key; known: "),
+        (
+            '[fluctuation]\nkind = "list"\nsteps = 1',
+            "fluctuation.steps must be absent, as fluctuation.kind is list: it is a key of uniform",
+        ),
     ],
 )
 def test_wrong_tables_are_named(table: str, message: str) -> None:

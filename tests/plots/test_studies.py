@@ -308,7 +308,7 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     assert [line.get_ydata().tolist() for line in ratios.lines[:1]] == [[0.5, 2.0, 2.0]]
     assert means.lines[0].get_xdata().tolist() == [0.05, 1.0, 100.0]
     assert means.get_legend() is None and {text.get_text() for text in means.texts} == {"a", "b"}
-    said = "Lowest max stretch on average: b at 2, a at 1 of 3 points."
+    said = "b has the lowest mean max stretch at 2, a at 1 of 3 points."
     assert (
         figure.get_suptitle() == said == found.verdict() and not found.figure(headline=False).get_suptitle()
     )

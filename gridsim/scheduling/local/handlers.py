@@ -107,7 +107,10 @@ def check_declared(scheduler: Any) -> None:
     if not (
         isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, LocalPolicy)
     ):
-        raise ScenarioError(f"{where}.policy must be a subclass of LocalPolicy, got {policy!r}")
+        others = vars(type(scheduler)).items() if policy is None else ()
+        names = [name for name, each in others if isinstance(each, type) and issubclass(each, LocalPolicy)]
+        typo = f"; did you mean policy where it has {names[0]}?" if names else ""
+        raise ScenarioError(f"{where}.policy must be a subclass of LocalPolicy, got {policy!r}{typo}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
         raise ScenarioError(f"{where}.name must be a text, got {shown(scheduler.name)}")
     for name in ("timers", "node_forms"):
