@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 from gridsim.errors import OutOfMemory
@@ -44,11 +45,17 @@ def check_addresses(what: str, need: int) -> None:
 
 def memory() -> int:
     """Return the bytes that this process may hold: the least of the machine, control group and own limit."""
+    return min(_given(), _own_limit())
+
+
+@cache
+def _given() -> int:
+    """Return the bytes of the machine, or of the control group, which stay what they are."""
     try:
         most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # the system does not say
         most = sys.maxsize
-    return min(most, _own_limit(), group_limit())
+    return min(most, group_limit())
 
 
 def addresses() -> int:

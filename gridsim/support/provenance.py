@@ -22,6 +22,7 @@ PACKAGES = ("gridcore", "gridsim")
 _SOURCES = (".py", ".pyx", ".pxd", ".h")
 
 
+@cache
 def version() -> str:
     """Return the version of the installed distribution; "unknown" in a source tree never installed."""
     from importlib.metadata import PackageNotFoundError

@@ -97,7 +97,6 @@ def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]
 
 
 def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
-    from gridsim.report import write_report
     from gridsim.studies import compare as experiment
     from gridsim.studies.execution.processes import executor_of
     from gridsim.support.text import to_json
@@ -130,6 +129,8 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         for name, file in files.items():
             comparison[name].save(file)
     if flags["report"] is not None:
+        from gridsim.report import write_report
+
         write_report(comparison, flags["report"], files=files)
     if flags["as_json"]:
         about = {"files": files, "report": flags["report"], "not_applicable": refused}
@@ -153,7 +154,6 @@ def _again(found: Replicates, flags: Flags) -> str:
 
 
 def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
-    from gridsim.report import write_report
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
     from gridsim.support.extras import need
@@ -189,6 +189,8 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
         )
     whole = keep()
     if flags["report"] is not None:
+        from gridsim.report import write_report
+
         write_report(found, flags["report"], scenario=whole, command=_again(found, flags))
     if flags["figure"] is not None:
         draw(flags["figure"], found.figure(headline=flags["headline"]))

@@ -52,7 +52,6 @@ def sweep(
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if runs failed.
     """
-    from gridsim.report import write_report
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
     from gridsim.support.extras import need
@@ -76,6 +75,8 @@ def sweep(
     if flags["figure"] is not None:
         draw(flags["figure"], found.figure(headline=flags["headline"]))
     if report is not None:
+        from gridsim.report import write_report
+
         write_report(found, report, scenario=made.scenario, command=_again(file, given))
     if flags["as_json"]:
         about = {"store": str(where["store"].path), "out": out, "report": report}
