@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import ConformanceError, check_scheduler
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
+    from gridsim.testing.ways import differential
 
 _PLACES = {
     "conformance": ("ConformanceError", "check_scheduler"),
+    "ways": ("differential",),
     "cases": ("fault_schedules", "networks", "scenarios"),
     "strategies": ("QueueCase", "batches", "grids", "quarters", "queues", "summaries"),
 }
@@ -34,6 +36,7 @@ __all__ = [
     "QueueCase",
     "batches",
     "check_scheduler",
+    "differential",
     "fault_schedules",
     "grids",
     "networks",

@@ -7,9 +7,11 @@ coincidences, and checks every invariant on each.  A scenario that breaks one is
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pickle
 import re
+import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -44,6 +46,8 @@ from gridsim.validation.results import validate_result
 LONGEST = 1.0e7
 #: s of wall time that a run may take.
 PATIENCE = 60.0
+#: s of wall time in which a smaller scenario is looked for.
+SHRINKING = 60.0
 #: The limits of a run: so small a scenario ends before them.
 LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
@@ -71,7 +75,7 @@ LAWS = {
 class ConformanceError(AssertionError):
     """A scheduler broke an invariant.
 
-    law : name of the invariant, one of `LAWS`.
+    law : name of the invariant, one of `LAWS`, or the way to run that `differential` compared.
     scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
     file : where the scenario has been saved; None before that.
     """
@@ -82,7 +86,8 @@ class ConformanceError(AssertionError):
         self.file: str | None = None
 
     def __str__(self) -> str:
-        said = f"{self.scheduler.name} breaks the invariant {self.law!r} ({LAWS[self.law]}): {self.args[0]}"
+        which = f"breaks the invariant {self.law!r} ({LAWS[self.law]})" if self.law in LAWS else self.law
+        said = f"{self.scheduler.name} {which}: {self.args[0]}"
         if self.file is None:
             return said
         return f"{said}\n{self.scheduler!r}\n{self.file}:\n{self.scenario.to_toml()}"
@@ -130,7 +135,7 @@ def check_scheduler(
 
     scheduler : the scheduler, or a Hypothesis strategy that draws it with various parameters.
     examples : the number of scenarios; half of them have failures, if the scheduler handles these, and a
-        third have many applications, long queues and large bags.
+        half have many applications, long queues and large bags.
     faults : True for failures in all scenarios, False for none; None: in half, if the scheduler handles them.
     max_nodes : the most machines.
     hash_seeds : whether to run everything in two further interpreters, which must be able to import the
@@ -146,7 +151,7 @@ def check_scheduler(
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
-    policy, kind, reached = _policy_of(strategy, folder)
+    policy, kind, reached = policy_of(strategy, folder)
     knows = policy.takes_blocks or policy.on_faults is not Policy.on_faults
     able = knows if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
@@ -160,12 +165,12 @@ def check_scheduler(
         failing = examples if faults else examples // 2 if able else 0
         try:
             for fails, count in ((False, examples - failing), (True, failing)):
-                for crowded, some in ((False, count - count // 3), (True, count // 3)):
+                for crowded, some in ((False, count - count // 2), (True, count // 2)):
                     if some:
                         cases = scenarios(max_nodes=max_nodes, faults=fails, crowded=crowded, **kind)
                         _attempt(trial, cases, strategy, some, seed)
         except ConformanceError as error:
-            error.file = _save(error, os.fspath(folder))
+            error.file = save(error, os.fspath(folder))
             raise
     if not trial.local:
         left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
@@ -208,7 +213,7 @@ def _attempt(
     try:
         attempt()
     except Flaky as error:
-        if (found := trial.broken_first) is None:
+        if (found := trial.findings.first) is None:
             raise
         raise ConformanceError(
             "repeatable",
@@ -217,6 +222,39 @@ def _attempt(
             found.scenario,
             found.scheduler,
         ) from error
+
+
+class Findings:
+    """The violations that were found, the smallest of which is looked for during `SHRINKING` s."""
+
+    def __init__(self) -> None:
+        self._found: list[ConformanceError] = []
+        self._until = math.inf
+
+    @property
+    def first(self) -> ConformanceError | None:
+        """The first violation; a nondeterministic scheduler may never repeat it."""
+        return self._found[0] if self._found else None
+
+    @property
+    def law(self) -> str | None:
+        """The invariant that is broken; only that matters from then on."""
+        return self._found[0].law if self._found else None
+
+    def add(self, error: ConformanceError) -> None:
+        """Keep a violation."""
+        if not self._found:
+            self._until = time.monotonic() + SHRINKING
+        self._found.append(error)
+
+    def settled(self, scenario: Scenario, scheduler: Scheduler) -> bool:
+        """Return whether it is too late to look for a smaller one; raise what this pair broke before."""
+        if time.monotonic() < self._until:
+            return False
+        for error in self._found:
+            if (error.scenario, error.scheduler) == (scenario, scheduler):
+                raise error
+        return True
 
 
 class _Trial:
@@ -229,8 +267,7 @@ class _Trial:
         #: Whether the scheduler handles failures.
         self.able = able
         self.reached = reached
-        #: The first violation that was found; a nondeterministic scheduler may never repeat it.
-        self.broken_first: ConformanceError | None = None
+        self.findings = Findings()
         self.tried = self.failing = 0
         self.local = self.ordered = self.speeds_known = self.noted = False
         self.name = ""
@@ -240,10 +277,12 @@ class _Trial:
         self.endless: ConformanceError | None = None
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        if self.findings.settled(scenario, scheduler):
+            return
         try:
             self.check(scenario, scheduler)
         except ConformanceError as error:
-            self.broken_first = self.broken_first or error
+            self.findings.add(error)
             raise
 
     def check(self, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -259,7 +298,7 @@ class _Trial:
             _check_importable(scheduler)
         text, limits = scenario.to_toml(), {**LIMITS, "patience": PATIENCE}
         # when a violation is being shrunk, only its invariant matters
-        only = self.broken_first.law if self.broken_first is not None else None
+        only = self.findings.law
         interpreters = self.interpreters if only in (None, "hash seed") else []
         elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
         result = self.runs(scenario, scheduler)
@@ -286,7 +325,7 @@ class _Trial:
         self, law: str, error: BaseException, scenario: Scenario, scheduler: Scheduler
     ) -> ConformanceError:
         """Return the error that says that another one has broken an invariant."""
-        found = ConformanceError(law, _said(error), scenario, scheduler)
+        found = ConformanceError(law, error_text(error), scenario, scheduler)
         if "has not ended" in str(error):
             self.endless = found
         return found
@@ -403,7 +442,7 @@ def _stirred(number: int) -> list[bytes]:
     return [blocks[k * step % len(blocks)] for k in range(len(blocks))][::2]
 
 
-def _policy_of(
+def policy_of(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
 ) -> tuple[type[Policy], dict[str, bool], Reached]:
     """Return the class of the scheduler's policy, the scenarios that it supports, and who sees what runs."""
@@ -440,13 +479,13 @@ def _policy_of(
                 simulate(scenario, Look(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies or "has not ended" in str(error):
-                raise ConformanceError("runs", _said(error), scenario, scheduler) from error
+                raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
             # otherwise the trials meet the error again, and shrink it
 
     try:
         look()
     except ConformanceError as error:
-        error.file = _save(error, os.fspath(folder))
+        error.file = save(error, os.fspath(folder))
         raise
     return policies[0]
 
@@ -464,14 +503,14 @@ def _check_importable(scheduler: Scheduler) -> None:
         ) from error
 
 
-def _said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
 
 
 # -- saved scenarios ----------------------------------------------------------------------------------------
 
 
-def _save(error: ConformanceError, folder: str) -> str:
+def save(error: ConformanceError, folder: str) -> str:
     """Save the scenario of a broken invariant and return its path.
 
     The file has the scheduler's parameters, too, if the scheduler is registered.

@@ -36,6 +36,8 @@ _ALL = 2**40
 MOST_EVENTS = 200_000
 #: The most applications of a scenario that are changed, one at a time.
 _CHANGED = 4
+#: The turn of `_another` at which an application is released later.
+_LATER = 1
 
 
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
@@ -83,16 +85,19 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     """Iterate over changes of what is submitted at a machine, early and late, and of how fast it is."""
     count, platform, seed = len(applications), plain.platform, plain.seed
     # the first, the last, and some in between
-    for i in sorted({k * (count - 1) // (_CHANGED - 1) for k in range(_CHANGED)}):
+    chosen = sorted({k * (count - 1) // (_CHANGED - 1) for k in range(_CHANGED)})
+    for i, turn in [*((i, i + seed) for i in chosen), *((i, _LATER) for i in chosen[-2:])]:
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        workload, what = _another(applications, i, platform, i + seed)
+        workload, what = _another(applications, i, platform, turn)
         yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
     workload = _workload(applications, platform, **{name: getattr(applications, name) for name in names})
-    # the submitter of the last application has most to do, or the one that is asked
-    for v, factor in ((seed % platform.nodes, 1.5), (int(applications.submitter[-1]), 0.25)):
+    # where nothing is submitted, a longer queue is news that may never be sent
+    quiet = [u for u in range(platform.nodes) if u not in applications.submitter]
+    slowed = quiet[:: max(1, len(quiet) // 2)] or [int(applications.submitter[-1])]
+    for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
         speeds = platform.speeds.copy()
         speeds[v] *= factor
         other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
@@ -113,8 +118,8 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
     release, tasks, size = changed.values()
     who = f"application {i} of machine {applications.submitter[i]}"
     latest = release[i + 1] if i + 1 < len(release) else math.inf
-    if turn % 3 == 1 and latest > release[i]:  # keep the order of the applications
-        later = min(30.0, (latest - release[i]) / 2)
+    if turn % 3 == _LATER and latest > release[i]:  # keep the order of the applications
+        later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
     elif turn % 3 == 2 and applications.task_sizes is None:
@@ -212,7 +217,9 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     known = np.full(len(one.result.machines) + 1, NEVER)
     known[change.machine] = change.since
     for result in (one.result, other.result):
-        if "exchanges" in result.tables:  # they are in no log, and take as long as a message
+        # exchanges are in no log, and take as long as a message; tasks of own sizes get them in the order in
+        # which they come to any machine
+        if "exchanges" in result.tables or "largest_task" in result.applications:
             np.minimum(known, change.since + nanoseconds(LATENCY), out=known)
     logs = [each.result.tables["message_log"] for each in (one, other)]
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}

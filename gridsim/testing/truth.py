@@ -18,7 +18,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     release, most = (applications[name] for name in ("release", "tasks"))
     # the sentence of an action says what its numbers mean
     of_tasks = [action for action, (said, _, _) in scheduler.decision_words.items() if "{tasks} task" in said]
-    tells = np.isin(table["action"], of_tasks)
+    tells = np.isin(table["action"], of_tasks) & scheduler.informed_by_messages
     known = (i >= 0) & (i < len(applications))
     for k in np.flatnonzero(~known)[:1]:
         return f"decisions[{k}] is about application {i[k]}, and there are {len(applications)}"

@@ -37,6 +37,11 @@ class Informed(LocalScheduler, frozen=True, kw_only=True):
     refresh: Literal["continuous", "periodic", "individual"] = "continuous"
     error: Annotated[float, Limits(low=0)] = 0.0
 
+    @property
+    def informed_by_messages(self) -> bool:
+        """Return False: nodes know what is on the board, too."""
+        return False
+
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board:
         """Make the board of a run; up : bool[nodes], those that are up when it begins."""
         if self.board_of == "applications":

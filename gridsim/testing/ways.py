@@ -1,0 +1,223 @@
+"""differential(): runs random scenarios in all ways that must not change the result, and compares them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from hypothesis.errors import Flaky
+
+from gridsim.errors import CompileError, ScenarioError
+from gridsim.model.scenario import Scenario
+from gridsim.results.diff import first_difference
+from gridsim.results.result import Result
+from gridsim.scheduling.contract import Policy, Scheduler
+from gridsim.scheduling.registry import registered, scheduler_of
+from gridsim.simulation.simulate import execute as simulate
+from gridsim.support.arguments import real, whole
+from gridsim.testing.cases import scenarios
+from gridsim.testing.conformance import (
+    LIMITS,
+    PATIENCE,
+    RECORDED,
+    ConformanceError,
+    Findings,
+    error_text,
+    policy_of,
+    save,
+)
+from gridsim.testing.elsewhere import afresh, interpreter
+from gridsim.testing.patience import patience
+from gridsim.testing.resuming import differing_end, keeps_state
+from gridsim.validation.results import validate_result
+
+Check = Callable[[Result], str | None]
+
+
+@dataclass
+class Differential:
+    """The report of `differential`.
+
+    pairs : how many pairs of a scenario and a scheduler were run, at least twice each.
+    variants : way to run -> number of runs; ``"left out"`` counts scenarios that cannot be run at all.
+    differences : one error for each scheduler with a difference, with its smallest scenario and file.
+    seconds : s that it took.
+    """
+
+    pairs: int = 0
+    variants: Counter[str] = field(default_factory=Counter)
+    differences: list[ConformanceError] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        ways = ", ".join(f"{count} {name}" for name, count in self.variants.items())
+        found = len(self.differences) or "no"
+        lines = [f"{self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"]
+        return "\n".join([*lines, *map(str, self.differences)])
+
+
+def differential(
+    schedulers: Iterable[Scheduler | str] | None = None,
+    *,
+    runs: int = 1000,
+    minutes: float = 10.0,
+    checks: Iterable[Check] = (),
+    processes: bool = True,
+    max_nodes: int = 20,
+    seed: int = 0,
+    folder: str | os.PathLike[str] = "gridsim-check",
+) -> Differential:
+    """Run random scenarios in all ways that must not change the result, and compare them with one another.
+
+    Each scenario is run as usual, and again; with nodes interpreted and compiled; with cohorts cut at 1 and 3
+    rows; with 2 threads; in another process (see `gridsim.testing.elsewhere`); and from checkpoints.
+    Scenarios are those of `check_scheduler`.
+
+    schedulers : the schedulers, or their names; None for all that are registered.
+    runs : the number of pairs of a scenario and a scheduler.
+    minutes : the time after which it ends, if there is still something to run.  Both budgets are divided
+        among the schedulers.
+    checks : functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log``, which
+        return what is wrong with it, or None.  `gridsim.validation` is always one of them.
+    processes : whether to run in another process, too, which must be able to import the schedulers.
+    max_nodes, seed, folder : as in `check_scheduler`.
+
+    Raises ScenarioError for invalid arguments.
+    """
+    whole("runs", runs, low=1)
+    whole("max_nodes", max_nodes, low=1)
+    real("minutes", minutes, above=0, unit="min")
+    given_ones = list(registered()) if schedulers is None else list(schedulers)
+    chosen = [scheduler_of(f"schedulers[{k}]", each, {}) for k, each in enumerate(given_ones)]
+    if not chosen:
+        raise ScenarioError("schedulers must name at least one, got none")
+    began, report = time.monotonic(), Differential()
+    for k, scheduler in enumerate(chosen):
+        share = runs * (k + 1) // len(chosen) - runs * k // len(chosen)
+        left = began + 60.0 * minutes - time.monotonic()
+        until = time.monotonic() + left / (len(chosen) - k)
+        if share:
+            trial = _Trial(report, tuple(checks), until)
+            try:
+                if processes:
+                    with interpreter("1") as trial.pool:
+                        _attempt(trial, scheduler, max_nodes, share, seed, folder)
+                else:
+                    _attempt(trial, scheduler, max_nodes, share, seed, folder)
+            except ConformanceError as error:
+                error.file = error.file or save(error, os.fspath(folder))
+                report.differences.append(error)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _attempt(
+    trial: _Trial, scheduler: Scheduler, max_nodes: int, count: int, seed: int, folder: str | os.PathLike[str]
+) -> None:
+    policy, kind, _ = policy_of(st.just(scheduler), folder)
+    trial.keeps_state = keeps_state(policy)
+    able = policy.takes_blocks or policy.on_faults is not Policy.on_faults
+    cases = st.tuples(st.booleans() if able else st.just(False), st.booleans()).flatmap(
+        lambda drawn: scenarios(max_nodes=max_nodes, faults=drawn[0], crowded=drawn[1], **kind)
+    )
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    @given(cases)
+    def attempt(scenario: Scenario) -> None:
+        trial(scenario, scheduler)
+
+    try:
+        attempt()
+    except Flaky as error:
+        if (found := trial.findings.first) is None:
+            raise
+        raise found from error
+
+
+class _Trial:
+    """Runs one scenario in all ways for each call."""
+
+    def __init__(self, report: Differential, checks: tuple[Check, ...], until: float) -> None:
+        self.report, self.checks, self.until = report, checks, until
+        self.pool: ProcessPoolExecutor | None = None
+        self.keeps_state = False
+        self.findings = Findings()
+
+    def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        late = self.findings.first is None and time.monotonic() > self.until
+        if late or self.findings.settled(scenario, scheduler):
+            return
+        try:
+            result = simulate(scenario, scheduler, record=RECORDED, **LIMITS)
+        except ScenarioError:  # nothing can run it, as when all machines fail
+            self.report.variants["left out"] += 1
+            return
+        self.report.pairs += 1
+        for way, message in self.ways(result, scenario, scheduler):
+            self.report.variants[way] += 1
+            if message is not None:
+                error = ConformanceError(way, message, scenario, scheduler)
+                self.findings.add(error)
+                raise error
+
+    def ways(
+        self, result: Result, scenario: Scenario, scheduler: Scheduler
+    ) -> Iterator[tuple[str, str | None]]:
+        """Iterate over ways to run, and how the result of each differs from `result`; None if it does not."""
+        only = self.findings.law
+        options: dict[str, dict[str, Any]] = {
+            "again": {},
+            **{form: {"nodes": form} for form in scheduler.node_forms},
+            "cut at 1": {"cohort_limit": 1},
+            "cut at 3": {"cohort_limit": 3},
+            "threads": {"threads": 2},
+        }
+        if only in (None, "checked"):
+            wrong = [*map(str, validate_result(result)), *(check(result) for check in self.checks)]
+            yield "checked", next((each for each in wrong if each), None)
+        for way, more in options.items():
+            if only not in (None, way):
+                continue
+            try:
+                with patience(PATIENCE):
+                    other = simulate(scenario, scheduler, record=RECORDED, **LIMITS, **more)
+            except (ImportError, CompileError):  # the nodes run interpreted only
+                continue
+            except (Exception, SystemExit) as error:
+                yield way, error_text(error)
+            else:
+                yield way, _differs(result, other)
+        if self.pool is not None and only in (None, "another process"):
+            limits = {**LIMITS, "patience": PATIENCE}
+            found = self.pool.submit(afresh, scenario.to_toml(), scheduler, limits).result()
+            yield "another process", found if isinstance(found, str) else _differs(result, found)
+        for form in scheduler.node_forms if self.keeps_state else ():
+            if only in (None, f"resumed, {form}"):
+                try:
+                    ends = differing_end(scenario, scheduler, result, LIMITS["time_limit"], RECORDED, form)
+                except (ImportError, CompileError):
+                    continue
+                yield f"resumed, {form}", ends
+
+
+def _differs(result: Result, other: Result) -> str | None:
+    if other.digest == result.digest:
+        return None
+    return first_difference(result, other) or "the facts differ"

@@ -1,0 +1,63 @@
+"""differential: what differs between ways to run is found, shrunk and saved; nothing else differs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+from gridsim.testing import differential
+
+HELPERS = Path(__file__).parents[1] / "_helpers"
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(HELPERS)
+    return import_module("wrong_schedulers")
+
+
+@pytest.mark.slow
+def test_a_difference_is_shrunk_and_saved(wrong: Any, tmp_path: Path) -> None:
+    found = differential(
+        [wrong.TakesTheLastFirst(), wrong.Shares()], runs=40, max_nodes=4, processes=False, folder=tmp_path
+    )
+    (error,) = found.differences
+    assert error.law == "cut at 1" and error.scheduler == wrong.TakesTheLastFirst()
+    assert gs.Scenario.from_toml(error.file) == error.scenario
+    assert len(error.scenario.workload.realize(error.scenario.platform)) <= 3
+    assert (
+        found.pairs > 20 and "1 differences" in str(found) and "takes-the-last-first cut at 1: " in str(found)
+    )
+
+
+def test_checks_of_ones_own(tmp_path: Path) -> None:
+    def busy(result: gs.Result) -> str | None:
+        return "somebody rests" if (result.machines["tasks"] == 0).any() else None
+
+    found = differential(["fcfs"], runs=20, processes=False, checks=[busy], folder=tmp_path)
+    assert [(error.law, error.args[0]) for error in found.differences] == [("checked", "somebody rests")]
+
+
+def test_time_ends_it(tmp_path: Path) -> None:
+    found = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
+    assert found.pairs < 1000 and found.seconds < 20 and not found.differences
+    with pytest.raises(gs.ScenarioError, match="schedulers must name at least one"):
+        differential([])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DependsOnSetOrder", "ForgetsState"])
+def test_other_processes_and_checkpoints_are_ways_to_run(name: str, wrong: Any, tmp_path: Path) -> None:
+    (error,) = differential([getattr(wrong, name)()], runs=60, max_nodes=4, folder=tmp_path).differences
+    assert error.law == {"DependsOnSetOrder": "another process", "ForgetsState": "resumed, compiled"}[name]
+
+
+@pytest.mark.claims
+def test_nothing_differs_in_twenty_thousand_pairs(tmp_path: Path) -> None:
+    """The nightly run; its budget of time may end it before."""
+    found = differential(runs=20_000, minutes=60.0, folder=tmp_path)
+    assert not found.differences, str(found)
