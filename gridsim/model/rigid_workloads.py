@@ -175,7 +175,8 @@ def _columns(
         for i in np.flatnonzero(column > platform.nodes)[:1]:
             what = f"at most {platform.nodes}, the machines there are" if name == "nodes" else "a machine"
             got = column[i] - (name == "submitter")
-            raise ScenarioError(f"workload.{name}[{i}] must be {what}, got {got}")
+            rest = "; of a log, workload.max_nodes leaves out larger jobs" if name == "nodes" else ""
+            raise ScenarioError(f"workload.{name}[{i}] must be {what}, got {got}{rest}")
     return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested)
 
 

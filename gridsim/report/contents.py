@@ -247,7 +247,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
         return Section("summary", "Summary", cards=_cards(result, name, bound))
     rows = rows_of(results, baseline, bound)
     columns = columns_of(results, rows, baseline, bound, verbose=True)
-    shown = [tables.turned("Schedulers compared", columns, remarks(rows, bound))]
+    shown = [tables.turned("Schedulers compared", columns, remarks(results, rows, bound))]
     if not one_scenario:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))

@@ -60,10 +60,10 @@ def check_kind(
         raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
-        kinds = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
-        raise ScenarioError(
-            f"workload must have {takes} for {scheduler.name}, got {given}{kinds if scheduler.rigid else ''}"
-        )
+        other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
+        if not scheduler.rigid:
+            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap"
+        raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
         i = int(np.flatnonzero(low < high)[0])

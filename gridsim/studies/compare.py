@@ -71,7 +71,7 @@ class Comparison:
         return (
             html.pairs(about(self.results, self.baseline))
             + html.table(columns, heads=2)
-            + html.text(verdict(self.results, rows), *cautions(rows, self.bound))
+            + html.text(verdict(self.results, rows), *cautions(self.results, rows, self.bound))
         )
 
     def to_pandas(self) -> Any:
@@ -122,7 +122,9 @@ class Comparison:
         for key, value in about(self.results, self.baseline).items():
             lines += wrapped(f"{key:<8}  {value}", width, 10)
         lines += ["", *fitted(columns, width, left=1), ""]
-        for line in remarks(rows, self.bound) if verbose else cautions(rows, self.bound):
+        for line in (
+            remarks(self.results, rows, self.bound) if verbose else cautions(self.results, rows, self.bound)
+        ):
             lines += wrapped(line, width, 2)
         lines += wrapped(verdict(self.results, rows), width)
         return "\n".join(lines).rstrip()

@@ -63,6 +63,17 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
 def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
     lines = next(iter(results.values())).describe_scenario()
+    known: dict[str, list[str]] = {}
+    for name, result in results.items():
+        if result.rigid and (duration := result.scheduler["parameters"].get("duration")):
+            known.setdefault(duration, []).append(name)
+    if known:
+        said = {"run": "run times are known to", "requested": "only requested times are known to"}
+        parts = (f"{said[key]} {', '.join(names)} (duration={key})" for key, names in known.items())
+        lines["times"] = "; ".join(parts)
+    if any("\n[faults]" in result.provenance.get("scenario", "") for result in results.values()):
+        counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
+        lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
     lines["baseline"] = f"{baseline} (its {measure_of(results).replace('_', ' ')} counts as 1)"
     return lines
 
@@ -108,19 +119,28 @@ def narrowed(columns: list[list[str]], width: int) -> list[list[str]]:
     return columns
 
 
-def remarks(rows: Sequence[Row], bound: BoundKind) -> list[str]:
+def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
     """Return lines with the facts that each scheduler reports, and one that says why there is no bound."""
     lines = []
     for row in rows:
         facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if scalar(value))
         if said := ", ".join(facts):
             lines.append(f"{row['name']}: {said}")
-    return [*lines, *cautions(rows, bound)]
+    return [*lines, *cautions(results, rows, bound)]
 
 
-def cautions(rows: Sequence[Row], bound: BoundKind) -> list[str]:
-    """Return a line for each fair tree whose summaries often showed no room, and one if there is no bound."""
+def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
+    """Return lines on what the table does not show.
+
+    These are schedules that were exchanged, decisions of a fair tree whose summaries showed no room, and a
+    bound that is missing.
+    """
     lines = [
+        f"{name}: {total / 1e6:.4g} MB of exchanged schedules are not among its messages and its traffic"
+        for name, result in results.items()
+        if (total := int(result.tables["exchanges"]["bytes"].sum()) if "exchanges" in result.tables else 0)
+    ]
+    lines += [
         f"{row['name']}: {count} decisions found no room at the highest sample of the stretch and were made "
         "without a promise (decisions_above_window)"
         for row in rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from gridsim.errors import ScenarioError
 from gridsim.plots.gantt import gantt, gantt_height
 from gridsim.plots.runs import distribution, runs_size, series
 from gridsim.plots.studies import Replicated, Swept, comparison, rows_height, swept, waterfall
-from gridsim.plots.style import figure, plain, room, wrapped
+from gridsim.plots.style import figure, plain, room
 from gridsim.plots.trees import traffic, tree
 from gridsim.results.metrics.series import chosen_machines
 from gridsim.studies.verdicts import of_points, of_replications
@@ -72,7 +73,8 @@ def _head(made: Figure, said: str) -> None:
     """Put a sentence above the panels, wrapped to the width of the figure."""
     if said:
         letters = max(40, int(made.get_figwidth() * 12.5))
-        made.suptitle(plain(wrapped(said, letters)), x=0.01, ha="left", fontsize="small")
+        lines = textwrap.wrap(said, letters, break_on_hyphens=False)
+        made.suptitle(plain("\n".join(lines)), x=0.01, ha="left", fontsize="small")
 
 
 def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:

@@ -170,7 +170,10 @@ class Sweep:
             raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
         for name in names:
             if ":" in name:
-                raise ScenarioError(f"{file}: schedulers: a file never imports code, got {name!r}")
+                raise ScenarioError(
+                    f"{file}: schedulers: a file never imports code, got {name!r}; name it on "
+                    f"the command line: --schedulers {name},..."
+                )
         schedulers = {
             name: named_scheduler(name, scenario.schedulers.get(name, {}))
             for name in changes.pop("schedulers", names)

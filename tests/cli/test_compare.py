@@ -50,6 +50,13 @@ def test_replicas(tmp_path: Path) -> None:
     assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 
 
+def test_what_schedulers_of_rigid_jobs_know_is_said() -> None:
+    schedulers = {"easy": gs.Backfill(duration="requested"), "dgs": gs.DgsAsap()}
+    text = " ".join(compare(rigid(), schedulers).format().split())
+    assert "run times are known to dgs (duration=run)" in text and "requested times are known to easy" in text
+    assert "MB of exchanged schedules are not among its messages" in text
+
+
 def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
     where = ("--replicates", 2, "--workers", 1, "--store", tmp_path / "s", "--keep-results")
     assert invoke(*SMALL, "--schedulers", "fcfs", *where).exit_code == 0

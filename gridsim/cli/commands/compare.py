@@ -71,7 +71,9 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):
         if flags[flag] is not None:
             name = flag.removesuffix("_path").replace("_", "-")
-            raise ScenarioError(f"--{name} needs --replicates")
+            other = {"figure": "; of single runs: --out DIR, then gridsim plot DIR"}
+            other["metrics"] = "; of single runs --verbose shows more metrics"
+            raise ScenarioError(f"--{name} needs --replicates{other.get(flag, '')}")
     for flag in ("retry", "keep_results"):
         if flags[flag]:
             raise ScenarioError(f"--{flag.replace('_', '-')} needs --replicates")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", metavar="SWEEP.toml")
 @click.option("--schedulers", "names", metavar="A,B,C", help="In place of the file's.")
-@click.option("--replicates", type=INT, metavar="N", help="In place of the file's.")
+@click.option("--replicates", type=INT, metavar="N", help="In place of the file's, which are 10 by default.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
 @where_options
 @headline_option
