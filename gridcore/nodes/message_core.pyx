@@ -187,6 +187,10 @@ cdef class NodeCore(NodeEvents):
         except AttributeError as error:
             _say_closest(error, self.now)
             raise
+        except (ArithmeticError, IndexError, ValueError) as error:  # of machine code, which has no traceback
+            if said := self._said():
+                error.add_note(said)
+            raise
 
     def wake(self, long long time):
         """Let the engine have control at `time` ns: it has an event then that the present `advance` does not know."""

@@ -47,6 +47,7 @@ cdef class NodeEvents(NodeActions):
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
     cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
+    cdef Py_ssize_t doing, doer         # the compiled handler called last, an index of `handle`, and its node
     cdef Handlers written               # handlers written in Cython, then `handle` has none; or None
     cdef long long[::1] given           # scratch: the message that a compiled handler gets
     cdef unsigned char[:, ::1] states
@@ -55,6 +56,7 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _compile(self, compiled) except -1
     cdef int _make_handle(self) except -1
+    cdef str _said(self)
     cdef int _write(self, Handlers handlers) except -1
     cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1
     cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1

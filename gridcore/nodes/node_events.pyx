@@ -42,6 +42,7 @@ import numpy as np
 
 __all__ = ["NodeEvents"]
 
+_EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]  # by `handlers`
 # So many events at one instant, and so many more for each node, look as if nodes acted there for ever.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
@@ -86,10 +87,10 @@ cdef class NodeEvents(NodeActions):
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
         self._make_handle()
-        names = [(<Kind> kind).name for kind in self.kinds] + ["start", "release", "lost", "timer", "idle", "end",
-                                                              "act"]
+        self.doing = -1
+        names = [(<Kind> kind).name for kind in self.kinds] + _EVENT_NAMES
         for k in range(self.n_kinds + EVENTS):
-            address = compiled.handlers.get(names[k] if k < self.n_kinds else f"on_{names[k]}", 0)
+            address = compiled.handlers.get(names[k], 0)
             self.handle[k] = <Handler> address
         return 0
 
@@ -100,6 +101,13 @@ cdef class NodeEvents(NodeActions):
             self.handle[k] = NULL
         self.given = np.zeros(2 + max([(<Kind> kind).n for kind in self.kinds], default=0), np.int64)
         return 0
+
+    cdef str _said(self):
+        """Which compiled handler was called last, where and when, for its error."""
+        if self.handle == NULL or self.written is not None or self.doing < 0:
+            return ""
+        names = [f"on_{(<Kind> kind).name}" for kind in self.kinds] + _EVENT_NAMES
+        return f"at t = {self.now / 1e9} s, in {names[self.doing].replace('-', '_')} of node {self.doer}"
 
     cdef int _write(self, Handlers handlers) except -1:
         """Call handlers that are written in Cython from now on."""
@@ -120,6 +128,7 @@ cdef class NodeEvents(NodeActions):
                 self.written._event(self, which - self.n_kinds, node, given)
             return self._handle_now() if self.unheard else 0
         if self.handle[which] != NULL:
+            self.doing, self.doer = which, node
             self.handle[which](&self.context, node, given, self.state + node * self.stride)
             return self._handle_now() if self.unheard else 0
         if which < self.n_kinds or which - self.n_kinds in (ON_RELEASE, ON_LOST):
