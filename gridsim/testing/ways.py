@@ -41,6 +41,9 @@ from gridsim.validation.results import validate_result
 
 Check = Callable[[Result], str | None]
 
+#: The scenarios of a block, which have a seed of their own.
+_BLOCK = 50
+
 
 @dataclass
 class Differential:
@@ -129,6 +132,15 @@ def _attempt(
         lambda drawn: scenarios(max_nodes=max_nodes, faults=drawn[0], crowded=drawn[1], **kind)
     )
 
+    # Hypothesis cannot be stopped: in blocks, so that not many are drawn in vain when time is up
+    for block in range(0, count, _BLOCK):
+        if time.monotonic() < trial.until:
+            _block(trial, scheduler, cases, min(_BLOCK, count - block), seed + block)
+
+
+def _block(
+    trial: _Trial, scheduler: Scheduler, cases: st.SearchStrategy[Scenario], count: int, seed: int
+) -> None:
     @seeded(seed)
     @settings(
         max_examples=count,
