@@ -73,12 +73,16 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
 
 @dataclass(frozen=True)
 class _Change:
-    """A changed scenario.  what : the change in words.  machine, since : where, and from when on (ns)."""
+    """A changed scenario.
+
+    what : the change in words.  machine, since : where, and from when on (ns).  fails : whether it fails then.
+    """
 
     scenario: Scenario
     what: str
     machine: int
     since: int
+    fails: bool = False
 
 
 def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[_Change]:
@@ -109,7 +113,7 @@ def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Chang
     never = [1e6]
     calm = dataclasses.replace(plain, faults=Faults.of([machine], never, never))
     fails = dataclasses.replace(plain, faults=Faults.of([machine] * 2, [at, *never], [at + 200.0, *never]))
-    return calm, _Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at))
+    return calm, _Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at), fails=True)
 
 
 def _another(applications: Applications, i: int, platform: Platform, turn: int) -> tuple[Workload, str]:
@@ -225,8 +229,17 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
     lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
     sent = np.rint(log["sent"] * NS).astype(np.int64)
-    # who sends to a machine that has failed is told of what is lost
+    # who sends to a machine that has failed is told of what is lost, and so is who submitted it
     np.minimum.at(known, log["sender"][lost], np.maximum(sent[lost], change.since))
+    submitter = one.result.applications["submitter"]
+    with_tasks = lost & (log["application"] >= 0)
+    whose = submitter[log["application"][with_tasks]]
+    np.minimum.at(known, whose, np.maximum(sent[with_tasks], change.since))
+    if change.fails:
+        for result in (one.result, other.result):
+            came_to = result.tables.get("arrivals", result.tables["schedule"])
+            there = came_to["application"][came_to["machine"] == change.machine]
+            known[submitter[there]] = np.minimum(known[submitter[there]], change.since)
     sent, sender, receiver = (column[came] for column in (sent, log["sender"], log["receiver"]))
     delivered = np.rint(log["delivered"][came] * NS).astype(np.int64)
     # kinds with a delay of their own may be in no log: as if they went to all
