@@ -17,7 +17,7 @@ __all__ = ["patience"]
 def patience(seconds: float) -> Iterator[None]:
     """Raise SchedulerError inside the code that runs once it has taken `seconds` of wall time.
 
-    The error names the function and the line.  It comes again each second, in case that the code catches it.
+    The error names the function and the line.  It comes again each 10 s, in case that the code catches it.
     There is no limit where there are no signals of timers (Windows), and outside of the main thread; machine
     code that never returns to Python is not interrupted.
     """
@@ -33,7 +33,7 @@ def patience(seconds: float) -> Iterator[None]:
         raise SchedulerError(f"has not ended after {seconds:g} s{at}")
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds, 10.0)
     try:
         yield
     finally:
