@@ -16,6 +16,7 @@ from gridcore.common.arguments cimport (
 )
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
+from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_have, pairs_put
 
 import numpy as np
 
@@ -26,10 +27,13 @@ __all__ = ["PullQueue", "bind_earliest"]
 _STATE = {
     "now": Number(0, LATEST + 1), "seen_of": Array(np.int64, limits=(0, "applications")),
     "seen": Array(np.uint64, ("seen_of", "words")),
+    "few": Rows({"machine": (0, "machines"), "application": (0, "applications")}),
     "log": Rows(dict.fromkeys(("machine", "application", "tasks", "start"), ANY)),
 }
 
 cdef double _LONGEST = 9.2e18
+# So many of the machines of an application are in a hash table; from then on bits for all machines are smaller.
+cdef long long _FEW = 32
 # The last double before 2**63.
 cdef long long _LAST = 9223372036854774784
 
@@ -105,7 +109,8 @@ cdef class PullQueue:
     cdef long long[::1] busy, done, interrupted
     # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
-    cdef unsigned long long** seen         # by application: bits of the machines that began a task of it
+    cdef Pairs few                         # (machine, application): the first `_FEW` machines that began a task of it
+    cdef unsigned long long** seen         # by application: bits of the further ones
     cdef long long* entries                # the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
@@ -149,6 +154,7 @@ cdef class PullQueue:
             for i in range(self.applications):
                 free(self.seen[i])
         free(self.seen)
+        pairs_free(&self.few)
         free(self.heap)
         free(self.idle)
         free(self.entries)
@@ -218,10 +224,16 @@ cdef class PullQueue:
         cdef unsigned long long[:, ::1] seen = seen_array
         for k, i in enumerate(met):
             memcpy(&seen[k, 0], self.seen[i], words * sizeof(long long))
+        few = [((pair - 1) >> 32, (pair - 1) >> 1 & 0x7FFFFFFF) for pair in self._few()]
         return shown({
             **self._columns(), "now": self.now, "seen_of": np.array(met, np.int64), "seen": seen_array,
+            "few": np.array(sorted(few), np.int64).reshape(-1, 2),
             "log": np.stack(self._starts(), axis=1),
         })
+
+    cdef list _few(self):
+        cdef Py_ssize_t k
+        return [self.few.slot[k] for k in range(self.few.room) if self.few.slot[k]]
 
     def setstate(self, state):
         """Continue from a state that `getstate` returned for a queue made with the same arguments.
@@ -236,7 +248,7 @@ cdef class PullQueue:
             **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
                    finish=OR_NEVER),
             **_STATE,
-        }, applications=self.applications, words=words)
+        }, machines=self.machines, applications=self.applications, words=words)
         if (given["busy"] > given["free"]).any():
             raise ValueError("state['busy'] must be at most state['free'] of the same machine")
         now = given["now"]
@@ -257,6 +269,9 @@ cdef class PullQueue:
                 if self.seen[i] == NULL:
                     raise MemoryError
             memcpy(self.seen[i], &seen[k, 0], words * sizeof(long long))
+        pairs_free(&self.few)
+        for u, i in given["few"].tolist():
+            pairs_add(&self.few, pair_of(u, i))
         cdef const long long[:, ::1] log = given["log"]
         self.n_log = 0
         for k in range(log.shape[0]):
@@ -281,7 +296,7 @@ cdef class PullQueue:
             ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
             ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
 
-    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
+    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike, bint more=False) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
@@ -294,6 +309,7 @@ cdef class PullQueue:
         order : int64[k], indices of applications.
         left : int64[applications], unstarted tasks; changed in place.
         task_size : float64[applications], Mflop > 0; only entries that `order` names are read.
+        more : whether others follow `order`; if it is used up, the instant reached stays as it is until a call with them.
 
         Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
         """
@@ -313,7 +329,7 @@ cdef class PullQueue:
             if not isfinite(size[i]) or size[i] <= 0.0:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
         with nogil:
-            count = self._run(until, first, rest, size)
+            count = self._run(until, first, rest, size, more)
         if count == -1:
             raise MemoryError
         if count == -2:
@@ -378,7 +394,7 @@ cdef class PullQueue:
         return indices(machines, "machines", 0, self.machines)
 
     cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
-                        const double[::1] task_size) noexcept nogil:
+                        const double[::1] task_size, bint more) noexcept nogil:
         cdef Py_ssize_t k = 0
         cdef long long u, i, at, end, length, before_it, count = 0
         cdef Entry entry
@@ -435,12 +451,19 @@ cdef class PullQueue:
                 entry.at = end
                 heap_push(self.heap, self.n_heap, entry)
                 self.n_heap += 1
-        self.now = until
+        if k < order.shape[0] or not more:
+            self.now = until
         return count
 
     cdef inline bint _meet(self, long long i, long long u) noexcept nogil:
         """Record that the last task of machine `u` is of application `i`; count `u` in its nodes once."""
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
+        self.last[u] = i
+        if pairs_have(&self.few, pair_of(u, i)):
+            return True
+        if self.nodes[i] < _FEW:
+            self.nodes[i] += 1
+            return pairs_put(&self.few, pair_of(u, i))
         if self.seen[i] == NULL:
             self.seen[i] = <unsigned long long*> calloc((self.machines + 63) >> 6, sizeof(unsigned long long))
             if self.seen[i] == NULL:
@@ -448,7 +471,6 @@ cdef class PullQueue:
         if not self.seen[i][u >> 6] & bit:
             self.seen[i][u >> 6] |= bit
             self.nodes[i] += 1
-        self.last[u] = i
         return True
 
     cdef inline bint _note(self, long long u, long long i, long long at, long long end) noexcept nogil:

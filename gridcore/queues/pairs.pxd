@@ -1,4 +1,4 @@
-"""Sets of pairs of a machine and an application, each with a mark: for `gridcore.queues.machine_queues`."""
+"""Sets of pairs of a machine and an application, each with a mark: for `gridcore.queues.machine_queues`, and `gridcore.centralized`."""
 
 from libc.stdlib cimport calloc, free
 
@@ -21,8 +21,12 @@ cdef inline unsigned long long pair_of(Py_ssize_t machine, Py_ssize_t applicatio
     return <unsigned long long> machine << 31 | <unsigned long long> application
 
 
-cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
-    """Add a pair, without a mark if it is not there yet."""
+cdef inline bint pairs_have(const Pairs* p, unsigned long long pair) noexcept nogil:
+    return p.room and pairs_at(p, pair)[0] != 0
+
+
+cdef inline bint pairs_put(Pairs* p, unsigned long long pair) noexcept nogil:
+    """Add a pair, without a mark if it is not there yet; False if there is no memory."""
     cdef unsigned long long* slot
     cdef Pairs wider
     cdef Py_ssize_t k
@@ -30,7 +34,7 @@ cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
         wider.n, wider.room = p.n, max(1024, 2 * p.room)
         wider.slot = <unsigned long long*> calloc(wider.room, sizeof(unsigned long long))
         if wider.slot == NULL:
-            raise MemoryError
+            return False
         for k in range(p.room):
             if p.slot[k]:
                 pairs_at(&wider, (p.slot[k] - 1) >> 1)[0] = p.slot[k]
@@ -40,6 +44,13 @@ cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
     if slot[0] == 0:
         slot[0] = (pair << 1) + 1
         p.n += 1
+    return True
+
+
+cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
+    """See `pairs_put`; raises MemoryError."""
+    if not pairs_put(p, pair):
+        raise MemoryError
     return 0
 
 

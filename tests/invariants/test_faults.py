@@ -186,9 +186,9 @@ class Watched(gs.Scheduler, frozen=True):
 
     def start(self, run: Run) -> Policy:
         class Pulling(PullQueue):
-            def run(self, *arguments: Any) -> int:
+            def run(self, *arguments: Any, **more: bool) -> int:
                 before = len(self.starts()[0])
-                count = super().run(*arguments)
+                count = super().run(*arguments, **more)
                 machine, _, start, _ = (column[before:] for column in self.starts())
                 assert run.up[machine].all()
                 assert (start >= latest[machine]).all()

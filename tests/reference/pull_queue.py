@@ -77,7 +77,9 @@ class PullQueue:
         machine, application, start, end = np.array(self._log, np.int64).reshape(-1, 4).T.copy()
         return machine, application, start, end
 
-    def run(self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
+    def run(
+        self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike, more: bool = False
+    ) -> int:
         wanted = [int(i) for i in np.asarray(order)]
         size = [float(a) for a in np.asarray(task_size)]
         _writable(left, "left")
@@ -114,7 +116,8 @@ class PullQueue:
                 elif end > self.now:
                     heappop(self._idle)
                     heappush(self._heap, (end, rank))
-        self.now = until
+        if not more or any(left[i] for i in wanted):
+            self.now = until
         return count
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:

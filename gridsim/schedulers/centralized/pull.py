@@ -117,6 +117,9 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return EarliestEnd(run) if self.mode == "ect" else Uniform(run)
 
 
+#: Applications at the head of a list that are looked at together.
+_AT_ONCE = 256
+
 # -- one list, from which machines pull -----------------------------------------------------------------
 
 
@@ -131,7 +134,7 @@ class Pull(Policy):
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "queue", "lost", "left", "resubmitted", "unreleased", "peak_waiting", "_order"
+        "queue", "lost", "left", "waiting", "resubmitted", "unreleased", "peak_waiting", "_first", "_order"
     )  # fmt: skip
 
     def __init__(self, run: Run) -> None:
@@ -139,9 +142,11 @@ class Pull(Policy):
         self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
         self.lost: list[tuple[int, int]] = []  # machine and ns of each failure that cut off a task
         self.left = np.zeros(len(run.applications), np.int64)
+        self.waiting = 0  # tasks in the list
         self.resubmitted = np.zeros(len(run.applications), np.int64)
         self.unreleased = len(run.applications)
         self.peak_waiting = 0
+        self._first = 0  # no application before it waits
         self._order: Integers | None = None
         if run.faults:
             run.engine.add_source(self)
@@ -149,9 +154,10 @@ class Pull(Policy):
     def on_release(self, applications: list[int]) -> None:
         """Start the tasks that were due before now, and put the new ones into the list."""
         self._advance(self.run.engine.now)
-        self.left[applications] = self.run.applications.tasks[applications]
+        tasks = self.run.applications.tasks[applications]
+        self.left[applications] = tasks
         self.unreleased -= len(applications)
-        self._changed()
+        self._changed(tasks, applications[0])
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Start the tasks that were due before now, and put lost ones back into the list."""
@@ -163,16 +169,19 @@ class Pull(Policy):
         self.queue.restore(back, now)
         np.add.at(self.left, lost, 1)
         np.add.at(self.resubmitted, lost, 1)
-        self._changed()
+        self._changed(np.ones(len(lost), np.int64), int(lost.min(initial=self._first)))
 
-    def _changed(self) -> None:
-        self.peak_waiting = max(self.peak_waiting, int(self.left.sum()))
+    def _changed(self, tasks: Integers, first: int) -> None:
+        """Note that these tasks have come into the list, of applications from `first` on."""
+        self.waiting += int(tasks.sum())
+        self.peak_waiting = max(self.peak_waiting, self.waiting)
+        self._first = min(self._first, first)
         self._order = None
 
     def advance(self, limit: int) -> int:
         """See `gridsim.engine.Source`: the run ends when the last task ends."""
         self._advance(limit)
-        if self.unreleased or self.left.any():
+        if self.unreleased or self.waiting:
             return NEVER
         end = int(self.queue.free_at.max())
         return end if end <= limit else NEVER
@@ -184,11 +193,22 @@ class Pull(Policy):
     def _advance(self, until: int) -> None:
         if until <= self.queue.now:
             return
-        if self._order is None:
+        if self._order is None and self.run.decisions is not None:
             self._order = self.order(np.flatnonzero(self.left))
-            if self.run.decisions is not None:
-                self.note(self.run.decisions, self._order)
-        self.queue.run(until, self._order, self.left, self.run.applications.task_size)
+            self.note(self.run.decisions, self._order)
+        self._start(until)
+
+    def _start(self, until: int) -> None:
+        """Start tasks in order of application, of which only the first ones are looked at."""
+        count = len(self.left) - self.unreleased
+        while self.queue.now < until:
+            end = min(self._first + _AT_ONCE, count)
+            piece = np.flatnonzero(self.left[self._first : end]) + self._first
+            self.waiting -= self.queue.run(
+                until, piece, self.left, self.run.applications.task_size, more=end < count
+            )
+            if self.queue.now < until:  # all in the piece have been started
+                self._first = end
 
     def order(self, waiting: Integers) -> Integers:
         """Return the applications `waiting` (ascending) in the order in which they go from `queue.now` on."""
@@ -252,6 +272,12 @@ class Replan(Pull):
         """See `Pull.on_faults`."""
         super().on_faults(failed, back)
         self.aggregate_speed = math.fsum(self.run.speeds[self.run.up])
+
+    def _start(self, until: int) -> None:
+        """See `Pull._start`: in the order of deadlines."""
+        if self._order is None:
+            self._order = self.order(np.flatnonzero(self.left))
+        self.waiting -= self.queue.run(until, self._order, self.left, self.run.applications.task_size)
 
     def order(self, waiting: Integers) -> Integers:
         """Return them by deadline at the exact minimum stretch of unstarted tasks; ties by index."""
