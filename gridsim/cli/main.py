@@ -336,8 +336,9 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         name = _one_line(file)
         for found in findings:
             place = f"{name}:{found.first_line}" if found.first_line else name
-            say(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
-        say(f"{name}: {len(findings)} kinds of findings" if findings else f"{name}: nothing to say")
+            say(f"{place}: {found.severity}: {found.count}x {found.message} [{found.code}]")
+        kinds = f"{len(findings)} kind{'s' * (len(findings) > 1)} of findings"
+        say(f"{name}: {kinds if findings else 'nothing to say'}")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 

@@ -137,7 +137,8 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         if nodes > len(known):
             ever = "" if self.never_up else " that were ever up"
             raise ScenarioError(
-                f"faults.path must have {nodes} hosts{ever}, one a machine; {self.path} has {len(known)}"
+                f"faults.path must have {nodes} hosts{ever}, one a machine; {self.path} has {len(known)} "
+                "(for more machines, the kinds exponential and poisson draw failures)"
             )
         hosts = Streams(self.seed)("faults.hosts").choice(known, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)

@@ -127,8 +127,8 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
         wrong = [number for number, fault in faults if fault.startswith("field")]
-        too_few = f"lines of fewer than {format.required} fields"
-        bad_number = "lines with a field that is no finite (whole) number"
+        too_few = f"line of fewer than {format.required} fields"
+        bad_number = "line with a field that is no finite (whole) number"
         return [
             Finding("error", "missing-fields", too_few, len(short), min(short, default=0)),
             Finding("error", "bad-number", bad_number, len(wrong), min(wrong, default=0)),
@@ -172,7 +172,7 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     if most is not None:
         procs = JobLog(os.fspath(path), header, jobs).procs
         classes.append(
-            ("warning", "over-max-procs", f"more than the header's {most} processors", procs > most)
+            ("warning", "over-max-procs", f"job of more than the header's {most} processors", procs > most)
         )
     found = _findings(classes, jobs["line"])
     found += _columns(path, format)
@@ -191,9 +191,9 @@ def _lint_tr(path: StrPath) -> list[Finding]:
         if not faults:
             raise
         kinds = {
-            "missing-fields": ("lines of fewer than 4 fields", "expected"),
-            "task-count": ("lines whose durations are not as many as their tasks", "field tasks is "),
-            "bad-number": ("lines with a field that is no finite number, or negative", "field "),
+            "missing-fields": ("line of fewer than 4 fields", "expected"),
+            "task-count": ("line whose durations are not as many as their tasks", "field tasks is "),
+            "bad-number": ("line with a field that is no finite number, or negative", "field "),
         }
         found = []
         for code, (message, begin) in kinds.items():
@@ -258,7 +258,7 @@ def _lint_avt(path: StrPath) -> list[Finding]:
     never = int((_quietly(read_avt, path).up_time() == 0).sum())
     return [
         *_findings([*_interval_classes(raw), negative], raw.line),
-        Finding("note", "never-up", "hosts never up", never, 0),
+        Finding("note", "never-up", "host never up", never, 0),
     ]
 
 
@@ -292,9 +292,9 @@ def _lint_fta(path: StrPath) -> list[Finding]:
     return [
         *_findings(_interval_classes(raw), raw.line),
         *_findings(classes, events.line),
-        Finding("warning", "no-events", "nodes without any event", silent, 0),
-        Finding("note", "joins-late", "nodes that join after the trace's start", late, 0),
-        Finding("note", "never-up", "nodes never up", never, 0),
+        Finding("warning", "no-events", "node without any event", silent, 0),
+        Finding("note", "joins-late", "node that joins after the trace's start", late, 0),
+        Finding("note", "never-up", "node never up", never, 0),
     ]
 
 
@@ -308,8 +308,8 @@ def _lint_hosts(path: StrPath) -> list[Finding]:
     models, speed, weight, line = parse_host_speeds(path)
     useful = (speed > 0) & (weight > 0)
     classes: list[Class] = [
-        ("warning", "no-speed", "speed 0, left out", speed == 0),
-        ("warning", "no-computers", "0 computers, left out", weight == 0),
+        ("warning", "no-speed", "row of speed 0, left out", speed == 0),
+        ("warning", "no-computers", "row of 0 computers, left out", weight == 0),
         (
             "note",
             "duplicate-model",

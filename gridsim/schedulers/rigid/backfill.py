@@ -13,6 +13,7 @@ from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.decisions import WORDS, Replay
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
+from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
@@ -51,6 +52,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # also of a subclass that declares it anew
         return Queue(self, run)
 
 
