@@ -86,7 +86,7 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
-    crowded : whether there are up to 20 applications, released within an hour at few machines, so that queues
+    crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that queues
         are long, and some bags large.
     """
     plain = _rigid(max_nodes, faults, crowded) if rigid else _bags(max_nodes, faults, unequal, crowded)
@@ -113,7 +113,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scen
 
     seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
     small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
-    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 3600.0 if crowded else 300.0)
+    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if crowded else 300.0)
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
@@ -148,12 +148,12 @@ def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool, crowded:
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     platform = Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes)))
-    release = column(instants | st.floats(0.0, 3600.0 if crowded else 30.0, allow_subnormal=False))
+    release = column(instants | st.floats(0.0, 1200.0 if crowded else 30.0, allow_subnormal=False))
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
     homes = st.integers(0, nodes - 1)
     if crowded:
         homes = st.sampled_from(draw(st.lists(homes, min_size=1, max_size=3)))
-        tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 30 * nodes, 1200)))
+        tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
     if unequal and draw(st.booleans()):
         # few sizes that repeat: large bags stay easy to draw and to shrink, and more events coincide
         few = column(st.lists(sizes, min_size=1, max_size=6))

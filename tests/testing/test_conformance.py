@@ -186,7 +186,7 @@ CAUGHT = {
     "Loses": ("runs", "0 of its 1 tasks were completed"),
     "RunsOnTheDead": ("sound", "dead machine: schedule"),
     "Peeks": ("locality", "sends share"),
-    "PeeksAtSpeeds": ("locality", "is half as fast again: .* sends share"),
+    "PeeksAtSpeeds": ("locality", "times as fast: .* sends share"),
     "KnowsTheFuture": ("locality", "is released .* s later: .* sends share"),
     "Alternates": ("repeatable", "t = .* s: "),
     "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
