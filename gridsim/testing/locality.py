@@ -75,7 +75,8 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
 class _Change:
     """A changed scenario.
 
-    what : the change in words.  machine, since : where, and from when on (ns).  fails : whether it fails then.
+    what : the change in words.  machine, since : where, and from when on (ns).
+    fails : whether the machine fails then.
     """
 
     scenario: Scenario
