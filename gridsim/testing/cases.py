@@ -86,8 +86,8 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
-    crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that queues
-        are long, and some bags large.
+    crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
+        queues are long, and some bags large.
     """
     plain = _rigid(max_nodes, faults, crowded) if rigid else _bags(max_nodes, faults, unequal, crowded)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
