@@ -32,8 +32,6 @@ _STATE = {
 }
 
 cdef double _LONGEST = 9.2e18
-# So many of the machines of an application are in a hash table; from then on bits for all machines are smaller.
-cdef long long _FEW = 32
 # The last double before 2**63.
 cdef long long _LAST = 9223372036854774784
 
@@ -109,8 +107,11 @@ cdef class PullQueue:
     cdef long long[::1] busy, done, interrupted
     # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
-    cdef Pairs few                         # (machine, application): the first `_FEW` machines that began a task of it
-    cdef unsigned long long** seen         # by application: bits of the further ones
+    # (machine, application): the first machines that began a task of it, at most `most_few` of each application;
+    # and by application the bits of the further ones, which then take less memory
+    cdef Pairs few
+    cdef Py_ssize_t most_few
+    cdef unsigned long long** seen
     cdef long long* entries                # the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
@@ -126,6 +127,7 @@ cdef class PullQueue:
         self.machines = given.shape[0]
         self.applications = applications
         self.log = log
+        self.most_few = min(32, self.machines // 64)
         self.machine = np.argsort(-np.asarray(self.speed), kind="stable")
         self.rank = np.argsort(np.asarray(self.machine), kind="stable")
         self.away = np.zeros(self.machines, np.int8)
@@ -461,7 +463,7 @@ cdef class PullQueue:
         self.last[u] = i
         if pairs_have(&self.few, pair_of(u, i)):
             return True
-        if self.nodes[i] < _FEW:
+        if self.nodes[i] < self.most_few:
             self.nodes[i] += 1
             return pairs_put(&self.few, pair_of(u, i))
         if self.seen[i] == NULL:

@@ -342,6 +342,10 @@ cdef class NodeCore(NodeEvents):
 
     def held(self) -> Integers:
         """Return which applications nodes know, and how many tasks they must place: int64[k, (node, application, tasks)]."""
+        cdef _Held alone = hold(&self.occupied)
+        return self._holding()
+
+    cdef object _holding(self):
         cdef Py_ssize_t k
         cdef int at
         found = []
@@ -388,7 +392,7 @@ cdef class NodeCore(NodeEvents):
             "completed": np.array([(u, i, n) for u, of in sorted(self.unreported.items()) for i, n in sorted(of.items())],
                                   np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
-            "held": self.held(),
+            "held": self._holding(),
             "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
             "end": touched_read(&self.end), "idle": touched_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),

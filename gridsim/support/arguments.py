@@ -139,10 +139,10 @@ def text(path: str, value: Any) -> str:
 def sequence(path: str, values: Any) -> list[Any]:
     """Return `values` as a list, or raise a ScenarioError naming `path`; an array becomes plain numbers."""
     if isinstance(values, (np.ndarray, memoryview)):
-        if values.ndim == 1:
-            plain: list[Any] = values.tolist()
+        if values.ndim:
+            plain: list[Any] = values.tolist()  # of lists, if it has several dimensions
             return plain
-        raise ScenarioError(f"{path} must be a list of numbers, got an array of {values.ndim} dimensions")
+        raise ScenarioError(f"{path} must be a list of numbers, got an array without dimensions")
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Set, Mapping)):  # in their order
         return list(values)
     raise ScenarioError(f"{path} must be a list of numbers, got {shown(values)}")

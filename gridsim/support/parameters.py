@@ -242,7 +242,9 @@ def _any_whole(path: str, value: Any) -> int:
 
 
 def _any_real(path: str, value: Any) -> float:
-    return real(path, value, finite=False)
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return float(value)
+    raise ScenarioError(f"{path} must be a number, got {shown(value)}")
 
 
 def _any_text(path: str, value: Any) -> str:

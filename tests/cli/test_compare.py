@@ -77,6 +77,7 @@ def test_what_failed_is_run_again_if_asked_for(tmp_path: Path, monkeypatch: pyte
     assert invoke(*where, "--retry").exit_code == 0
 
 
+@pytest.mark.slow
 def test_all_schedulers_that_apply(tmp_path: Path) -> None:
     for scenario, file in ((bags(), tmp_path / "bags.toml"), (rigid(), tmp_path / "rigid.toml")):
         scenario.save(file)

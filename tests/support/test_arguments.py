@@ -164,7 +164,7 @@ def test_what_is_none_of_it_is_named(make: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, memoryview])
-def test_arrays_of_two_dimensions_are_no_lists(kind: Any) -> None:
-    assert sequence("x", kind(np.ones(2))) == [1.0, 1.0]
-    with pytest.raises(gs.ScenarioError, match="x must be a list of numbers, got an array of 2 dimensions"):
-        sequence("x", kind(np.ones((2, 2))))
+def test_arrays_of_two_dimensions_are_lists_of_lists(kind: Any) -> None:
+    assert sequence("x", kind(np.ones((2, 2)))) == [[1.0, 1.0], [1.0, 1.0]]
+    with pytest.raises(gs.ScenarioError, match=r"speeds\[0\] must be a .*number.*, got \[1.0, 1.0\]"):
+        gs.Platform.of(kind(np.ones((2, 2))))

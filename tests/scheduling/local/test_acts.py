@@ -138,6 +138,7 @@ def test_a_node_sees_its_own_queue() -> None:
         np.testing.assert_array_equal(later, queues.summaries([node], GRID, 5 * 10**8, cell=15 * 10**8)[0])
 
 
+@pytest.mark.slow
 def test_it_conforms(tmp_path: Any) -> None:
     """Checkpoints and failures among the rest."""
     assert check_scheduler(Acting(), examples=8, hash_seeds=False, folder=tmp_path).with_failures > 0

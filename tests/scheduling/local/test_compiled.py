@@ -184,7 +184,7 @@ class Scheduler(gs.LocalScheduler, frozen=True, kw_only=True):
     rule: str = "loud"
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     scenario=scenarios(),
     hops=st.integers(0, 4),

@@ -71,7 +71,7 @@ class Alone(Stealing, frozen=True, kw_only=True):
     policy = AloneNode
 
 
-@pytest.mark.parametrize("cls", [Stealing, InOrder])
+@pytest.mark.parametrize("cls", [Stealing, pytest.param(InOrder, marks=pytest.mark.slow)])
 def test_stealing_conforms(cls: Any, tmp_path: Any) -> None:
     """The order that is promised is checked, too: arrivals are replayed with the tasks that leave again."""
     found = check_scheduler(cls(degree=3), examples=12, max_nodes=7, hash_seeds=False, folder=tmp_path)
