@@ -11,9 +11,12 @@ from tests._helpers.toy import Toy
 
 # Commands that tests start have their output buffered, as users do, whoever runs the tests.
 os.environ.pop("PYTHONUNBUFFERED", None)
-# No timing decides a test: a busy machine may take its time.  Each run draws other examples.
+# No timing decides a test: a busy machine may take its time.  Each run draws other examples, more at night.
 settings.register_profile(
-    "patient", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "patient",
+    max_examples=int(os.environ.get("GRIDSIM_EXAMPLES", "36")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("patient")
 
