@@ -183,7 +183,9 @@ def processes(field: int, number: int) -> list[int]:
 
 
 EMULATE = """
+import signal
 import gridsim as gs
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which what a shell runs in the background ignores
 workload = gs.Workload.bags(applications=3, interarrival=20.0, tasks_per_node=1.0, seed=2)
 gs.emulate(gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed=3), gs.Sparrow())
 """
