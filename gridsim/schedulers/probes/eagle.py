@@ -119,7 +119,7 @@ class SrptNode(WorkerNode):
         have overtaken it sum to at most `srpt_cap` times its own.
         """
         left, cap, places = view.board, self.parameters.srpt_cap, self.places
-        visited, best, least, room = 0, 0, math.inf, math.inf
+        visited, best, least, room, smallest = 0, 0, math.inf, math.inf, math.inf
         alive: list[list[Any]] = []
         while visited < len(places) and room >= self.smallest:
             place = places[visited]
@@ -129,10 +129,12 @@ class SrptNode(WorkerNode):
                 continue
             if left[job] < least and size <= room:
                 best, least = len(alive), left[job]
-            room = min(room, cap * size - overtaken)
+            room, smallest = min(room, cap * size - overtaken), min(smallest, size)
             if not alive and self.goes_first(size):
                 room = -math.inf
             alive.append(place)
+        if visited == len(places):
+            self.smallest = smallest
         places[:visited] = alive
         if not alive:
             return False
