@@ -189,7 +189,9 @@ class Adapter(CorePolicy):
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
-        self.placed, self.placed_at, self.outages = (0, 0), 0, 0  # for `_check_progress`
+        # for `_check_progress`, which is for programs that place tasks in queues
+        self.wanted = int(bags.tasks.sum()) if isinstance(parameters, LocalScheduler) else 0
+        self.placed, self.placed_at, self.outages = (0, 0), 0, 0
 
     @property
     def nodes(self) -> list[LocalPolicy]:
@@ -302,7 +304,9 @@ class Adapter(CorePolicy):
     def _check_progress(self) -> None:
         """Raise SchedulerError if nodes seem never to place the tasks that they hold."""
         events, placed = self.core.events + self.outages, (self.queues.enqueued, self.queues.tasks_done)
-        if placed != self.placed or placed[0] > placed[1] or self.now < self.run.applications.release_ns[-1]:
+        all_done = placed[1] >= self.wanted
+        more_to_come = self.now < self.run.applications.release_ns[-1]
+        if placed != self.placed or placed[0] > placed[1] or all_done or more_to_come:
             self.placed, self.placed_at = placed, events
         elif events - self.placed_at > PATIENCE + PATIENCE_A_NODE * self.layout.nodes:
             held = self.core.held()

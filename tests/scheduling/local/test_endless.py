@@ -90,3 +90,25 @@ def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch,
     )
     with pytest.raises(gs.SchedulerError, match="node 1 holds 1 tasks of application 0, not placed; 1 more"):
         gs.simulate(scenario, Keeping(degree=1))
+
+
+class Chatting(Keeping, frozen=True, kw_only=True):
+    to_the_end = True
+    ticks: ClassVar[dict[str, float]] = {}
+    policy = type("Chatter", (Keeper,), {
+        "on_release": lambda self, view, application, tasks: (
+            view.enqueue(application.number, tasks), view.send(view.neighbours[0], "news", left=100_000)
+        ),
+        "on_news": lambda self, view, message: message.left and view.send(
+            message.sender, "news", left=message.left - 1
+        ),
+    })  # fmt: skip
+    messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, left=int)}
+
+
+def test_what_goes_on_after_the_last_task_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PATIENCE", "PATIENCE_A_NODE"):
+        monkeypatch.setattr(f"gridsim.scheduling.local.adapter.{name}", 1)
+    grid = gs.Platform.equal(nodes=6)
+    result = gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))
+    assert result.messages["sent"].sum() == 100_001
