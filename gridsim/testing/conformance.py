@@ -186,6 +186,19 @@ def check_scheduler(
     return Conformance(trial.name, trial.tried, trial.failing, left_out, trial.not_compiled, missed)
 
 
+def drawing(count: int, *phases: Phase) -> settings:
+    """Return settings of Hypothesis for `count` cases, of which the first that fails is the only one."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=phases,
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+
+
 def _attempt(
     trial: _Trial,
     cases: st.SearchStrategy[Scenario],
@@ -196,15 +209,7 @@ def _attempt(
     """Run `trial` on `count` drawn cases; Hypothesis shrinks one that breaks an invariant."""
 
     @seeded(seed)
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.target, Phase.shrink),
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
+    @drawing(count, Phase.generate, Phase.target, Phase.shrink)
     @given(cases, schedulers)
     def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
         trial(scenario, scheduler)

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
@@ -30,6 +30,7 @@ from gridsim.testing.conformance import (
     RECORDED,
     ConformanceError,
     Findings,
+    drawing,
     error_text,
     policy_of,
     save,
@@ -142,15 +143,7 @@ def _block(
     trial: _Trial, scheduler: Scheduler, cases: st.SearchStrategy[Scenario], count: int, seed: int
 ) -> None:
     @seeded(seed)
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
+    @drawing(count, Phase.generate, Phase.shrink)
     @given(cases)
     def attempt(scenario: Scenario) -> None:
         trial(scenario, scheduler)
