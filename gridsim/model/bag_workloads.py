@@ -333,7 +333,7 @@ def _task_size(size: Any) -> TaskSize:
         return Range(low, real("workload.task_size.high", size.high, low=low, unit="Mflop"))
     if isinstance(size, (list, tuple)):
         if not size:
-            raise ScenarioError("workload.task_size must name at least one class, got none")
+            raise ScenarioError("workload.task_size must list at least one size in Mflop, got an empty list")
         return tuple(
             real(f"workload.task_size[{i}]", value, above=0, unit="Mflop") for i, value in enumerate(size)
         )

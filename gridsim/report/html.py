@@ -89,7 +89,8 @@ def _page(
         results = {results.scheduler["name"]: results}
     if not isinstance(results, Mapping):
         raise ScenarioError(
-            f"results must be a Result, name -> Result, a Comparison or Replicates, got {results!r}"
+            "results must be a Result, name -> Result, a Comparison, Replicates or a SweepResult, got "
+            f"{type(results).__name__}"
         )
     if not results:
         raise ScenarioError("results must name at least one, got none")

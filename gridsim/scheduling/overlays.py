@@ -2,7 +2,8 @@
 
 The complete balanced binary tree is pure index arithmetic.  With N machines there are routers 0 .. N-2 and
 leaves N-1 .. 2N-2.  The children of router k are the nodes 2k+1 and 2k+2.  Leaf u (node N-1+u) runs on
-machine u, and router k on machine k.
+machine u, and router k on machine k.  (The CYCLON overlay of DGS_ASAP, which changes all the time, is in
+`gridcore.dgs.overlay`.)
 """
 
 from __future__ import annotations

@@ -209,8 +209,8 @@ def _given(description: Mapping[str, Any], whose: str, imports: Collection[str])
     for key, value in given.items():
         if (code := names_code(value)) is not None and code not in imports:
             raise ScenarioError(
-                f"{description['name']}.{key} of {whose} is {code!r}, which is not imported because a file "
-                f"says so: say --import {shlex.quote(code)}, or hand over the scheduler"
+                f"{whose} names the code {code!r} for {description['name']}.{key}.  Code is not imported "
+                f"because a file names it: add --import {shlex.quote(code)}, or pass the scheduler object"
             )
     return given
 

@@ -2,7 +2,8 @@
 
 A checkpoint is a zip file with ``checkpoint.json`` and one .npy member per array.  It holds what is needed to
 set the run up again, and the state of all that has changed since then.  The file is replaced as a whole: a
-process that is killed while it writes leaves the previous checkpoint in place.
+process that is killed while it writes leaves the previous checkpoint in place.  (Checkpoints of tasks, which
+the model has, are in `gridsim.schedulers.wqr`.)
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def check_size(
     longest /= factor
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
-            f"workload.{field} must let the run end within {NEVER / 4 / NS:.3g} s, "
-            f"this one needs at least {max(end, longest):.3g} s{said}"
+            f"workload.{field} must be less: the run needs at least {max(end, longest):.3g} s{said}, "
+            f"and may last {NEVER / 4 / NS:.3g} s"
         )
 
 

@@ -240,7 +240,7 @@ def compare(
 
     def have(name: str, result: Result) -> None:
         if file := read.other(result.provenance["files"], scenario.places()):
-            raise FileChanged(f"{file} must be the same for all schedulers, got another one for {name}")
+            raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
         results[name] = result
 
     if executor is None:

@@ -98,7 +98,7 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
 
 
 def of_points(found: Swept) -> str:
-    """Return at how many points of a sweep each scheduler has the lowest mean, and what is undecided."""
+    """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
     metric, wins, points = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0
     open_: list[str] = []
     for labels, one in found.each():

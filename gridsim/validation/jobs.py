@@ -120,7 +120,7 @@ class Jobs:
 
     @cached_property
     def held(self) -> tuple[Floats, Floats]:
-        """The shortest and the longest time that the result of each job waits before it leaves."""
+        """Bounds, lowest and highest (s), on how long each job's result waits for the dispatcher."""
         here = self.given.release[self.application] + self.search + self["waited"] + self.lasts
         if not self.queued:
             return np.zeros(len(here)), np.zeros(len(here))

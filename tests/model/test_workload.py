@@ -179,7 +179,7 @@ def test_a_broken_log_is_refused(log):
         ),
         (
             lambda: Workload.bags(seed=1, task_size=[]),
-            "workload.task_size must name at least one class, got none",
+            "workload.task_size must list at least one size in Mflop, got an empty list",
         ),
         (
             lambda: Workload.bags(seed=1, task_size=(5.0, 1.0)),

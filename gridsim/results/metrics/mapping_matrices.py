@@ -162,5 +162,5 @@ def map_tasks(
             ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
         start[mine], finish[mine] = ends[:-1], ends[1:]
     if not np.isfinite(finish).all():
-        raise ScenarioError("etc must add up to times that float64 can hold, got a makespan of inf")
+        raise ScenarioError('times in the matrix "etc" must add up to a finite makespan, got inf')
     return TaskMapping(machine, start, finish, order)

@@ -63,7 +63,7 @@ def effective_series(
 
 
 def equal_counts(values: Floats, count: int) -> Floats:
-    """Return the edges of at most `count` classes of about equal counts; equal values share a class."""
+    """Return the edges of at most `count` bins of about equally many values; equal ones share a bin."""
     return np.unique(np.quantile(values, np.linspace(0.0, 1.0, count + 1)))
 
 

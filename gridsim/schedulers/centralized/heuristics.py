@@ -207,7 +207,7 @@ class ToTheFastest(Bound):
     """Binds all tasks to the machine that takes the least time for one."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `Bound.share`."""
+        """Give all tasks to the machine that is up and takes the least time for one; see `Bound.share`."""
         up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.run.speeds), np.int64)
         lasts = lasting(self.run.applications.task_size[application], self.run.speeds[up])
         tasks[up[np.argmin(lasts)]] = count

@@ -15,7 +15,11 @@ from gridsim.scheduling.contract import Outcome, Run
 def outcome(
     run: Run, rules: Rules, totals: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]]
 ) -> Outcome:
-    """Return the outcome; `gridcore.work_queue.dispatch.WorkQueue` has `totals` and `rows`, the copies."""
+    """Return the outcome from what `gridcore.work_queue.dispatch.WorkQueue` counted.
+
+    totals : counts of each application and each machine.
+    rows : one row for each copy of a task.
+    """
     names = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
     order = np.lexsort((rows["start"], rows["machine"]))
     rows = {name: column[order] for name, column in rows.items()}

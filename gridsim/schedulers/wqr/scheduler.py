@@ -167,7 +167,8 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
         if found is value:
             return name
         raise ScenarioError(
-            f"{path} must be a function of a module, that a run can be repeated with, got {name}"
+            f"{path} must be a function that can be imported as module:function, so that the run can be "
+            f"repeated, got {name}"
         )
     raise ScenarioError(f"{path} must be one of {known}, a function or module:function, got {value!r}")
 

@@ -94,7 +94,9 @@ def _bound(what: str, names: Any, args: Any, kws: Any, optional: Any = ()) -> di
 
 def _literal(what: str, type_: Any, known: Any) -> str:
     if not isinstance(type_, types.StringLiteral):
-        raise NotCompiled(f"{what} must be written there as text, not be computed; {listed(known, '')}")
+        raise NotCompiled(
+            f"{what} must be a text literal in the call, not a variable or an expression; {listed(known, '')}"
+        )
     if type_.literal_value not in known:
         raise NotCompiled(f"{what} {type_.literal_value!r} is unknown; {listed(known, type_.literal_value)}")
     return str(type_.literal_value)

@@ -139,7 +139,7 @@ def test_functions_of_ones_own() -> None:
     [
         ({"task_order": "big"}, r"WQR-FT.task_order must be one of \('random', 'small', 'great'\)"),
         ({"task_order": ":"}, "WQR-FT.task_order must be one of"),
-        ({"task_order": lambda tasks: 0}, "WQR-FT.task_order must be a function of a module"),
+        ({"task_order": lambda tasks: 0}, "WQR-FT.task_order must be a function that can be imported"),
         ({"machine_choice": 3}, "WQR-FT.machine_choice must be one of"),
         (
             {"machine_choice": "none", "max_replicas": 0},
