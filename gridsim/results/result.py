@@ -77,13 +77,30 @@ class Result(Metrics):
         self.tables = _Tables("table", {check_name(name): table for name, table in tables.items()})
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)
-        self.provenance: dict[str, Any] = plain(provenance)
+        self._about: dict[str, Any] = plain(provenance)  # the provenance; of a run, without its scenario
         #: The digest stated in the file, if the result was loaded from one; else None.
         self.stated_digest: str | None = None
         if scenario is not None:
             self.__dict__["scenario"] = scenario
 
     # -- what happened --------------------------------------------------------------------------------
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """Versions, seed, scenario (TOML), SHA-256 of trace files, wall seconds, peak memory.
+
+        The scenario is written as TOML at the first access: with a million listed sizes that takes as long as
+        a run.
+        """
+        scenario = self.__dict__.get("scenario")
+        if "scenario" in self._about or scenario is None:
+            return self._about
+        return {**self._about, "scenario": scenario.to_toml()}
+
+    @property
+    def files_read(self) -> dict[str, str]:
+        """SHA-256 of each trace file that the run has read."""
+        return dict(self._about["files"])
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -93,9 +110,9 @@ class Result(Metrics):
 
         Raises GridSimError if the result does not contain its scenario.
         """
-        if "scenario" not in self.provenance:
+        if "scenario" not in self._about:
             raise GridSimError("the result does not say of what scenario it is")
-        return Scenario.from_text(self.provenance["scenario"])
+        return Scenario.from_text(self._about["scenario"])
 
     def check_faults(self) -> None:
         """Check that the failure trace, if there is one, is still the file that the run read.
@@ -103,7 +120,7 @@ class Result(Metrics):
         Call this before failures are generated again, as for a chart: a changed trace would give others.
         Raises FileChanged.
         """
-        faults, stated = self.scenario.faults, self.provenance.get("files")
+        faults, stated = self.scenario.faults, self._about.get("files")
         own = {} if faults is None else faults.sources()
         if own and isinstance(stated, dict):
             named = {path for path in self.scenario.paths if path not in own}
@@ -133,8 +150,8 @@ class Result(Metrics):
             "lower_bound_kind": bound,
             **summarized(self, bound),
             "facts": self.facts,
-            "wall_seconds": self.provenance.get("wall_seconds"),
-            "peak_memory": self.provenance.get("peak_memory"),
+            "wall_seconds": self._about.get("wall_seconds"),
+            "peak_memory": self._about.get("peak_memory"),
             "digest": self.digest,
         }
 
@@ -201,7 +218,7 @@ class Result(Metrics):
     ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
         said = run_lines(self.summary(bound), self._released_within, name, log=self._made_by, verbose=verbose)
-        if (about := self.provenance.get("emulation")) is not None:
+        if (about := self._about.get("emulation")) is not None:
             said["emulated"] = (
                 f"in {about['processes']} processes, {about['speedup']:g} s in a second, "
                 f"{about['network']} network; "
@@ -214,7 +231,7 @@ class Result(Metrics):
     @property
     def left_out(self) -> dict[str, int]:
         """Table -> rows not kept, for ``decisions`` and ``message_log`` if they reached their limit."""
-        about = self.provenance
+        about = self._about
         counts = {
             "decisions": about.get("decisions", {}).get("dropped", 0),
             "message_log": about.get("message_log", {}).get("left_out", 0),
@@ -227,7 +244,7 @@ class Result(Metrics):
 
     @property
     def _made_by(self) -> str:
-        return str(self.provenance.get("log", ""))
+        return str(self._about.get("log", ""))
 
     @property
     def _released_within(self) -> float:
@@ -246,7 +263,7 @@ class Result(Metrics):
         Raises GridSimError for a run that was not simulated with ``record="decisions"``, ScenarioError if an
         argument is not a whole number, IndexError if there is no such application or task.
         """
-        about = self.provenance.get("decisions")
+        about = self._about.get("decisions")
         if "decisions" not in self.tables or about is None:
             raise GridSimError(
                 'why: decisions are only there if the run had record="decisions" (--decisions)'

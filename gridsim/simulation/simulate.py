@@ -476,7 +476,6 @@ class Simulation(Stateful):
             scheduler=describe(self.scheduler),
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
-                "scenario": scenario.to_toml(),
                 "log": scenario.workload.made_by,
                 "decentralized": self.scheduler.decentralized,
                 **about,

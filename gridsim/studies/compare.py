@@ -239,7 +239,7 @@ def compare(
     read = FirstRead()
 
     def have(name: str, result: Result) -> None:
-        if file := read.other(result.provenance["files"], scenario.places()):
+        if file := read.other(result.files_read, scenario.places()):
             raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
         results[name] = result
 

@@ -90,7 +90,7 @@ def measure(cell: Cell) -> Measured:
     with _noted() as notes:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
-            files = result.provenance["files"]
+            files = result.files_read
             changed = _changed(cell, files)
             if not changed:
                 values, digest = measured(result, cell.metrics), result.digest
