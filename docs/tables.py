@@ -184,7 +184,9 @@ def value_of(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(value_of(each) for each in arguments if each is not type(None)))
     if origin is tuple:
-        return f"list of {value_of(arguments[0])}".replace("number", "numbers")
+        inner = value_of(arguments[0])
+        one = "list" if "list" in inner else "number"
+        return f"list of {inner.replace(one, f'{one}s', 1)}"
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return "table"
     return {bool: "true or false", str: "text", int: "whole number", float: "number"}.get(hint, "name")

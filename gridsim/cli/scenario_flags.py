@@ -15,6 +15,7 @@ from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from gridsim.model.bag_workloads import LogRecipe
     from gridsim.model.faults import Faults
     from gridsim.model.scenario import Scenario
     from gridsim.scheduling.contract import Scheduler
@@ -24,8 +25,9 @@ Flags = dict[str, Any]
 
 _PLATFORM = ("nodes",)
 _NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
-_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
-_LOG_NAMES = {"applications": "max_applications"}  # flag -> its field in a workload from a log
+_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
+#: Flag -> the fields that it sets; the first one that the kind of workload has.
+_FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 
 
 #: For commands that repeat runs described in a file.
@@ -57,6 +59,9 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
         click.option("--tasks-per-node", type=FLOAT, help="Mean tasks of an application, a machine.  [10]"),
         click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
+        click.option(
+            "--load", type=FLOAT, help="Scale all releases to this load.  [as drawn, or in the log]"
+        ),
         click.option("--job-log", metavar="FILE", help="Bags of tasks made of a job log (SWF, GWF)."),
         click.option("--rigid", is_flag=True, default=None, help="Keep its jobs rigid, on equal machines."),
         click.option("--latency", type=SECONDS, help='Of a message, such as 0.05 or "50 ms".  [0.05]'),
@@ -64,6 +69,13 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
         click.option("--task-data", type=BYTES, help="That a task fetches, counted apart.  [0]"),
         click.option("--seed", type=INT, help="Of platform, workload and run.  [1]"),
+        click.option(
+            "--change",
+            "changes",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Any key of the scenario file, such as workload.end=86400; repeatable.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -169,13 +181,14 @@ def scenario_of(flags: Flags) -> Scenario:
         path = text("--job-log", given["job_log"])
         workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
     if rigid and isinstance(workload, LogRecipe):
+        _check_same_jobs(workload)
         workload = JobLogRecipe(path=workload.path, seed=workload.seed)
     elif rigid:
         raise ScenarioError("--rigid needs a job log: --job-log, or a scenario whose workload is a log")
     workload = _changed("workload", workload, given, _WORKLOAD, seed)
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)
-    return dataclasses.replace(
+    made = dataclasses.replace(
         base,
         platform=Platform(platform),
         workload=Workload(workload),
@@ -183,6 +196,17 @@ def scenario_of(flags: Flags) -> Scenario:
         seed=run_seed,
         faults=_faults(flags, run_seed) or base.faults,
     )
+    return made.replaced(dict(map(_change_of, flags["changes"]))) if flags["changes"] else made
+
+
+def _check_same_jobs(log: LogRecipe) -> None:
+    """Raise ScenarioError if the bags of `log` are only a part of its jobs."""
+    for name, default in (("max_applications", None), ("skip", 0), ("min_tasks", 1)):
+        if (value := getattr(log, name)) != default:
+            raise ScenarioError(
+                f"workload.{name} = {value} is of bags: with --rigid leave it out; workload.start and "
+                "workload.end (s) of a workload of kind 'job-log' keep a part of the jobs"
+            )
 
 
 def _faults(flags: Flags, seed: int) -> Faults | None:
@@ -217,10 +241,13 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
 
     known, changes, flag_of = recipe.__struct_fields__, {}, {}
     for name in set(names) & set(given):
-        field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
-        if field not in known:
-            kind = recipe.__struct_config__.tag
-            raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
+        field = next((field for field in _FIELDS.get(name, (name,)) if field in known), None)
+        if field is None:
+            kind, flag = recipe.__struct_config__.tag, "--" + name.replace("_", "-")
+            rigid = ""
+            if kind == "job-log" and name == "applications":
+                rigid = "; to leave jobs out, --change workload.end=SECONDS or workload.max_nodes=MACHINES"
+            raise ScenarioError(f"{flag} does not apply to a {where} of kind {kind!r}{rigid}")
         changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in known}
     if "tasks_per_node" in changes and "tasks" in known:
@@ -259,14 +286,25 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
         raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
+    return name, parameter, _value_of(value)
+
+
+def _change_of(change: str) -> tuple[str, Any]:
+    key, equals, value = change.partition("=")
+    if not (equals and key.strip()):
+        raise ScenarioError(f"--change {change}: expected KEY=VALUE, such as workload.end=86400")
+    return key.strip(), _value_of(value)
+
+
+def _value_of(value: str) -> Any:
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
             document = tomllib.loads(f"value = {text}")
         except (ValueError, RecursionError):  # no TOML, or a number that Python does not read
             continue
         if len(document) == 1:  # not several lines
-            return name, parameter, document["value"]
-    return name, parameter, value.strip()
+            return document["value"]
+    return value.strip()
 
 
 def prepare(

@@ -100,11 +100,30 @@ Spread = Normal | LogUniform | Exponential | LogNormal
 
 _Seconds = Annotated[float, Limits(low=0, unit="s")]
 _Work = Annotated[float, Limits(above=0, unit="Mflop")]
+_Load = Annotated[float, Limits(above=0)] | None
 _Reference = Annotated[float, Limits(above=0, unit="Mflop/s")] | None
 
 
 class _Bags(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "workload"
+
+
+def _at_load(columns: Columns, load: float | None, platform: Platform) -> Columns:
+    """Return `columns` with releases scaled so that the work divided by what the platform can do is `load`.
+
+    What counts is what it can do between the first release and the last.  Raises ScenarioError.
+    """
+    if load is None:
+        return columns
+    span = float(columns.release.max() - columns.release.min())
+    if not span > 0.0:
+        raise ScenarioError(
+            f"workload.load needs applications that are released at different times, got {shown(load)}"
+        )
+    work = columns.sizes if columns.sizes is not None else columns.tasks * columns.task_size
+    with np.errstate(over="ignore"):  # checked with the release times
+        scaled = columns.release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
+    return columns._replace(release=scaled)
 
 
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
@@ -125,6 +144,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     variation: Annotated[float, Limits(low=0, high=1)] = 0.2
     task_size: TaskSize = 65536.0
     spread: Spread | None = None
+    load: _Load = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,7 +175,8 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
             check_room("workload.spread", int(tasks.sum()), "tasks with sizes of their own", OF_TASK)
             sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
-        return Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes)
+        made = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes)
+        return _at_load(made, self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
         draw, size = streams("workload.task_sizes"), self.task_size
@@ -180,6 +201,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     min_tasks: Annotated[int, Limits(low=1)] = 1
     skip: Annotated[int, Limits(low=0)] = 0
     whole_seconds: bool = True
+    load: _Load = None
 
     @property
     def made_by(self) -> str:
@@ -196,6 +218,8 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
             rigid = "; --rigid and Workload.jobs_from_log keep the jobs as they are"
         if self.tasks_per_node is not None:
             said += f"; each application is scaled to {self.tasks_per_node:g} tasks a machine"
+        if self.load is not None:
+            said += f"; releases are scaled to a load of {self.load:g}"
         return f"{self.path}: {said}{rigid}"
 
     def columns(self, platform: Platform) -> Columns:
@@ -226,7 +250,8 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
         release = bags.release[kept] - bags.release[kept[0]]
         task_size, submitter = bags.run_time[kept] * speed, homes[which[kept]]
-        return Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
+        made = Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
+        return _at_load(made, self.load, platform)
 
     def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
         """Return the run times (s) of the tasks of each bag in `kept`, one bag after another.

@@ -102,6 +102,7 @@ class Workload:
         seed: int,
         tasks: float | None = None,
         spread: Spread | None = None,
+        load: float | None = None,
     ) -> Workload:
         """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
@@ -116,6 +117,8 @@ class Workload:
             The submitter of each application is uniform over the machines.
         spread : how tasks differ within an application, `Normal`, `LogUniform`, `Exponential` or `LogNormal`:
             each task has task_size times a factor of its own.  With None they are equal.
+        load : all releases are scaled by one factor, so that the submitted work is this many times what the
+            machines can do between the first release and the last.  With None they stay as drawn.
         """
         size: TaskSize
         if isinstance(task_size, tuple):
@@ -137,6 +140,7 @@ class Workload:
             seed=seed,
             tasks=tasks,
             spread=spread,
+            load=load,
         )
         return cls(recipe)
 
@@ -155,6 +159,7 @@ class Workload:
         min_tasks: int = 1,
         skip: int = 0,
         whole_seconds: bool = True,
+        load: float | None = None,
     ) -> Workload:
         """The bags of a job log (SWF, GWF, .tr): jobs of one user, at most `gap` s apart and within `span` s.
 
@@ -181,6 +186,8 @@ class Workload:
             `max_applications` of the rest.
         whole_seconds : the durations and the mean durations of a .tr log are cut to whole seconds.  A task of
             0 s counts as 0.001 s.
+        load : all releases are scaled by one factor, so that the submitted work is this many times what the
+            machines can do between the first release and the last.  With None they stay as recorded.
 
         `gap` and `span` are only for SWF and GWF logs, `whole_seconds` is only for .tr logs.  `realize` reads
         the file.  It rejects a job of more processors than the platform has machines.
@@ -197,6 +204,7 @@ class Workload:
             min_tasks=min_tasks,
             skip=skip,
             whole_seconds=whole_seconds,
+            load=load,
         )
         return cls(recipe)
 

@@ -27,7 +27,7 @@ from gridsim.plots.style import (
     wrapped,
 )
 from gridsim.results.metrics import series
-from gridsim.results.metrics.registry import UNITS
+from gridsim.results.metrics.registry import ALIASES, UNITS
 from gridsim.support import units
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def comparison(
 
     Raises ScenarioError for a metric that was not measured, and for ratios without a baseline.
     """
-    metric, base = found.measure if metric is None else metric, found.baseline
+    metric, base = found.measure if metric is None else ALIASES.get(metric, metric), found.baseline
     if metric not in found.values:
         raise ScenarioError(f"metric must be one of {', '.join(found.values)}, got {metric!r}")
     if not ratio:
@@ -319,7 +319,8 @@ def swept(
     Raises ScenarioError for another metric or label, if more than one axis is left to draw over, and for
     ratios without a baseline.
     """
-    metric, where = found.metrics[0] if metric is None else metric, dict(where or {})
+    metric = found.metrics[0] if metric is None else ALIASES.get(metric, metric)
+    where = dict(where or {})
     if metric not in found.metrics:
         raise ScenarioError(f"metric must be one of {', '.join(found.metrics)}, got {metric!r}")
     for name, label in where.items():
@@ -335,7 +336,7 @@ def swept(
         if all(labels[name] == label for name, label in where.items())
     }
     words, unit = spoken(over)
-    places = [units.number(each, unit) if isinstance(each, str) else each for each in points]
+    places = [_place(each, unit) if isinstance(each, str) else each for each in points]
     written = bool(points) and all(isinstance(each, str) for each in points)
     numbers = all(isinstance(place, (int, float)) for place in places)
     x: list[Any] = places if numbers else list(range(len(points)))
@@ -368,6 +369,14 @@ def swept(
     if len(names) <= COLOURED:
         _label_ends(axes, {name: line[-1].mean for name, line in drawn.items()}, found.schedulers)
     return axes
+
+
+def _place(label: str, unit: str) -> float | None:
+    """Return the number that a label stands for, such as "50 ms" or "0.9"; None if it is none."""
+    try:
+        return float(label) if label.isascii() else None
+    except ValueError:
+        return units.number(label, unit)
 
 
 def _label_ends(axes: Axes, ends: Mapping[str, float], styles: Sequence[str]) -> None:

@@ -100,6 +100,7 @@ _TABLES: Mapping[str, Sequence[Any]] = {
 }
 #: Settings of matplotlib for all charts.
 STYLE: Mapping[str, Any] = {
+    "pdf.fonttype": 42,  # TrueType: many submission systems refuse Type 3 fonts
     "axes.axisbelow": True,
     "axes.grid": False,
     "axes.labelsize": "medium",

@@ -264,6 +264,10 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
 _SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
 
 
+#: What there is one of, in the plural.
+_ONE = re.compile(r"(?<![\d.,])1 (task|machine|job)s\b")
+
+
 class _Number(float):
     """A float shown with six digits, or as many as asked for, and with all digits before the point."""
 
@@ -279,7 +283,8 @@ def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
     among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
-    lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
+    done = _ONE.sub(r"1 \1", sentence.format(**row))
+    lines = [f"t = {row['time']:.6f} s: {who}{level} {done}{among}"]
     if np.isnan(row["saw"]):
         if not np.isnan(row["true"]):  # a value that the decision did not depend on
             lines.append(f"true value: {quantity} {row['true']} {unit}".rstrip())

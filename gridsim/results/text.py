@@ -82,7 +82,19 @@ def planned_lines(scenario: Scenario) -> Lines:
         "offered_load": offered_load(applications, platform),
     }
     released_within = float(applications.release[-1] - applications.release[0])
-    return scenario_lines(facts, released_within, scenario.workload.made_by)
+    lines = scenario_lines(facts, released_within, scenario.workload.made_by)
+    if scenario.faults is not None:
+        recipe = scenario.faults.recipe
+        values = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "seed"}
+        said = ", ".join(
+            f"{name} {value:g}{'' if name.endswith('shape') else ' s'}"
+            if isinstance(value, float)
+            else f"{name} {value}"
+            for name, value in values.items()
+            if isinstance(value, (float, int, str))
+        )
+        lines["failures"] = f"of machines, of kind {recipe.__struct_config__.tag}{': ' if said else ''}{said}"
+    return lines
 
 
 def _grouped(value: float) -> str:

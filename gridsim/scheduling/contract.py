@@ -213,6 +213,10 @@ class Policy(Stateful, ABC):
         """
         raise SchedulerError(f"{type(self).__name__} does not say what it does when machines fail")
 
+    def unfinished(self) -> Integers | None:
+        """Return the applications that have not ended yet, ascending; None if it does not know them."""
+        return None
+
     @abstractmethod
     def finish(self) -> Outcome:
         """Carry out what is decided but not yet done, and return the outcome."""

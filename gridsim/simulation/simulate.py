@@ -424,10 +424,21 @@ class Simulation(Stateful):
         outages.end(stopped)
         if not stopped and limit is not None and not engine.exhausted():
             raise ScenarioError(
-                f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had something "
-                f"to do, after {int(outages.failures.sum())} failures"
+                f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had "
+                f"{self._not_done()} to do, after {int(outages.failures.sum())} failures"
             )
         return self._result()
+
+    def _not_done(self) -> str:
+        left, applications = self.policy.unfinished(), self.applications
+        if left is None or not len(left):
+            return "something"
+        first, what = int(left[0]), "jobs" if applications.rigid else "applications"
+        mean = applications.size[first] / applications.tasks[first] / self.scenario.platform.speeds.mean()
+        return (
+            f"{len(left)} of {len(applications)} {what} (the first: number {first}, "
+            f"{applications.tasks[first]} tasks of {mean:.4g} s)"
+        )
 
     def _result(self) -> Result:
         scenario, applications, platform = self.scenario, self.applications, self.scenario.platform

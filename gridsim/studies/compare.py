@@ -268,13 +268,15 @@ def applicable(
     while for a large scenario.
 
     names : names of the schedulers to try; None for all.  Each gets its parameters from
-        ``scenario.schedulers``.  Where several names stand for the same scheduler, the first one counts.
+        ``scenario.schedulers``.  Where several names stand for the same scheduler, the first one is taken.
     """
     found: dict[str, Scheduler] = {}
     refused: dict[str, str] = {}
     for name in registered() if names is None else names:
         scheduler = make_scheduler(name, scenario.schedulers.get(name))
-        if scheduler in found.values():
+        same = next((other for other, known in found.items() if known == scheduler), None)
+        if same is not None:
+            refused[name] = f"it is the same scheduler as {same}"
             continue
         try:
             Simulation(scenario, scheduler, Options())

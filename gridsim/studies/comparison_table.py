@@ -20,8 +20,10 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 NOT_CHARGED = "not charged"
 #: So many decisions without summaries mean nothing: the first ones come before any summary.
 _STARTING = 4
+#: An application begun again so many times is named: it takes longer than machines stay up.
+_AGAIN = 100
 #: Columns that are left out first, in this order, where the terminal is too narrow for all.
-DISPENSABLE = ("busy", "traffic", "over")
+DISPENSABLE = ("traffic", "busy", "over")
 
 
 def measure_of(results: Mapping[str, Result]) -> str:
@@ -132,8 +134,8 @@ def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind
 def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
     """Return lines on what the table does not show.
 
-    These are schedules that were exchanged, decisions of a fair tree whose summaries showed no room, and a
-    bound that is missing.
+    These are schedules that were exchanged, decisions of a fair tree whose summaries showed no room,
+    applications that failures cut off again and again, and a bound that is missing.
     """
     lines = [
         f"{name}: {total / 1e6:.4g} MB of exchanged schedules are not among its messages and its traffic"
@@ -146,6 +148,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         for row in rows
         if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
     ]
+    lines += [said for name, result in results.items() if (said := _cut_off(name, result))]
     if any(row["gap"] is None and "mean_waiting" not in row for row in rows):
         lines.append(f"no {bound} bound: it is computed for up to {BOUND_LIMIT} applications")
     return lines
@@ -165,6 +168,21 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         for key, what in _JUDGED[measure_of(results)].items()
     }
     return of_one_run(values, excluded)
+
+
+def _cut_off(name: str, result: Result) -> str:
+    """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
+    table = result.applications
+    again = table["resubmitted"] / table["tasks"]
+    worst = int(again.argmax())
+    if again[worst] < _AGAIN:
+        return ""
+    tasks, what = table["tasks"][worst], "job" if result.rigid else "application"
+    lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
+    return (
+        f"{name}: failures cut off {what} {worst} again and again, {again[worst]:,.0f} times: it has {tasks} "
+        f"task{'s' * (tasks > 1)} of {lasts:.4g} s, and machines seldom stay up so long"
+    )
 
 
 def scalar(value: Any) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from gridsim.results.text import as_text, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
+from gridsim.studies.execution.processes import Processes
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.verdicts import of_replications
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 
 #: Defaults where a half-width is asked for: replications to begin with, and the most that are run.
 AT_LEAST, AT_MOST = 10, 1000
+
+
+#: Runs that failed for the same reason, of which each has a line.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -180,9 +184,17 @@ class Replicates:
 
     def remarks(self) -> list[str]:
         """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""
-        lines = [
-            f"failed: {name}, replication {seed}: {error}" for (name, seed), error in self.errors.items()
-        ]
+        alike: dict[str, list[tuple[str, int]]] = {}
+        for run, error in self.errors.items():
+            alike.setdefault(error, []).append(run)
+        runs, lines = len(self.seeds) * len(self.schedulers), []
+        for error, failed in alike.items():
+            if len(failed) == runs > 1:
+                lines.append(f"failed: all {runs} runs: {error}")
+            else:
+                lines += [f"failed: {name}, replication {seed}: {error}" for name, seed in failed[:_SHOWN]]
+                if len(failed) > _SHOWN:
+                    lines.append(f"failed: {len(failed) - _SHOWN} more runs, for the same reason")
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines
@@ -350,12 +362,14 @@ def replicate(
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
-    first: list[Scenario] = []
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
+
+    about: dict[str, str] = {}
 
     def run(few: Sequence[int]) -> bool:
         scenarios = [make(k) for k in few]
-        first.extend(scenarios[:1])
+        if not made:
+            about.update(_planned(scenarios[0], here=executor is None or isinstance(executor, Processes)))
         cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
         made.extend(
             collect(
@@ -379,9 +393,6 @@ def replicate(
         return arranged(made, list(schedulers), numbers, names, baseline, reached=enough, own=own)
 
     def described(found: Replicates) -> Replicates:
-        about: dict[str, str] = {}
-        with suppress(GridSimError, OSError, MemoryError):  # the runs may have had what this process has not
-            about = planned_lines(first[0])
         return replace(found, about=about, files=read.files)
 
     if target is None:
@@ -395,6 +406,19 @@ def replicate(
         further = range(count, min(_more(count, width / target), at_most))
         numbers = (*numbers, *further)
         run(further)
+
+
+def _planned(scenario: Scenario, *, here: bool) -> dict[str, str]:
+    """Return lines on the first replication, which must be possible if the runs are on this machine.
+
+    Elsewhere there may be files and memory that are not here.
+    """
+    try:
+        return planned_lines(scenario)
+    except (GridSimError, OSError, MemoryError):
+        if here:
+            raise
+        return {}
 
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:

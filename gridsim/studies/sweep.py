@@ -95,7 +95,7 @@ class Sweep:
             taken[column] = f"that of {name!r}"
             labels = self.labels[name]
             if not labels or len(set(as_column(labels))) < len(labels):
-                raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
+                raise ScenarioError(f"over.{name} must have at least one value, and none twice, got {labels}")
         runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
         if runs > MOST_RUNS:
             raise ScenarioError(f"over and replicates must make at most {MOST_RUNS} runs, got {runs}")
@@ -168,12 +168,13 @@ class Sweep:
         names = document.pop("schedulers", None)
         if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
             raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
-        for name in names:
-            if ":" in name:
-                raise ScenarioError(
-                    f"{file}: schedulers: a file never imports code, got {name!r}; name it on "
-                    f"the command line: --schedulers {name},..."
-                )
+        if "schedulers" not in changes:
+            for name in names:
+                if ":" in name:
+                    raise ScenarioError(
+                        f"{file}: schedulers: a file never imports code, got {name!r}; name them all on "
+                        f"the command line, in place of the file's: --schedulers {name},..."
+                    )
         schedulers = {
             name: named_scheduler(name, scenario.schedulers.get(name, {}))
             for name in changes.pop("schedulers", names)

@@ -143,9 +143,10 @@ class SweepResult:
 
         Raises ScenarioError if there is no such point.
         """
+        for name in labels:
+            if name not in map(column_of, self.axes):
+                raise ScenarioError(f"at: no axis {name!r}; axes: {', '.join(self.axes)}")
         wanted = {axis: self._label(axis, labels) for axis in self.axes}
-        if labels:
-            raise ScenarioError(f"at: no axis {next(iter(labels))!r}; axes: {', '.join(self.axes)}")
         for number, point in enumerate(self.points()):
             if point == wanted:
                 return self._at(number)

@@ -99,9 +99,11 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
 
 def of_points(found: Swept) -> str:
     """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
-    metric, wins, points = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0
+    metric, wins, points, all_ = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0, 0
+    mean_of = words(metric) if metric.startswith("mean_") else f"mean {words(metric)}"
     open_: list[str] = []
     for labels, one in found.each():
+        all_ += 1
         means = {name: mean(values) for name, values in one[metric].items()}
         known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
         if len(known) < 2:
@@ -115,16 +117,17 @@ def of_points(found: Swept) -> str:
     if not points:
         return ""
     won = sorted((each for each in wins.items() if each[1]), key=lambda each: -each[1])
-    said = [
-        f"{'' if k else 'has the lowest mean ' + words(metric) + ' '}at {count}"
-        for k, (_, count) in enumerate(won)
-    ]
+    said = [f"{'' if k else f'has the lowest {mean_of} '}at {count}" for k, (_, count) in enumerate(won)]
     of = f"of {points} point{'s' * (points > 1)}"
     text = ", ".join(f"{name} {each}" for (name, _), each in zip(won, said, strict=True))
-    text = f"{text} {of}" if won else f"No scheduler surely has the lowest mean {words(metric)} at any {of}"
+    text = f"{text} {of}" if won else f"No scheduler surely has the lowest {mean_of} at any {of}"
     if open_:
         rest = "; at the other" + (f" {len(open_)}" if len(open_) > 1 else "") if won else ""
         text += f"{rest}, the two best cannot be separated: {_few(open_, '; ')}"
+    if points < all_:
+        text += (
+            f".  {all_ - points} of {all_} points are left out: fewer than two schedulers have results there"
+        )
     return text + "."
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, TraceFormatError
+from gridsim.model.bag_workloads import LogNormal
 from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.results.metrics.formulas import offered_load
@@ -55,6 +56,22 @@ def test_streams_of_a_workload_are_independent():
     # and of the platform made with the same seed: more machines do not move the arrivals
     more = Workload.bags(applications=30, seed=9).realize(Platform.desktop_grid(51, seed=1))
     assert np.array_equal(one.release, more.release)
+
+
+@pytest.mark.parametrize("load", [0.25, 3.0])
+def test_releases_are_scaled_to_a_load(load: float, log) -> None:
+    """By one factor; nothing else changes."""
+    drawn = {"seed": 2, "spread": LogNormal(deviation=1.0)}
+    for plain, scaled in (
+        (Workload.bags(9, **drawn), Workload.bags(9, **drawn, load=load)),
+        (Workload.from_log(log), Workload.from_log(log, load=load)),
+    ):
+        before, after = plain.realize(GRID), scaled.realize(GRID)
+        assert offered_load(after, GRID) == pytest.approx(load, rel=1e-6)
+        np.testing.assert_allclose(after.release * (before.release[-1] / after.release[-1]), before.release)
+        assert (before.tasks == after.tasks).all() and (before.size == after.size).all()
+    with pytest.raises(ScenarioError, match="workload.load needs applications that are released at diff"):
+        Workload.bags(9, interarrival=0.0, seed=2, load=load).realize(GRID)
 
 
 @settings(deadline=None, max_examples=25)

@@ -470,6 +470,8 @@ def heading(name: str, unit: str) -> str:
     if name.endswith("_agg"):
         return f"{words(name)} ({name})"
     unit = unit.removeprefix("1").strip()
+    if " (" in unit:  # which says what is measured
+        return f"{name}, {unit}"
     return f"{name} {unit if unit.startswith('(') else f'({unit})'}" if unit else name
 
 

@@ -149,6 +149,10 @@ class _Placements(Policy):
         again, self.waiting = self.waiting, []
         self._place(again + lost)
 
+    def unfinished(self) -> Integers:
+        """See `gridsim.scheduling.contract.Policy`."""
+        return np.flatnonzero(self.runs.end < 0)
+
     def finish(self) -> Outcome:
         """Return the outcome; jobs that still wait want more machines than will ever be up at once."""
         failed = np.zeros(len(self.resubmitted), np.int64)

@@ -113,14 +113,26 @@ class Queue(Policy):
         try:
             return self.queue.run(until)
         except OverflowError as error:
-            totals = self.queue.totals()
-            left, jobs = int((totals["finish"] < 0).sum()), len(self.resubmitted)
+            left, jobs = len(self.unfinished()), len(self.resubmitted)
             what, why = "workload", ""
             if self.run.faults:
-                what, why = "faults", f", after failures cut off {totals['cut'].sum()} runs"
+                tasks, cut = self.run.applications.tasks, self.queue.totals()["cut"].sum()
+                again = self.resubmitted // tasks
+                worst = int(again.argmax())
+                what = "faults"
+                why = (
+                    f", after failures cut off {cut} runs.  Job {worst}, of {tasks[worst]} machines for "
+                    f"{self.estimate[worst] / NS:.4g} s, was begun again {again[worst]} times: so many "
+                    "machines hardly ever stay up together for so long.  Leave such jobs out "
+                    "(workload.max_nodes), or let machines fail less often"
+                )
             raise ScenarioError(
                 f"{what} must let all jobs end within {_LAST / NS:.3g} s, got {left} of {jobs} left{why}"
             ) from error
+
+    def unfinished(self) -> Integers:
+        """See `gridsim.scheduling.contract.Policy`."""
+        return np.flatnonzero(self.queue.totals()["finish"] < 0)
 
     def finish(self) -> Outcome:
         """Run the remaining jobs, and return the outcome.

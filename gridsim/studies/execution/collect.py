@@ -96,7 +96,7 @@ def collect(
         try:
             run_cells(first, report, executor=executor, batch=batch)
         except KeyboardInterrupt as error:
-            kept = "; with a store they would have been kept"
+            kept = "; with a store they would have been kept" if done else ""
             if store is not None:
                 kept = f", which are in {store.path}: the same again goes on from there"
             raise type(error)(f"{done} of {len(cells)} runs are done{kept}") from None

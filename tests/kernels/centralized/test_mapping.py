@@ -14,7 +14,7 @@ from gridcore import bind_earliest
 from gridcore.centralized import mapping
 from tests.reference import mapping as reference
 
-QUICK = settings(max_examples=75, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 BATCH = ("min-min", "max-min", "sufferage")
 # few values, so that ties are frequent, and some that are rounded when they are added

@@ -16,7 +16,7 @@ from tests.reference.backfill import BackfillQueue as Reference
 
 BOTH = [BackfillQueue, Reference]
 NEVER, LAST = 2**63 - 1, 2**62
-QUICK = settings(max_examples=75, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 
 # Few values, so that ties in time are frequent, and estimates above and below what is true.
 TIMES = st.integers(1, 6) | st.sampled_from([10, 20])
@@ -265,7 +265,7 @@ class Together(RuleBasedStateMachine):
 
 
 TestTogether = Together.TestCase
-TestTogether.settings = settings(max_examples=75, stateful_step_count=30, deadline=None)
+TestTogether.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @given(logs(), st.booleans())

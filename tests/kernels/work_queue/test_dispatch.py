@@ -17,7 +17,7 @@ from tests.reference import dispatch as reference
 
 S = 10**9
 NEVER = 2**63 - 1
-QUICK = settings(deadline=None, max_examples=75)
+QUICK = settings(deadline=None, max_examples=40)
 
 Change = tuple[int, int, bool, int]
 

@@ -30,7 +30,7 @@ def test_easy_says_whom_it_lets_ahead() -> None:
     assert said(result, 2, *columns) == [(2.0, "started-short", 2, 92.0, 300.0, 52.0)]
     # at 300 s all are free but for the one that it takes
     assert said(result, 3, *columns) == [(3.0, "started-narrow", 2, 1.0, 1.0, 1.0)]
-    assert "gave the head of the queue, of 1 jobs, a reservation, as it did not fit" in str(result.why(1))
+    assert "gave the head of the queue, of 1 job, a reservation, as it did not fit" in str(result.why(1))
     result = gs.simulate(scenario, gs.Backfill(mode="fcfs"), record="decisions")
     assert said(result, 1, *columns) == [
         (1.0, "blocked", 1, 2.0, 4.0, 2.0),

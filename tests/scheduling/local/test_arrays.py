@@ -118,6 +118,7 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
     assert seen
 
 
+@pytest.mark.slow
 def test_it_conforms(tmp_path: Any) -> None:
     assert check_scheduler(Summaries(), examples=8, hash_seeds=False, folder=tmp_path).with_failures > 0
 

@@ -77,6 +77,7 @@ def test_a_run_with_local_messages_continues_from_a_checkpoint() -> None:
     assert differing_end(what, Asking(degree=3), result) is None
 
 
+@pytest.mark.slow
 def test_it_conforms(tmp_path: Any) -> None:
     assert check_scheduler(Asking(), examples=10, hash_seeds=False, folder=tmp_path).examples == 10
 

@@ -125,7 +125,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(scenario=scenarios(), order=st.sampled_from(["edf", "fifo"]), detection=st.sampled_from([0.0, 1.0]))
 def test_nodes_do_the_same_by_the_core_and_by_cohorts(
     scenario: gs.Scenario, order: Any, detection: float
@@ -152,7 +152,7 @@ def test_nodes_that_take_tasks_back_keep_the_invariants(order: Any, tmp_path: An
     assert set(found.left_out) == {"hash seed", "decisions"}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1])
 def test_a_run_of_many_pauses_is_the_same(seed: int) -> None:
     """The core lets the engine have control now and then: nothing of the run depends on it."""
     scenario = gs.Scenario(
