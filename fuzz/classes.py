@@ -48,6 +48,25 @@ bind_earliest = Part(
     },
     written=frozenset({"free_at"}),
 )
+ENDS = Part(
+    "EarliestEnds",
+    {"speed": _speeds},
+    {
+        "restart": {
+            "free_at": lambda c: c.s.bytes(c.size("machines")).astype(np.int64) * 10**7,
+            "up": flags("machines"),
+            "now": now,
+        },
+        "bind": {
+            "free_at": lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) * 10**7,
+            "task_size": real(POSITIVE),
+            "n_tasks": whole(0, 255),
+            "now": later(10**11),
+        },
+    },
+    ("now", "machines", "kinds"),
+    written=frozenset({"restart.free_at", "bind.free_at"}),
+)
 PULL = Part(
     "PullQueue",
     {"speed": _speeds, "applications": lambda c: c.size("applications", 0, 5), "log": flag},

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from arrays import Source, copied, damaged, same, spoiled
-from classes import BACKFILL, LINKS, PULL, QUEUES, SLOTS, STREAM, TREE, VIEWS, WORK, bind_earliest
+from classes import BACKFILL, ENDS, LINKS, PULL, QUEUES, SLOTS, STREAM, TREE, VIEWS, WORK, bind_earliest
 from flows import FLOW, JOBFLOW, NODES, WALK, flow_records
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
@@ -36,7 +36,7 @@ class Disagreement(Exception):
 #: What each target calls.
 KERNELS: dict[str, tuple[Part, ...]] = {
     **FUNCTIONS,
-    "centralized.pull_queue": (PULL, bind_earliest),
+    "centralized.pull_queue": (PULL, ENDS, bind_earliest),
     "rigid_queue.backfill": (BACKFILL,),
     "work_queue.dispatch": (WORK,),
     "dgs.slots": (SLOTS,),

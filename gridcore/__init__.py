@@ -12,7 +12,7 @@ if find_spec("gridcore.queues.edf") is None:
     )
 
 from gridcore.centralized.mapping import map_batch, map_in_turn
-from gridcore.centralized.pull_queue import PullQueue, bind_earliest
+from gridcore.centralized.pull_queue import EarliestEnds, PullQueue, bind_earliest
 from gridcore.common.state import NEVER
 from gridcore.dgs.overlay import Views
 from gridcore.dgs.protocol import JobFlow
@@ -43,6 +43,7 @@ from gridcore.work_queue.dispatch import WorkQueue
 __all__ = [
     "NEVER",
     "BackfillQueue",
+    "EarliestEnds",
     "JobFlow",
     "JobWalks",
     "Links",

@@ -146,6 +146,12 @@ def run_work_queue() -> Any:
     return queue.run(NEVER), queue.totals(), queue.copies()
 
 
+def run_ends() -> Any:
+    ends, free = gridcore.EarliestEnds(np.linspace(1.0, 3.0, 50)), np.zeros(50, np.int64)
+    ends.restart(free, np.ones(50, np.bool_), 0)
+    return [ends.bind(free, 1.0 + k % 7, 3, 10**8 * k) for k in range(200)], free
+
+
 def run_pull() -> Any:
     queue, how = pull()
     return queue.run(*how), how[2], queue.starts()
@@ -221,6 +227,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
     "BackfillQueue": run_backfill,
     "WorkQueue": run_work_queue,
+    "EarliestEnds": run_ends,
     "PullQueue": run_pull,
     "TaskQueues": run_queues,
     "SlotSchedules": run_schedules,

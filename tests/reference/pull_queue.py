@@ -13,7 +13,7 @@ from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
 from tests.reference.arguments import integers
 
-__all__ = ["PullQueue", "bind_earliest"]
+__all__ = ["EarliestEnds", "PullQueue", "bind_earliest"]
 
 
 def duration(task_size: float, speed: float) -> int:
@@ -210,6 +210,50 @@ def bind_earliest(
     for u, end in ends.items():
         free_at[u] = end
     return tasks
+
+
+class EarliestEnds:
+    """See `gridcore.centralized.pull_queue.EarliestEnds`: here all machines are looked at for each task."""
+
+    def __init__(self, speed: ArrayLike) -> None:
+        self.speed = _positive(speed, "speed")
+        self.machines, self.kinds, self.now = len(self.speed), len(set(self.speed)), 0
+        self._up: list[bool] = [False] * self.machines
+
+    def restart(self, free_at: Integers, up: ArrayLike, now: int) -> None:
+        """See `gridcore.centralized.pull_queue.EarliestEnds.restart`."""
+        _writable(free_at, "free_at")
+        on = np.asarray(up, np.bool_).tolist()
+        for name, given in (("free_at", free_at), ("up", on)):
+            if len(given) != self.machines:
+                raise ValueError(f"{name} must have {self.machines} entries, got {len(given)}")
+        if now < 0 or any(at < 0 for at in free_at):
+            raise ValueError("now and free_at must be >= 0")
+        self.now, self._up = now, on
+
+    def bind(self, free_at: Integers, task_size: float, n_tasks: SupportsIndex, now: int) -> Integers:
+        """See `gridcore.centralized.pull_queue.EarliestEnds.bind`."""
+        _writable(free_at, "free_at")
+        count = index(n_tasks)
+        if len(free_at) != self.machines or not 0.0 < task_size < float("inf"):
+            raise ValueError("free_at must have an entry a machine, and task_size be finite and > 0")
+        if not 0 <= count < 2**31 or now < self.now:
+            raise ValueError(f"n_tasks must be in 0..2**31 - 1, and now at least {self.now}")
+        self.now, found = now, []
+        for _ in range(count):
+            ends = [
+                (max(int(free_at[u]), now) + duration(task_size, speed), u)
+                for u, speed in enumerate(self.speed)
+                if self._up[u]
+            ]
+            if not ends:
+                raise ValueError(f"up must have a machine, there are {count} tasks to bind")
+            end, u = min(ends)
+            if end >= NEVER:
+                raise OverflowError("a task ends after the last instant")
+            free_at[u] = end
+            found.append(u)
+        return np.array(found, np.int64)
 
 
 def _positive(values: ArrayLike, name: str) -> list[float]:

@@ -136,7 +136,11 @@ def functions() -> None:
         mapping.map_batch(etc, [3, 2], np.zeros(3), rule)
     for one in ("mct", "met", "olb", "switching", "kpb"):
         mapping.map_in_turn(etc, [3, 2], np.zeros(3), one)
-    central.bind_earliest(np.zeros(3, np.int64), [1.0, 2.0, 3.0], 5.0, 40, 0)
+    free = np.zeros(3, np.int64)
+    central.bind_earliest(free, [1.0, 2.0, 3.0], 5.0, 40, 0)
+    ends = central.EarliestEnds([1.0, 2.0, 3.0])
+    ends.restart(free, [True] * 3, 0)
+    ends.bind(free, 5.0, 2, 0)
 
 
 #: A run of each kernel that keeps memory of its own, small enough for every day.

@@ -76,7 +76,7 @@ class Once(Bound):
         """Return how many of `count` tasks each machine gets, in proportion to its `room` in tasks."""
         return split(room, count)
 
-    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+    def grounds(self, application: int, machines: Integers, now: int) -> float:
         """See `Bound.grounds`: the stretch, s/Mflop."""
         return self.promised[-1]
 

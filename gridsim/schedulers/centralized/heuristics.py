@@ -213,9 +213,9 @@ class ToTheFastest(Bound):
         tasks[up[np.argmin(lasts)]] = count
         return tasks
 
-    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+    def grounds(self, application: int, machines: Integers, now: int) -> float:
         """See `Bound.grounds`: the time that a task takes there, s."""
-        speed = self.run.speeds[tasks.argmax()]
+        [speed] = self.run.speeds[machines]
         return float(lasting(self.run.applications.task_size[application], speed)) / NS
 
 

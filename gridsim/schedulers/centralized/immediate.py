@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.centralized.pull_queue import bind_earliest
+from gridcore.centralized.pull_queue import EarliestEnds, bind_earliest
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
@@ -56,9 +56,15 @@ class Bound(Policy):
         At least one machine is up; machines that are down get nothing.
         """
 
+    def placed(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
+        """Return the machines that get tasks, ascending, and how many each; as `share`, which see."""
+        tasks = self.share(application, count, now)
+        machines = np.flatnonzero(tasks)
+        return machines, tasks[machines]
+
     @abstractmethod
-    def grounds(self, application: int, tasks: Integers, now: int) -> float:
-        """Return the value by which machines have got these `tasks`, in the unit of the words of `action`."""
+    def grounds(self, application: int, machines: Integers, now: int) -> float:
+        """Return the value by which `machines` have got tasks, in the unit of the words of `action`."""
 
     def on_release(self, applications: list[int]) -> None:
         """Bind the tasks of `applications`, one application after the other."""
@@ -79,23 +85,22 @@ class Bound(Policy):
             return
         now = self.run.engine.now
         for i, count in sorted(self.unbound.items()):
-            tasks = self.share(i, count, now)
+            machines, tasks = self.placed(i, count, now)
             if self.run.decisions is not None:
-                saw = self.grounds(i, tasks, now)
+                saw = self.grounds(i, machines, now)
                 self.run.decisions.note(
                     self.action,
                     time=now,
                     application=i,
                     decider=-1,
-                    machine=tasks.argmax(),
+                    machine=machines[tasks.argmax()],
                     tasks=count,
                     among=self.run.up.sum(),
                     saw=saw,
                     true=saw,
                     age=0.0,
                 )
-            machines = np.flatnonzero(tasks)
-            self.queues.enqueue(machines, np.full(len(machines), i), tasks[machines], now)
+            self.queues.enqueue(machines, np.full(len(machines), i), tasks, now)
             self.queues.reschedule(machines, now)
         self.unbound.clear()
 
@@ -133,9 +138,9 @@ class Timed(Bound):
         self.free_at[failed] = self.run.engine.now
         super().on_faults(failed, back)
 
-    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+    def grounds(self, application: int, machines: Integers, now: int) -> float:
         """See `Bound.grounds`: the time until the last of the tasks ends, s."""
-        return int(self.free_at[tasks > 0].max() - now) / NS
+        return int(self.free_at[machines].max() - now) / NS
 
     @abstractmethod
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
@@ -152,6 +157,28 @@ class Timed(Bound):
 
 class EarliestEnd(Timed):
     """Binds each task to the machine that would end it first."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.ends = EarliestEnds(run.speeds)
+        #: Whether `ends` has seen `free_at` and which machines are up.
+        self.known = False
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `Timed.on_faults`."""
+        self.known = False
+        super().on_faults(failed, back)
+
+    def placed(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
+        """See `Bound.placed`; where tasks are few, not every machine is looked at."""
+        if count * self.ends.kinds > len(self.free_at):
+            self.known = False
+            return super().placed(application, count, now)
+        if not self.known:
+            self.ends.restart(self.free_at, self.run.up, now)
+            self.known = True
+        found = self.ends.bind(self.free_at, float(self.run.applications.task_size[application]), count, now)
+        return np.unique(found, return_counts=True) if count > 1 else (found, np.ones(1, np.int64))
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
         """See `Timed.bind`."""

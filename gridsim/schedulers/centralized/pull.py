@@ -320,6 +320,6 @@ class Uniform(Bound):
         drawn = up[self.chance.integers(len(up), size=count)]
         return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
 
-    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+    def grounds(self, application: int, machines: Integers, now: int) -> float:
         """See `Bound.grounds`: nan, as there is no such value."""
         return math.nan

@@ -487,6 +487,49 @@ def test_bind_equals_reference_on_real_speeds(
     assert free.tolist() == free_too.tolist()
 
 
+@given(SPEEDS, st.lists(st.tuples(SIZES, st.integers(0, 7), st.integers(0, 9)), max_size=12), st.data())
+@QUICK
+def test_few_tasks_are_bound_as_by_a_look_at_all_machines(
+    speeds: list[float], steps: list[tuple[float, int, int]], data: st.DataObject
+) -> None:
+    """Machines become idle meanwhile, and at times they fail and recover."""
+    kernel, twin = central.EarliestEnds(speeds), reference.EarliestEnds(speeds)
+    free, free_too, now = np.zeros(len(speeds), np.int64), np.zeros(len(speeds), np.int64), 0
+    for k, (size, tasks, later) in enumerate(steps):
+        now += later
+        if k % 4 == 0:
+            up = data.draw(st.lists(st.booleans(), min_size=len(speeds), max_size=len(speeds)))
+            up[k % len(speeds)] = True
+            for one, at in ((kernel, free), (twin, free_too)):
+                at[np.logical_not(up)] = now
+                one.restart(at, up, now)
+        bound = kernel.bind(free, size, tasks, now)
+        assert bound.tolist() == twin.bind(free_too, size, tasks, now).tolist()
+        assert free.tolist() == free_too.tolist()
+
+
+def test_tasks_that_no_machine_can_take_are_refused() -> None:
+    ends, free = central.EarliestEnds([1.0, 1.0]), np.zeros(2, np.int64)
+    for wrong, said in (
+        (lambda: ends.bind(free, 1.0, 1, 0), "up must have a machine"),
+        (lambda: ends.restart(free, [True], 0), "up must have as many entries as machines, got 1 and 2"),
+        (lambda: ends.restart(free, [True, True], -1), "now must be >= 0, got -1"),
+        (
+            lambda: ends.bind(free[:1], 1.0, 1, 0),
+            "free_at must have as many entries as machines, got 1 and 2",
+        ),
+        (lambda: ends.bind(free, -1.0, 1, 0), "task_size must be finite and > 0"),
+        (lambda: ends.bind(free, 1.0, 2**31, 0), "n_tasks must be in 0..2147483647"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            wrong()
+    ends.restart(free, [False, True], 5)
+    with pytest.raises(ValueError, match="now must be at least 5, got 4"):
+        ends.bind(free, 1.0, 1, 4)
+    with pytest.raises(OverflowError, match="a task ends after the last instant"):
+        ends.bind(free, 1e300, 1, 5)
+
+
 @given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
 @example([2.0, 2.0, 1.0], 1e-9, 7, 0)
 @QUICK
