@@ -337,7 +337,7 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         for found in findings:
             place = f"{name}:{found.first_line}" if found.first_line else name
             say(f"{place}: {found.severity}: {found.count}x {found.message} [{found.code}]")
-        kinds = f"{len(findings)} kind{'s' * (len(findings) > 1)} of findings"
+        kinds = "1 kind of finding" if len(findings) == 1 else f"{len(findings)} kinds of findings"
         say(f"{name}: {kinds if findings else 'nothing to say'}")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,9 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
         click.option("--nodes", type=INT, help="Machines.  [1000]"),
-        click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
+        click.option(
+            "--speeds", type=click.Choice(["uniform", "pareto", "equal"]), help="Speeds.  [uniform]"
+        ),
         click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
         click.option("--applications", type=INT, help="Applications (of a log: the first so many).  [100]"),
         click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
@@ -142,7 +145,7 @@ def scenario_of(flags: Flags) -> Scenario:
         raise ScenarioError("--hosts and --speeds exclude each other")
     rigid = given.pop("rigid", False)
     for flag in ("hosts", "speeds"):
-        if rigid and flag in given:
+        if rigid and given.get(flag, "equal") != "equal":
             raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs need equal machines")
     if "seed" in given:
         whole("--seed", given["seed"])
@@ -159,9 +162,9 @@ def scenario_of(flags: Flags) -> Scenario:
         shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in given:
             platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
-        else:
+        elif given["speeds"] != "equal":
             platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
-    if rigid and not isinstance(platform, EqualSpeeds):
+    if (rigid or given.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
     platform = _changed("platform", platform, given, _PLATFORM, seed)
     workload: Any = base.workload.recipe
@@ -188,6 +191,7 @@ def scenario_of(flags: Flags) -> Scenario:
 def _faults(flags: Flags, seed: int) -> Faults | None:
     """Return the failures that the flags ask for; None if they ask for none."""
     from gridsim.model.faults import Faults
+    from gridsim.support.arguments import text
 
     trace, up, down = (flags.get(name) for name in ("availability", "failures", "down"))
     if trace is not None and up is not None:
@@ -195,10 +199,11 @@ def _faults(flags: Flags, seed: int) -> Faults | None:
     if down is not None and up is None:
         raise ScenarioError("--down needs --failures")
     if trace is not None:
-        return Faults.trace(trace, seed)
+        return Faults.trace(text("--availability", trace), seed)
     if up is None:
         return None
-    return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
+    with blaming({"faults.mean": "--failures", "faults.up": "--failures", "faults.down": "--down"}):
+        return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
 
 
 def default_scenario(seed: int = 1) -> Scenario:
@@ -225,9 +230,16 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
     changes |= {name: value for name, value in seed.items() if name in known}
     if "tasks_per_node" in changes and "tasks" in known:
         changes["tasks"] = None  # which would override the flag
-    try:
+    with blaming(flag_of):
         return msgspec.structs.replace(recipe, **changes)
-    except ScenarioError as error:  # the message begins with the path of a key, but the user gave a flag
+
+
+@contextmanager
+def blaming(flag_of: Mapping[str, str]) -> Iterator[None]:
+    """Let errors begin with the flag that the user gave, not with the path of the key that it became."""
+    try:
+        yield
+    except ScenarioError as error:
         path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
         if path is None or path[0] not in flag_of:
             raise

@@ -171,12 +171,13 @@ def _columns(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
-    for name, column in (("nodes", tasks), ("submitter", submitter + 1)):
-        for i in np.flatnonzero(column > platform.nodes)[:1]:
-            what = f"at most {platform.nodes}, the machines there are" if name == "nodes" else "a machine"
-            got = column[i] - (name == "submitter")
-            rest = "; of a log, workload.max_nodes leaves out larger jobs" if name == "nodes" else ""
-            raise ScenarioError(f"workload.{name}[{i}] must be {what}, got {got}{rest}")
+    for i in np.flatnonzero(tasks > platform.nodes)[:1]:
+        raise ScenarioError(
+            f"workload.nodes[{i}]: job {i} wants {tasks[i]} machines, but there are only {platform.nodes}; "
+            "of a log, workload.max_nodes leaves out larger jobs"
+        )
+    for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+        raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
     return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested)
 
 

@@ -204,6 +204,7 @@ def test_flags_override_the_file(folder, toy):
     assert effective("--nodes", 3).platform == Platform.pareto(3, 4)
     assert effective("--seed", 8) == Scenario(Platform.pareto(9, 8), Workload.bags(7, seed=8), seed=8)
     assert effective("--speeds", "uniform").platform == Platform.desktop_grid(9, 4)
+    assert effective("--speeds", "equal").platform == Platform.equal(9)
     changed = effective("--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6").workload.recipe
     assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
     Scenario(Platform.pareto(9, 4), Workload.bags(7, tasks=40, seed=5), seed=6).save("own.toml")
@@ -373,6 +374,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--task-size", "5,-1"], "--task-size[1] must be a finite number > 0 Mflop, got -1.0"),
         (["--tasks-per-node", 0], "--tasks-per-node must be a finite number > 0, got 0.0"),
         (["--job-log", "x", "--applications", 0], "--applications must be a whole number >= 1, got 0"),
+        (["--failures", 0], "--failures must be a finite number > 0 s, got 0.0"),
         (["--latency", "inf"], "--latency must be a finite number >= 0 s, got inf"),
         (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
         (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
