@@ -13,7 +13,7 @@ import click
 
 from gridsim.cli.output import check_apart, check_output, of_scenario
 from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
     from gridsim.model.faults import Faults
@@ -26,6 +26,8 @@ Flags = dict[str, Any]
 _PLATFORM = ("nodes",)
 _NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
+#: Machines of the default scenario.
+_NODES = 1000
 _LOG_NAMES = {"applications": "max_applications"}  # flag -> its field in a workload from a log
 
 
@@ -51,7 +53,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
     options = [
         click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
-        click.option("--nodes", type=INT, help="Machines.  [1000]"),
+        click.option("--nodes", type=INT, help="Machines.  [1000; of a job log, as its header states]"),
         click.option(
             "--speeds", type=click.Choice(["uniform", "pareto", "equal"]), help="Speeds.  [uniform]"
         ),
@@ -140,6 +142,8 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import text, whole
 
+    if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
+        flags["nodes"] = _machines_of(text("--job-log", flags["job_log"]))  # for later calls, too
     given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
         raise ScenarioError("--hosts and --speeds exclude each other")
@@ -188,6 +192,25 @@ def scenario_of(flags: Flags) -> Scenario:
     )
 
 
+def _machines_of(log: str) -> int:
+    """Return the number of machines in the header of a job log, or the default one, and say which."""
+    from gridsim.traces.info import read_header
+    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+
+    header = read_header(log)
+    if header is None:
+        return _NODES
+    stated = stated_machines(header)
+    if stated is None or not 1 <= stated[1] <= MOST_MACHINES:
+        count = _NODES
+        said = f"{count:,} machines, as the header of {log} gives no number (MaxProcs, MaxNodes)"
+    else:
+        key, count = stated
+        said = f"{count:,} machines, the {key} of {log}"
+    click.echo(f"gridsim: {printable(said)}; --nodes takes another number", err=True)
+    return count
+
+
 def _faults(flags: Flags, seed: int) -> Faults | None:
     """Return the failures that the flags ask for; None if they ask for none."""
     from gridsim.model.faults import Faults
@@ -213,7 +236,7 @@ def default_scenario(seed: int = 1) -> Scenario:
     from gridsim.model.workload import Workload
 
     workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
-    return Scenario(Platform.desktop_grid(1000, seed), workload, seed=seed)
+    return Scenario(Platform.desktop_grid(_NODES, seed), workload, seed=seed)
 
 
 def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:

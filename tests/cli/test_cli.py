@@ -231,7 +231,11 @@ def test_traces_instead_of_generators(folder, toy):
     )
     assert "jobs of one user at most 120 s apart" in good("run", "--scheduler", toy, *flags).stdout
     kept = json.loads(good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout)
-    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"]
+    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"] == 10**6
+    Path("log.swf").write_text(f"; MaxNodes: 7\n; MaxProcs: 5\n{job(1, 100, 10, 1)}\n")
+    stated = good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
+    assert json.loads(stated.stdout)["machines"] == 5
+    assert stated.stderr.splitlines()[0].startswith("gridsim: 5 machines, the MaxProcs of log.swf")
 
 
 def test_compare(folder, toy):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,8 +42,6 @@ COLUMNS: dict[Dialect, tuple[str, ...]] = {
     "evalys": ("jobID", *(name for name in _COMMON if name not in ("final_state", "metadata"))),
 }
 _MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
-#: Largest number of machines accepted from the header of a log: a header can claim any number.
-_MOST_MACHINES = 1 << 20
 #: Status of a cancelled job in SWF.
 _CANCELLED = 5
 #: The class of the scheduler in a result that `result_from_log` made.
@@ -352,16 +349,14 @@ def result_from_log(
 
 def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
-    for key in ("MaxProcs", "MaxNodes"):
-        if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
-            count = int(stated[0])
-            count = -(-count // procs_per_node) if key == "MaxProcs" else count
-            if count > _MOST_MACHINES:
-                raise ScenarioError(
-                    f"machines must be given (at most {_MOST_MACHINES}): {file} states {count}"
-                )
-            return count
-    raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
+    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+
+    stated = stated_machines(header, procs_per_node)
+    if stated is None:
+        raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
+    if stated[1] > MOST_MACHINES:
+        raise ScenarioError(f"machines must be given (at most {MOST_MACHINES}): {file} states {stated[1]}")
+    return stated[1]
 
 
 def check_same_jobs(result: Result, scenario: Scenario) -> None:
