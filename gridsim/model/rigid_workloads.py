@@ -110,6 +110,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             np.tile(jobs.run_time, copies),
             np.tile(jobs.requested, copies),
             submitter,
+            np.tile(jobs.job, copies),
         )
 
 
@@ -163,8 +164,12 @@ def _columns(
     run_time: Floats,
     requested: Floats,
     submitter: Integers,
+    job: Integers | None = None,
 ) -> Columns:
-    """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them."""
+    """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them.
+
+    job : their numbers in the log that they come from.
+    """
     speeds = platform.speeds
     if speeds.min() != speeds.max():
         raise ScenarioError(
@@ -172,13 +177,14 @@ def _columns(
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
     for i in np.flatnonzero(tasks > platform.nodes)[:1]:
+        which, rest = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
         raise ScenarioError(
-            f"workload.nodes[{i}]: job {i} wants {tasks[i]} machines, but there are only {platform.nodes}; "
-            "of a log, workload.max_nodes leaves out larger jobs"
+            f"workload.nodes[{i}]: job {which} wants {tasks[i]} machines, but there are only "
+            f"{platform.nodes}{rest}"
         )
     for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
         raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
-    return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested)
+    return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
 
 
 #: The shares of jobs at which a `Profile` gives its quantiles.

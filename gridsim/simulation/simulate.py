@@ -452,6 +452,8 @@ class Simulation(Stateful):
                 "delays": network.delays,
                 "machines": network.machines,
             }
+        if applications.job is not None:
+            tables["log_jobs"] = Table({"job": applications.job})
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()
             about["decisions"] = self.decisions.about()
