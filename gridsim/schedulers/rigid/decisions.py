@@ -16,7 +16,7 @@ from gridsim.support.clock import NS
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
 WORDS: Words = {
     "queued": (
-        "put it in the queue behind {saw:.0f} jobs, of which application {limit:.0f} was the head",
+        "put it in the queue, now of {among} jobs, behind {saw:.0f}; application {limit:.0f} was the head",
         "jobs before it:",
         "",
     ),

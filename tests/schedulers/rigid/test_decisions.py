@@ -38,7 +38,7 @@ def test_easy_says_whom_it_lets_ahead() -> None:
     ]
     # job 2 waits behind job 1, and job 3 behind both
     assert said(result, 3, *columns)[0] == (3.0, "queued", 3, 2.0, 1.0, 2.0)
-    assert "put it in the queue behind 2 jobs, of which application 1 was the head" in str(result.why(3))
+    assert "put it in the queue, now of 3 jobs, behind 2; application 1 was the head" in str(result.why(3))
     result = gs.simulate(scenario, gs.Asap(), record="decisions")
     assert said(result, 1, "time", "saw", "limit", "true", "among") == [(1.0, 120.0, 60.0, 120.0, 5)]
 
