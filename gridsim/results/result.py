@@ -17,7 +17,7 @@ from gridsim.results.files import damaged, read, write
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
-from gridsim.results.text import as_text, run_lines, scenario_lines
+from gridsim.results.text import as_text, availability_lines, run_lines, scenario_lines
 from gridsim.support import html
 from gridsim.support.arguments import Named
 from gridsim.support.extras import need
@@ -225,7 +225,14 @@ class Result(Metrics):
         self, name: str | None = None, bound: BoundKind = "fluid", *, verbose: bool = False
     ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
-        said = run_lines(self.summary(bound), self._released_within, name, log=self._made_by, verbose=verbose)
+        said = run_lines(
+            self.summary(bound),
+            self._released_within,
+            name,
+            log=self._made_by,
+            up=self.describe_availability(),
+            verbose=verbose,
+        )
         if (about := self._about.get("emulation")) is not None:
             said["emulated"] = (
                 f"in {about['processes']} processes, {about['speedup']:g} s in a second, "
@@ -249,6 +256,10 @@ class Result(Metrics):
     def describe_scenario(self) -> dict[str, str]:
         """Return a line each on the platform, the workload, the log that it was made of, and the load."""
         return scenario_lines(self.summary(), self._released_within, self._made_by)
+
+    def describe_availability(self) -> dict[str, str]:
+        """Return a line on how many machines are up, and for how long; none if all are, all the time."""
+        return availability_lines(self._about.get("availability"), len(self.machines))
 
     @property
     def _made_by(self) -> str:

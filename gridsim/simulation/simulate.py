@@ -443,6 +443,8 @@ class Simulation(Stateful):
         if "schedule" in self.options.recorded:
             tables |= record_tables(outcome, engine.now)
         about: dict[str, Any] = {}
+        if (up := outages.about()) is not None:
+            about["availability"] = up
         if "messages" in self.options.recorded:
             log = tables["message_log"] = network.message_log(len(applications))
             about["message_log"] = {
