@@ -59,6 +59,18 @@ def test_run(folder, toy):
         assert part in text
 
 
+def test_an_error_in_code_of_the_user_shows_its_own_lines(folder, toy):
+    run = ("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=fail")
+    found = invoke(*run)
+    first, *frames, last, hint = found.stderr.splitlines()
+    assert found.exit_code == 1 and first.startswith("Traceback") and hint.startswith("gridsim: gridsim -v")
+    assert [line.split(", line ")[0].strip() for line in frames if ", line " in line] == [
+        f'File "{folder / toy.split(":")[0]}.py"'
+    ] * 2
+    assert last == "ZeroDivisionError: of mine"
+    assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)  # Python shows the whole traceback
+
+
 def test_run_in_another_form_of_the_nodes():
     digests = {
         json.loads(good("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
