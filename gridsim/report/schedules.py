@@ -62,9 +62,10 @@ def _pieces(result: Result, factor: float, unit: str) -> Figure:
     table = result.tables["schedule"]
     application, done = table["application"], table["completed"] > 0
     of = "job" if result.rigid else "application"
+    named = application if result.jobs_of_log is None else result.jobs_of_log[application]
     what = [
         f"{of} {a}, {n} task{'' if n == 1 else 's'}"
-        for a, n in zip(application.tolist(), table["tasks"].tolist(), strict=True)
+        for a, n in zip(named.tolist(), table["tasks"].tolist(), strict=True)
     ]
     marker = {
         "color": [_TURN[number % len(_TURN)] for number in application.tolist()],
