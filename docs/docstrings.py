@@ -18,7 +18,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from sphinx.util.inspect import safe_getattr
 
-from gridsim.cli.docstrings import entries, headless, paragraphs, told
+from gridsim.support.docstrings import entries, headless, paragraphs, told
 
 
 def converted(lines: list[str], about: dict[str, str]) -> list[str]:

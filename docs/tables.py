@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from gridsim.cli.docstrings import told
 from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.network import Network
@@ -24,6 +23,7 @@ from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
 from gridsim.scheduling.registry import registered
+from gridsim.support.docstrings import told
 from gridsim.support.parameters import Limits
 
 MARK = "<!-- tables -->"

@@ -2,8 +2,8 @@
 
 Answers go to standard output; with ``--json`` they are one JSON value and nothing else.  Progress bars,
 warnings and errors go to standard error.  Exit codes: 0 done; 1 `trace lint` found errors, runs of a study
-failed, or `theory` found a value outside of its interval; 2 wrong input or usage; 130 interrupted (SIGINT),
-143 terminated (SIGTERM).
+failed, `theory` found a value outside of its interval, or code of the user raised an error; 2 wrong input or
+usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
+from gridsim.cli.own_frames import own_frames
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, recorded, run_options
 from gridsim.cli.signals import Terminated, begin, end, heed
@@ -100,6 +101,12 @@ class _Group(click.Group):
                 word, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
                 _tell(_noted(f"{word}: {error}".removesuffix(": "), error))
                 ctx.exit(code)
+            except Exception as error:
+                if ctx.params.get("verbosity") or not (own := own_frames(error)):
+                    raise
+                with suppress(OSError):
+                    click.echo(printable(own) + "gridsim: gridsim -v shows the whole traceback", err=True)
+                ctx.exit(1)
             _tell(message)
             ctx.exit(2)
 
@@ -337,7 +344,7 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         for found in findings:
             place = f"{name}:{found.first_line}" if found.first_line else name
             say(f"{place}: {found.severity}: {found.count}x {found.message} [{found.code}]")
-        kinds = f"{len(findings)} kind{'s' * (len(findings) > 1)} of findings"
+        kinds = "1 kind of finding" if len(findings) == 1 else f"{len(findings)} kinds of findings"
         say(f"{name}: {kinds if findings else 'nothing to say'}")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 

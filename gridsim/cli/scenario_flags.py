@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 
 from gridsim.cli.output import check_apart, check_output, of_scenario
 from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
     from gridsim.model.bag_workloads import LogRecipe
@@ -28,6 +29,8 @@ _NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
 #: Flag -> the fields that it sets; the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
+#: Machines of the default scenario.
+_NODES = 1000
 
 
 #: For commands that repeat runs described in a file.
@@ -52,8 +55,10 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
     options = [
         click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
-        click.option("--nodes", type=INT, help="Machines.  [1000]"),
-        click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
+        click.option("--nodes", type=INT, help="Machines.  [1000; of a job log, as its header states]"),
+        click.option(
+            "--speeds", type=click.Choice(["uniform", "pareto", "equal"]), help="Speeds.  [uniform]"
+        ),
         click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
         click.option("--applications", type=INT, help="Applications (of a log: the first so many).  [100]"),
         click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
@@ -149,12 +154,14 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import text, whole
 
+    if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
+        flags["nodes"] = _machines_of(text("--job-log", flags["job_log"]))  # for later calls, too
     given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
         raise ScenarioError("--hosts and --speeds exclude each other")
     rigid = given.pop("rigid", False)
     for flag in ("hosts", "speeds"):
-        if rigid and flag in given:
+        if rigid and given.get(flag, "equal") != "equal":
             raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs need equal machines")
     if "seed" in given:
         whole("--seed", given["seed"])
@@ -171,9 +178,9 @@ def scenario_of(flags: Flags) -> Scenario:
         shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in given:
             platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
-        else:
+        elif given["speeds"] != "equal":
             platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
-    if rigid and not isinstance(platform, EqualSpeeds):
+    if (rigid or given.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
     platform = _changed("platform", platform, given, _PLATFORM, seed)
     workload: Any = base.workload.recipe
@@ -209,9 +216,29 @@ def _check_same_jobs(log: LogRecipe) -> None:
             )
 
 
+def _machines_of(log: str) -> int:
+    """Return the number of machines in the header of a job log, or the default one, and say which."""
+    from gridsim.traces.info import read_header
+    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+
+    header = read_header(log)
+    if header is None:
+        return _NODES
+    stated = stated_machines(header)
+    if stated is None or not 1 <= stated[1] <= MOST_MACHINES:
+        count = _NODES
+        said = f"{count:,} machines, as the header of {log} gives no number (MaxProcs, MaxNodes)"
+    else:
+        key, count = stated
+        said = f"{count:,} machines, the {key} of {log}"
+    click.echo(f"gridsim: {printable(said)}; --nodes takes another number", err=True)
+    return count
+
+
 def _faults(flags: Flags, seed: int) -> Faults | None:
     """Return the failures that the flags ask for; None if they ask for none."""
     from gridsim.model.faults import Faults
+    from gridsim.support.arguments import text
 
     trace, up, down = (flags.get(name) for name in ("availability", "failures", "down"))
     if trace is not None and up is not None:
@@ -219,10 +246,11 @@ def _faults(flags: Flags, seed: int) -> Faults | None:
     if down is not None and up is None:
         raise ScenarioError("--down needs --failures")
     if trace is not None:
-        return Faults.trace(trace, seed)
+        return Faults.trace(text("--availability", trace), seed)
     if up is None:
         return None
-    return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
+    with blaming({"faults.mean": "--failures", "faults.up": "--failures", "faults.down": "--down"}):
+        return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
 
 
 def default_scenario(seed: int = 1) -> Scenario:
@@ -232,7 +260,7 @@ def default_scenario(seed: int = 1) -> Scenario:
     from gridsim.model.workload import Workload
 
     workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
-    return Scenario(Platform.desktop_grid(1000, seed), workload, seed=seed)
+    return Scenario(Platform.desktop_grid(_NODES, seed), workload, seed=seed)
 
 
 def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
@@ -252,9 +280,16 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
     changes |= {name: value for name, value in seed.items() if name in known}
     if "tasks_per_node" in changes and "tasks" in known:
         changes["tasks"] = None  # which would override the flag
-    try:
+    with blaming(flag_of):
         return msgspec.structs.replace(recipe, **changes)
-    except ScenarioError as error:  # the message begins with the path of a key, but the user gave a flag
+
+
+@contextmanager
+def blaming(flag_of: Mapping[str, str]) -> Iterator[None]:
+    """Let errors begin with the flag that the user gave, not with the path of the key that it became."""
+    try:
+        yield
+    except ScenarioError as error:
         path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
         if path is None or path[0] not in flag_of:
             raise

@@ -15,7 +15,6 @@ from typing import Any, get_args
 
 import msgspec
 
-from gridsim.cli.docstrings import opening, told
 from gridsim.model import (
     bag_workloads as bags,
 )
@@ -38,6 +37,7 @@ from gridsim.model.network import Network
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
 from gridsim.support import units
+from gridsim.support.docstrings import opening, told
 from gridsim.support.parameters import Limits, limits_of
 
 #: Struct of a table -> constructor whose docstring describes its keys.

@@ -31,6 +31,8 @@ class Columns(NamedTuple):
     data (bytes) is that of each task of an application.  rates (jobs/s) has one entry per machine.
 
     estimate (Mflop) is what the submitter states as the size of a task of an application.
+
+    job is the number that an application has in the job log that it comes from.
     """
 
     release: Floats
@@ -42,6 +44,7 @@ class Columns(NamedTuple):
     data: Integers | None = None
     rates: Floats | None = None
     estimate: Floats | None = None
+    job: Integers | None = None
 
 
 def check_columns(recipe: Recipe, count: int, what: str) -> None:
@@ -82,6 +85,8 @@ class Applications:
 
     estimate float64 (Mflop) is the size of a task of each application as its submitter states it.  It may be
     wrong, and 0.  It is None if the workload states only the sizes themselves; see `estimates`.
+
+    job int64 is the number of each rigid job in the log that it comes from, or None without a log.
     """
 
     release_ns: Integers
@@ -95,6 +100,7 @@ class Applications:
     data: Integers | None = None
     rates: Floats | None = None
     estimate: Floats | None = None
+    job: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)

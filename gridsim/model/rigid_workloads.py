@@ -110,6 +110,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             np.tile(jobs.run_time, copies),
             np.tile(jobs.requested, copies),
             submitter,
+            np.tile(jobs.job, copies),
         )
 
 
@@ -163,21 +164,27 @@ def _columns(
     run_time: Floats,
     requested: Floats,
     submitter: Integers,
+    job: Integers | None = None,
 ) -> Columns:
-    """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them."""
+    """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them.
+
+    job : their numbers in the log that they come from.
+    """
     speeds = platform.speeds
     if speeds.min() != speeds.max():
         raise ScenarioError(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
-    for name, column in (("nodes", tasks), ("submitter", submitter + 1)):
-        for i in np.flatnonzero(column > platform.nodes)[:1]:
-            what = f"at most {platform.nodes}, the machines there are" if name == "nodes" else "a machine"
-            got = column[i] - (name == "submitter")
-            rest = "; of a log, workload.max_nodes leaves out larger jobs" if name == "nodes" else ""
-            raise ScenarioError(f"workload.{name}[{i}] must be {what}, got {got}{rest}")
-    return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested)
+    for i in np.flatnonzero(tasks > platform.nodes)[:1]:
+        which, rest = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
+        raise ScenarioError(
+            f"workload.nodes[{i}]: job {which} wants {tasks[i]} machines, but there are only "
+            f"{platform.nodes}{rest}"
+        )
+    for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+        raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
+    return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
 
 
 #: The shares of jobs at which a `Profile` gives its quantiles.

@@ -405,7 +405,7 @@ class Workload:
         """Return the applications on `platform` in order of release; ties keep the order of the recipe."""
         with np.errstate(over="ignore"):  # infinite results are rejected below
             columns = self.recipe.columns(platform)
-        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate = columns
+        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job = columns
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
             latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
@@ -435,6 +435,7 @@ class Workload:
             None if data is None else data[order],
             rates,
             None if estimate is None else estimate[order],
+            None if job is None else job[order],
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

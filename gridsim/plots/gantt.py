@@ -123,7 +123,11 @@ def _bars(
             handles.append(patch(label="not completed, narrow (dark)", facecolor=_dark(_TURN[0])))
     if len(applications) <= len(_TURN):
         what = "job" if result.rigid else "application"
-        named = [patch(facecolor=_TURN[k % len(_TURN)], label=f"{what} {k}") for k in applications]
+        numbers = result.jobs_of_log
+        named = [
+            patch(facecolor=_TURN[k % len(_TURN)], label=f"{what} {k if numbers is None else numbers[k]}")
+            for k in applications
+        ]
         handles = [*named, *handles]
         note = ""
     else:

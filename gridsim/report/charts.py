@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.plots.scales import clock
 from gridsim.plots.studies import COLOURED
 from gridsim.plots.style import spoken, titled
 from gridsim.report.figures import (
@@ -51,6 +52,8 @@ _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
     """Return the values per application or job that are charted: name -> (unit, run -> values).
 
+    Long times are in h or days.
+
     A run without a value is left out of it.  The completion time, by which work queues are judged, is
     included for all runs of bags if one of the runs has the table ``cycles``.
     """
@@ -71,7 +74,16 @@ def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
             put("turnaround", "s", name, result.tables["jobs"]["turnaround"])
         if queues:
             put("completion time", "s", name, table["finish"] - table["release"])
-    return found
+    return {what: _in_clock(unit, samples) for what, (unit, samples) in found.items()}
+
+
+def _in_clock(unit: str, samples: dict[str, Floats]) -> tuple[str, dict[str, Floats]]:
+    """Return samples of long times in h or days, unless their axis is logarithmic; others as they are."""
+    every = np.concatenate(list(samples.values()))
+    if unit != "s" or series.wide(every):
+        return unit, samples
+    factor, unit = clock(float(np.max(every, initial=0.0, where=np.isfinite(every))))
+    return unit, {name: values / factor for name, values in samples.items()}
 
 
 def compared(results: Results, baseline: str) -> Chart:
@@ -79,6 +91,8 @@ def compared(results: Results, baseline: str) -> Chart:
     measure, names = measure_of(results), list(results)
     unitless = measure == "max_stretch"  # the stretch as tables show it, without a unit
     values = [result.max_stretch_agg if unitless else getattr(result, measure) for result in results.values()]
+    factor, unit = (1.0, "") if unitless else clock(max(filter(math.isfinite, values), default=0.0))
+    values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
     marker = {"color": [colour(k if len(names) <= COLOURED else 0) for k in range(len(names))]}
     bars: Figure = {
@@ -93,7 +107,7 @@ def compared(results: Results, baseline: str) -> Chart:
         "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline's<extra></extra>",
     }
     about = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
-    title = "max stretch" if unitless else _title(measure)
+    title = "max stretch" if unitless else titled(measure, unit)
     across = scale(title, [0.0, *values], rangemode="tozero")
     if series.wide(values):  # bars have no beginning on a logarithmic axis
         bars |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right"}
@@ -153,16 +167,22 @@ def over_time(results: Results) -> Iterator[Chart]:
         ("busy", "Busy machines", "Machines that worked, of the runs whose schedule was recorded."),
     )
     for quantity, title, about in kinds:
-        traces = []
-        for number, (name, result) in enumerate(results.items()):
-            if quantity == "busy" and "schedule" not in result.tables:
-                continue
-            steps = series.over_time(result, quantity).thinned(POINTS)
-            traces.append(_line(number, name, steps.times, np.rint(steps.values).astype(np.int64)))
+        steps = {
+            name: series.over_time(result, quantity).thinned(POINTS)
+            for name, result in results.items()
+            if quantity != "busy" or "schedule" in result.tables
+        }
+        times = np.concatenate([each.times for each in steps.values()] or [np.zeros(0)])
+        factor, unit = clock(float(np.ptp(times)) if len(times) else 0.0)
+        traces = [
+            _line(number, name, steps[name].times / factor, np.rint(steps[name].values).astype(np.int64))
+            for number, name in enumerate(results)
+            if name in steps
+        ]
         largest = max((max(trace["y"], default=0) for trace in traces), default=0)
         if largest:
             up = counts("machines" if quantity == "busy" else what, largest)
-            across = axis("time (s)", tickformat=",")
+            across = axis(f"time ({unit})", tickformat=",")
             yield Chart(title, about, figure(traces, across, up, showlegend=len(results) > 1))
 
 

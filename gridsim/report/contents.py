@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,17 +12,20 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
+from gridsim.plots.scales import clock
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
 from gridsim.results.metrics.registry import BoundKind, words
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
-from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of, verdict
+from gridsim.studies.comparison_table import about, cautions, columns_of, measure_of, rows_of, verdict
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.studies.verdicts import of_replications
+from gridsim.support.docstrings import opening
 from gridsim.support.imports import names_code
+from gridsim.support.parameters import changed_fields
 
 Results = Mapping[str, Result]
 
@@ -29,6 +33,9 @@ _DIFFERENT = "These results are of different scenarios, so that ratios do not te
 #: Lines on a run that have no card because they are shown elsewhere.
 _NO_CARDS = {"platform", "workload", "log", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
+
+
+_SECONDS = re.compile(r"(?<![\w.,])(\d+\.?\d*(?:e[+-]?\d+)?) s(?![\w/])")
 
 
 @dataclass(frozen=True)
@@ -233,8 +240,10 @@ def _lead(results: Results, baseline: str, bound: BoundKind, one_scenario: bool)
     lead = ({"result": said} if said else {}) | about(results, baseline)
     if not one_scenario:
         lead = {"baseline": lead["baseline"]}
+    lead = {key: _in_clock(line) for key, line in lead.items()}
     if len(results) == 1:
         del lead["baseline"]
+        lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
         return lead | {"digest": next(iter(results.values())).digest}
     if len(results) > tables.BESIDE:  # the table has the digests
         return lead
@@ -247,7 +256,8 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
         return Section("summary", "Summary", cards=_cards(result, name, bound))
     rows = rows_of(results, baseline, bound)
     columns = columns_of(results, rows, baseline, bound, verbose=True)
-    shown = [tables.turned("Schedulers compared", columns, remarks(results, rows, bound))]
+    notes = [*_schedulers(results), *cautions(results, rows, bound)]
+    shown = [tables.turned("Schedulers compared", tables.in_clock(columns), notes)]
     if not one_scenario:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
@@ -256,12 +266,37 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
     return Section("summary", "Comparison", tables=shown, charts=_some(charts.compared(results, baseline)))
 
 
+def _schedulers(results: Results) -> list[str]:
+    """Return a line on what each scheduler is, as in `gridsim list schedulers`, of those known by name."""
+    lines = []
+    for name, result in results.items():
+        try:
+            scheduler = scheduler_from(result.scheduler, name)
+        except ScenarioError:
+            continue
+        values = ", ".join(f"{key}={value}" for key, value in changed_fields(scheduler).items())
+        about = opening(type(scheduler)).partition("  ")[0]
+        lines.append(f"{name}: with {values}: {about}" if values else f"{name}: {about}")
+    return lines
+
+
+def _in_clock(line: str) -> str:
+    """Return a line with long times in h or days, as charts have them."""
+
+    def shown(match: re.Match[str]) -> str:
+        factor, unit = clock(float(match[1]))
+        return match[0] if factor == 1.0 else f"{float(match[1]) / factor:.4g} {unit}"
+
+    return _SECONDS.sub(shown, line)
+
+
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
     """Return a card for each line that `gridsim run` prints; brackets at the end of a line become a note."""
     cards = []
     for key, line in result.lines(name, bound).items():
         if key in _NO_CARDS:
             continue
+        line = _in_clock(line)
         value, bracket, note = line.partition(" (")
         whole = bracket and note.endswith(")") and "(" not in note and ")" not in note[:-1]
         cards.append(Card(key, value, note[:-1]) if whole else Card(key, line))

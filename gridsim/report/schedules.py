@@ -10,6 +10,7 @@ import numpy as np
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooOften
 from gridsim.plots import COLOURS
+from gridsim.plots.scales import clock
 from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, numbers
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
@@ -27,26 +28,28 @@ def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
         if len(result.tables.get("schedule", ())) == 0:
             continue
         title = "Schedule" + (f" of {name}" if len(results) > 1 else "")
-        pieces, machines = len(result.tables["schedule"]), len(result.machines)
+        table = result.tables["schedule"]
+        pieces, machines = len(table), len(result.machines)
+        factor, unit = clock(float(table["end"].max() - table["start"].min()))
+        across = axis(f"time ({unit})", tickformat=",")
         if pieces <= PIECES and machines <= MACHINES:
-            down, said = _down(result)
+            down, said = _down(result, factor, unit)
             of = "jobs" if result.rigid else "applications"
             about = (
                 f"What ran where and when; {len(_TURN)} colours for {of} in turn, pale: not completed{said}."
             )
             made = figure(
-                [*down, _pieces(result)],
-                axis("time (s)", tickformat=","),
+                [*down, _pieces(result, factor, unit)],
+                across,
                 _machines(machines),
                 barmode="overlay",
                 hovermode="closest",
             )
             yield Chart(title, about, made, max(320, min(700, 110 + 9 * machines)))
         else:
-            about = (
-                f"Share of their time in which machines were busy: {pieces} pieces on {machines} machines."
-            )
-            yield Chart(title, about, _raster(result), 420)
+            parts = "job parts" if result.rigid else "parts"
+            about = f"How busy each machine was over time ({pieces:,} {parts} on {machines:,} machines)."
+            yield Chart(title, about, _raster(result, factor, unit, across), 420)
 
 
 def _machines(count: int) -> dict[str, Any]:
@@ -55,13 +58,14 @@ def _machines(count: int) -> dict[str, Any]:
     return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **whole)
 
 
-def _pieces(result: Result) -> Figure:
+def _pieces(result: Result, factor: float, unit: str) -> Figure:
     table = result.tables["schedule"]
     application, done = table["application"], table["completed"] > 0
     of = "job" if result.rigid else "application"
+    named = application if result.jobs_of_log is None else result.jobs_of_log[application]
     what = [
         f"{of} {a}, {n} task{'' if n == 1 else 's'}"
-        for a, n in zip(application.tolist(), table["tasks"].tolist(), strict=True)
+        for a, n in zip(named.tolist(), table["tasks"].tolist(), strict=True)
     ]
     marker = {
         "color": [_TURN[number % len(_TURN)] for number in application.tolist()],
@@ -71,18 +75,18 @@ def _pieces(result: Result) -> Figure:
     return {
         "type": "bar",
         "orientation": "h",
-        "base": numbers(table["start"]),
-        "x": numbers(table["end"] - table["start"]),
+        "base": numbers(table["start"] / factor),
+        "x": numbers((table["end"] - table["start"]) / factor),
         "y": numbers(table["machine"]),
         "width": 0.9,
         "marker": marker,
         "text": what,
         "textposition": "none",
-        "hovertemplate": "machine %{y}: %{text}<br>%{base} s, for %{x} s<extra></extra>",
+        "hovertemplate": f"machine %{{y}}: %{{text}}<br>%{{base}} {unit}, for %{{x}} {unit}<extra></extra>",
     }
 
 
-def _down(result: Result) -> tuple[list[Figure], str]:
+def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
     """Return bars of down times and transient failures during the schedule, and a note for the caption."""
     table = result.tables["schedule"]
     first, last = float(table["start"].min()), float(table["end"].max())
@@ -102,16 +106,18 @@ def _down(result: Result) -> tuple[list[Figure], str]:
     if len(machine) > PIECES:
         return [], f"; machines were down {len(machine):,} times, which is too often to draw"
     what = [
-        f"reset at {a:.7g} s" if a == b else f"down from {a:.7g} s {f'to {b:.7g} s' if b < np.inf else 'on'}"
-        for a, b in zip(begin.tolist(), end.tolist(), strict=True)
+        f"reset at {a:.7g} {unit}"
+        if a == b
+        else f"down from {a:.7g} {unit} {f'to {b:.7g} {unit}' if b < np.inf else 'on'}"
+        for a, b in zip((begin / factor).tolist(), (end / factor).tolist(), strict=True)
     ]
     low, high = np.maximum(begin, first), np.minimum(end, last)
     # a transient failure takes no time: only the outline of its bar is visible
     bars = {
         "type": "bar",
         "orientation": "h",
-        "base": numbers(low),
-        "x": numbers(high - low),
+        "base": numbers(low / factor),
+        "x": numbers((high - low) / factor),
         "y": numbers(machine),
         "width": 1.0,
         "marker": {"color": _DOWN, "opacity": 0.5, "line": {"width": 1, "color": _DOWN}},
@@ -123,18 +129,17 @@ def _down(result: Result) -> tuple[list[Figure], str]:
     return [bars], f", grey: {' or '.join(kinds)}"
 
 
-def _raster(result: Result) -> Figure:
+def _raster(result: Result, factor: float, unit: str, across: dict[str, Any]) -> Figure:
     rims, edges, share = series.occupancy(result, *RASTER)
     heat = {
         "type": "heatmap",
-        "x": numbers(edges),
+        "x": numbers(edges / factor),
         "y": numbers(rims - 0.5),
         "z": [numbers(np.rint(row).astype(np.int64)) for row in 100.0 * share],
         "zmin": 0,
         "zmax": 100,
         "colorscale": [[0, GROUND], [1, colour(0)]],
         "colorbar": {"title": {"text": "busy (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-        "hovertemplate": "machines around %{y:.0f}, at %{x:.0f} s: %{z} % busy<extra></extra>",
+        "hovertemplate": f"machines around %{{y:.0f}}, at %{{x:,.6g}} {unit}: %{{z}} % busy<extra></extra>",
     }
-    across = axis("time (s)", tickformat=",", showgrid=False)
-    return figure([heat], across, _machines(len(result.machines)))
+    return figure([heat], across | {"showgrid": False}, _machines(len(result.machines)))

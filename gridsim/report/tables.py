@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.plots.scales import clock
 from gridsim.report.charts import distributed
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
@@ -21,7 +22,7 @@ Results = Mapping[str, Result]
 BESIDE = 3
 #: Entries of the provenance that a table shows -> their names there.
 _MADE = {
-    "gridcore": "gridcore",
+    "gridcore": "gridsim",  # both packages are of one distribution
     "python": "Python",
     "implementation": "implementation",
     "numpy": "numpy",
@@ -35,7 +36,9 @@ _MADE = {
     "peak_memory": "peak memory (B)",
 }
 _QUANTILES = {"least": 0, "quarter": 25, "median": 50, "three quarters": 75, "95 %": 95, "largest": 100}
-_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
+_IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
+_FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
+_NUMBER = re.compile(rf"{_FLOAT.pattern}|\d+ of \d+|-|nan|inf|all|none")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,19 @@ def turned(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] 
     below = 2 if columns[0][1] == "" else 1
     head = [(column[0], column[1] if below == 2 else "") for column in columns]
     return TableView(caption, head, list(zip(*(column[below:] for column in columns), strict=True)), notes)
+
+
+def in_clock(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return columns, with their unit as second entry; long times are in h or days, as in charts."""
+    found = []
+    for title, below, *cells in columns:
+        times = [float(cell) for cell in cells if _FLOAT.fullmatch(cell)] if _IN_SECONDS.search(below) else []
+        factor, unit = clock(max(times, default=0.0))
+        if factor > 1.0:
+            below = _IN_SECONDS.sub(unit, below)
+            cells = [f"{float(cell) / factor:.6g}" if _FLOAT.fullmatch(cell) else cell for cell in cells]
+        found.append([title, below, *cells])
+    return found
 
 
 def by_run(

@@ -164,6 +164,7 @@ class Why:
 
     decisions : rows of the table ``decisions`` about it, in order of time.
     words : how they are put into words.  dropped : number of rows, of all applications, that were not kept.
+    job : its number in the log that it comes from; None without a log.
     """
 
     application: int
@@ -171,6 +172,7 @@ class Why:
     decisions: Table
     words: Words
     dropped: int = 0
+    job: int | None = None
 
     def format(self) -> str:
         """Return a line per decision, and one for its grounds: the value seen, its age and the true value."""
@@ -198,7 +200,8 @@ class Why:
 
     @property
     def _what(self) -> str:
-        return f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
+        job = "" if self.job is None else f" (job {self.job} of the log)"
+        return f"application {self.application}{job}" + ("" if self.task is None else f", task {self.task}")
 
     def to_pandas(self) -> Any:
         """Return the decisions as a pandas DataFrame.  Raises ImportError without pandas."""
@@ -214,16 +217,19 @@ class Why:
         rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {
             "application": self.application,
+            "job": self.job,
             "task": self.task,
             "decisions": plain(rows),
             "dropped": self.dropped,
         }
 
 
-def why(table: Table, about: Mapping[str, Any], application: int, task: int | None) -> Why:
+def why(
+    table: Table, about: Mapping[str, Any], application: int, task: int | None, job: int | None = None
+) -> Why:
     """Return the decisions of `table` about `application`; with a `task` only those on it or on all tasks.
 
-    about : as returned by `Decisions.about`.
+    about : as returned by `Decisions.about`.  job : the number of the application in its log.
 
     Raises ScenarioError if `about` has no words for one of them.
     """
@@ -236,7 +242,7 @@ def why(table: Table, about: Mapping[str, Any], application: int, task: int | No
     words = _checked(about["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
         raise ScenarioError(f"decision_words must have {min(unknown)!r}")
-    return Why(application, task, rows, words, int(about["dropped"]))
+    return Why(application, task, rows, words, int(about["dropped"]), job)
 
 
 def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:

@@ -44,6 +44,14 @@ class _Decisions(_Kept, kw_only=True):
     dropped: _Whole
 
 
+class _Availability(msgspec.Struct):
+    """Provenance of a run whose machines may fail; see `gridsim.simulation.outages.Outages.about`."""
+
+    at_start: _Whole
+    never: _Whole
+    mean: float
+
+
 class _Messages(_Kept):
     left_out: _Whole = 0
     delays: dict[str, float] = {}
@@ -67,6 +75,7 @@ class _Provenance(msgspec.Struct):
     log: str = ""
     decisions: _Decisions | msgspec.UnsetType = msgspec.UNSET
     message_log: _Messages | msgspec.UnsetType = msgspec.UNSET
+    availability: _Availability | msgspec.UnsetType = msgspec.UNSET
     clock_seconds: float = 0.0
     events: _Whole = 0
     handler_calls: _Whole = 0

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.scenario import Scenario
@@ -16,18 +17,24 @@ from gridsim.results.files import damaged, read, write
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
-from gridsim.results.text import as_text, run_lines, scenario_lines
+from gridsim.results.text import as_text, availability_lines, run_lines, scenario_lines
 from gridsim.support import html
 from gridsim.support.arguments import Named
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
 from gridsim.support.text import WIDTH, check_name, plain
 
-#: Tables that exist only if the user asked for them; the digest does not cover them.
-RECORDS = ("schedule", "arrivals", "decisions", "message_log")
+#: Tables that the digest does not cover: those that exist only if the user asked for them, and the numbers
+#: that jobs have in their log.
+RECORDS = ("schedule", "arrivals", "decisions", "message_log", "log_jobs")
 
 #: Table -> name of its dimension in xarray, for tables with a row per application or machine; else ``row``.
-_DIMENSIONS = {"applications": "application", "cycles": "application", "machines": "machine"}
+_DIMENSIONS = {
+    "applications": "application",
+    "cycles": "application",
+    "log_jobs": "application",
+    "machines": "machine",
+}
 
 
 class Result(Metrics):
@@ -58,7 +65,8 @@ class Result(Metrics):
     Tables recorded on request: ``schedule`` has machine, application, tasks, start, end (s), completed
     (tasks), and, if tasks may have several replicas, task (its number within the application) and begin
     (Mflop done before).  ``arrivals`` has machine, application, tasks, time (s).  For ``decisions`` see
-    `why`.  ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it never
+    `why`.  ``log_jobs`` has job, the number of each application in its log, for rigid jobs of a log.
+    ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it never
     arrived), dropped (0 or 1), bytes, application (-1 if it is about none).
     """
 
@@ -131,7 +139,7 @@ class Result(Metrics):
     def digest(self) -> str:
         """SHA-256 of tables and facts (see `gridsim.results.table.digest`): equal runs have equal digests.
 
-        It does not cover the tables that were recorded on request.
+        It does not cover the tables that were recorded on request, and ``log_jobs``.
         """
         return digest({name: t for name, t in self.tables.items() if name not in RECORDS}, self.facts)
 
@@ -217,7 +225,14 @@ class Result(Metrics):
         self, name: str | None = None, bound: BoundKind = "fluid", *, verbose: bool = False
     ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
-        said = run_lines(self.summary(bound), self._released_within, name, log=self._made_by, verbose=verbose)
+        said = run_lines(
+            self.summary(bound),
+            self._released_within,
+            name,
+            log=self._made_by,
+            up=self.describe_availability(),
+            verbose=verbose,
+        )
         if (about := self._about.get("emulation")) is not None:
             said["emulated"] = (
                 f"in {about['processes']} processes, {about['speedup']:g} s in a second, "
@@ -242,6 +257,10 @@ class Result(Metrics):
         """Return a line each on the platform, the workload, the log that it was made of, and the load."""
         return scenario_lines(self.summary(), self._released_within, self._made_by)
 
+    def describe_availability(self) -> dict[str, str]:
+        """Return a line on how many machines are up, and for how long; none if all are, all the time."""
+        return availability_lines(self._about.get("availability"), len(self.machines))
+
     @property
     def _made_by(self) -> str:
         return str(self._about.get("log", ""))
@@ -252,12 +271,34 @@ class Result(Metrics):
         release = self.applications["release"]
         return float(release[-1] - release[0])
 
+    @property
+    def jobs_of_log(self) -> NDArray[np.int64] | None:
+        """The number of each rigid job in the log that it comes from, int64; None without a log."""
+        return self.tables["log_jobs"]["job"] if "log_jobs" in self.tables else None
+
+    def row_of_job(self, job: int) -> int:
+        """Return the row in ``applications`` of a job, by its number in the log that it comes from.
+
+        Raises ScenarioError if the jobs come from no log, or if several copies have the number, and
+        IndexError if none has it.
+        """
+        if (numbers := self.jobs_of_log) is None:
+            raise ScenarioError(f"job must be absent, as the applications are no jobs of a log, got {job!r}")
+        rows = np.flatnonzero(numbers == job)
+        if not len(rows):
+            raise IndexError(f"job {job} of the log")
+        if len(rows) > 1:
+            some = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+            raise ScenarioError(f"job {job} of the log is several applications, {some}: name one of them")
+        return int(rows[0])
+
     def why(self, application: int, task: int | None = None) -> Why:
         """Explain the decisions on an application or a rigid job.
 
         The explanation tells which machine decided, what it saw, how old that was, and the true value.
 
-        application : its row in ``applications``.  task : the number of one of its tasks; only the decisions
+        application : its row in ``applications``; `row_of_job` tells that of a job of a log.
+        task : the number of one of its tasks; only the decisions
             on this task or on the whole application are explained then.
 
         Raises GridSimError for a run that was not simulated with ``record="decisions"``, ScenarioError if an
@@ -272,7 +313,8 @@ class Result(Metrics):
         if task is not None:
             tasks = int(self.applications["tasks"][application])
             _check_row("task", task, tasks, f" of application {application}")
-        return why(self.tables["decisions"], about, application, task)
+        job = None if (numbers := self.jobs_of_log) is None else int(numbers[application])
+        return why(self.tables["decisions"], about, application, task, job)
 
     def to_xarray(self) -> Any:
         """Return the tables as an xarray DataTree: a group per table; digest and facts are attributes.

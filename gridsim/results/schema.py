@@ -204,6 +204,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("overhead", "float", "Mflop", "writing and reading checkpoints; of wave schedulers, moving"),
         _needed("slowed", "float", "Mflop", "what other load on the machines had meanwhile"),
     ),
+    "log_jobs": (
+        _needed("job", "int", "", "the number in the log; copies of a job have the same"),
+    ),
     "schedule": (
         _MACHINE,
         _APPLICATION,
@@ -290,8 +293,9 @@ def check_columns(tables: Mapping[str, Table]) -> None:
         for each in columns.values() if name in CORE_TABLES or name in tables else ():
             if each.needed and (dtype := tables[name][each.name].dtype).kind not in _KINDS[each.kind]:
                 raise ValueError(f"{name}.{each.name} must be {each.kind}, got {dtype}")
-    if "cycles" in tables and len(tables["cycles"]) != len(tables["applications"]):
-        raise ValueError(f"cycles has {len(tables['cycles'])} rows, not one an application")
+    for name in {"cycles", "log_jobs"} & set(tables):
+        if len(tables[name]) != len(tables["applications"]):
+            raise ValueError(f"{name} has {len(tables[name])} rows, not one an application")
 
 
 def check_rows(tables: Mapping[str, Table]) -> None:

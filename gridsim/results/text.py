@@ -22,18 +22,26 @@ def as_text(lines: Lines, width: int = WIDTH) -> str:
 
 
 def run_lines(
-    facts: Facts, released_within: float, name: str | None = None, *, log: str = "", verbose: bool = False
+    facts: Facts,
+    released_within: float,
+    name: str | None = None,
+    *,
+    log: str = "",
+    up: Lines | None = None,
+    verbose: bool = False,
 ) -> Lines:
     """Return the lines that describe a run: what a line is about -> its text.
 
     facts : as of `Result.summary`.  released_within : time from the first to the last release, s.
     name : shown instead of the scheduler's own name.  log : how the jobs of a log became applications.
+    up : the line of `availability_lines`, if any.
     verbose : include the parameters of the scheduler and the facts that it reports.
     """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
     return {
         **scenario_lines(facts, released_within, log),
+        **(up or {}),
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
         **(_of_jobs(facts) if "mean_waiting" in facts else _of_bags(facts)),
@@ -68,6 +76,17 @@ def scenario_lines(facts: Facts, released_within: float, log: str = "") -> Lines
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
+
+
+def availability_lines(up: Facts | None, machines: int) -> Lines:
+    """Return a line on how many machines are up, and for how long; none if they are up all the time.
+
+    up : as in the provenance of a result; None without failures.
+    """
+    if up is None or up["mean"] == 1:
+        return {}
+    begin = f"{up['at_start']:,} of {_many(machines, 'machine')} are up at the start, {up['never']:,} never"
+    return {"up": f"{begin}; mean availability {up['mean']:.3g}"}
 
 
 def planned_lines(scenario: Scenario) -> Lines:

@@ -83,6 +83,21 @@ class Outages:
         result: Integers = self._down + np.where(self.up, 0, until)
         return result
 
+    def about(self) -> dict[str, Any] | None:
+        """Return how many machines were up at time 0, how many never, and their mean availability so far.
+
+        None without faults.
+        """
+        if self._faults is None:
+            return None
+        now = max(1, self.now)
+        down = self.down_time(now)
+        return {
+            "at_start": int((self.first > 0).sum()),
+            "never": int((down >= now).sum()),
+            "mean": float(1.0 - down.mean() / now),
+        }
+
     # -- what happens ---------------------------------------------------------------------------------
 
     def _next(self) -> int | None:

@@ -454,6 +454,8 @@ class Simulation(Stateful):
         if "schedule" in self.options.recorded:
             tables |= record_tables(outcome, engine.now)
         about: dict[str, Any] = {}
+        if (up := outages.about()) is not None:
+            about["availability"] = up
         if "messages" in self.options.recorded:
             log = tables["message_log"] = network.message_log(len(applications))
             about["message_log"] = {
@@ -463,6 +465,8 @@ class Simulation(Stateful):
                 "delays": network.delays,
                 "machines": network.machines,
             }
+        if applications.job is not None:
+            tables["log_jobs"] = Table({"job": applications.job})
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()
             about["decisions"] = self.decisions.about()

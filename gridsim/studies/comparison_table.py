@@ -65,6 +65,7 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
 def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
     lines = next(iter(results.values())).describe_scenario()
+    lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     known: dict[str, list[str]] = {}
     for name, result in results.items():
         if result.rigid and (duration := result.scheduler["parameters"].get("duration")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from gridsim.traces.formats import OWN, TraceFormat, added, known
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, read_gwf
 from gridsim.traces.hosts import read_host_speeds
-from gridsim.traces.jobs import JobFormat, JobLog
+from gridsim.traces.jobs import JobFormat, JobLog, header_of
 from gridsim.traces.swf import SWF, read_swf
 from gridsim.traces.tr import TaskLog, is_record, read_tr
 
@@ -110,6 +111,16 @@ def _format_of_record(words: list[str], commented: bool) -> str | None:
     if len(words) > user <= numbers and (told or numbers < min(len(words), len(GWF.fields))):
         return "gwf"
     return None
+
+
+def read_header(path: StrPath) -> dict[str, str] | None:
+    """Return the header of a job log (see `JobLog.header`) without reading the jobs; None of other traces."""
+    format = {"swf": SWF, "gwf": GWF}.get(detect_format(path))
+    if format is None:
+        return None
+    with closing(text_lines(path)) as lines:
+        first = takewhile(lambda line: not format.is_job(line), islice(lines, _LINES_TO_LOOK_AT))
+        return header_of(line.lstrip().removeprefix(format.comment) for line in first)
 
 
 def choose_format(path: StrPath, format: str | None) -> str:

@@ -52,6 +52,8 @@ JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
 _COUNTS = ("used_procs", "req_procs")
 #: The most comment lines of a log: they are kept in memory until its end.
 _MOST_COMMENTS = 100_000
+#: Largest number of machines accepted from the header of a log: a header can claim any number.
+MOST_MACHINES = 1 << 20
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
 
 _HEADER = re.compile(r"\s*([A-Za-z]\w*)\s*:(?:\s+(.*))?$")  # blank after the colon: http://... is no key
@@ -156,6 +158,18 @@ class JobFormat:
                 first = False
 
 
+def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:
+    """Return the key and the number of machines that a header states; None if it states none.
+
+    The key is MaxProcs, of which a machine has `procs_per_node`, else MaxNodes.
+    """
+    for key in ("MaxProcs", "MaxNodes"):
+        if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
+            count = int(stated[0])
+            return key, -(-count // procs_per_node) if key == "MaxProcs" else count
+    return None
+
+
 def names_columns(line: str) -> bool:
     """Return whether a line, the first that is no comment, names the columns: it has words and no number."""
     return all(parse_number(word) is None for word in line.split())
@@ -212,7 +226,7 @@ def parse_jobs(
     for column, name in enumerate(format.fields):
         jobs[name] = table[:, column]
     jobs["line"] = numbers
-    return _header(comments), jobs
+    return header_of(comments), jobs
 
 
 def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, int, str]]]:
@@ -254,7 +268,8 @@ def _first_line(jobs: NDArray[np.void], chosen: NDArray[Any]) -> int:
     return int(jobs["line"][chosen[0]]) if len(chosen) else 0
 
 
-def _header(comments: Iterable[str]) -> dict[str, str]:
+def header_of(comments: Iterable[str]) -> dict[str, str]:
+    """Return the `Key: value` lines of comments, without what begins a comment; see `JobLog.header`."""
     header: dict[str, list[str]] = {}
     key = ""
     for comment in comments:

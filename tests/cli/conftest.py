@@ -24,6 +24,8 @@ class ToyPolicy(Policy):
     def __init__(self, toy, run):
         if toy.mode == "interrupt":
             raise KeyboardInterrupt
+        if toy.mode == "fail":
+            raise ZeroDivisionError("of mine")
         count, machines = len(run.applications), len(run.speeds)
         names = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
         self.applications = {name: np.zeros(count, np.int64) for name in names}

@@ -59,6 +59,18 @@ def test_run(folder, toy):
         assert part in text
 
 
+def test_an_error_in_code_of_the_user_shows_its_own_lines(folder, toy):
+    run = ("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=fail")
+    found = invoke(*run)
+    first, *frames, last, hint = found.stderr.splitlines()
+    assert found.exit_code == 1 and first.startswith("Traceback") and hint.startswith("gridsim: gridsim -v")
+    assert [line.split(", line ")[0].strip() for line in frames if ", line " in line] == [
+        f'File "{folder / toy.split(":")[0]}.py"'
+    ] * 2
+    assert last == "ZeroDivisionError: of mine"
+    assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)  # Python shows the whole traceback
+
+
 def test_run_in_another_form_of_the_nodes():
     digests = {
         json.loads(good("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
@@ -204,6 +216,7 @@ def test_flags_override_the_file(folder, toy):
     assert effective("--nodes", 3).platform == Platform.pareto(3, 4)
     assert effective("--seed", 8) == Scenario(Platform.pareto(9, 8), Workload.bags(7, seed=8), seed=8)
     assert effective("--speeds", "uniform").platform == Platform.desktop_grid(9, 4)
+    assert effective("--speeds", "equal").platform == Platform.equal(9)
     changed = effective("--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6").workload.recipe
     assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
     Scenario(Platform.pareto(9, 4), Workload.bags(7, tasks=40, seed=5), seed=6).save("own.toml")
@@ -230,7 +243,11 @@ def test_traces_instead_of_generators(folder, toy):
     )
     assert "jobs of one user at most 120 s apart" in good("run", "--scheduler", toy, *flags).stdout
     kept = json.loads(good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout)
-    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"]
+    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"] == 10**6
+    Path("log.swf").write_text(f"; MaxNodes: 7\n; MaxProcs: 5\n{job(1, 100, 10, 1)}\n")
+    stated = good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
+    assert json.loads(stated.stdout)["machines"] == 5
+    assert stated.stderr.splitlines()[0].startswith("gridsim: 5 machines, the MaxProcs of log.swf")
 
 
 def test_compare(folder, toy):
@@ -373,6 +390,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--task-size", "5,-1"], "--task-size[1] must be a finite number > 0 Mflop, got -1.0"),
         (["--tasks-per-node", 0], "--tasks-per-node must be a finite number > 0, got 0.0"),
         (["--job-log", "x", "--applications", 0], "--applications must be a whole number >= 1, got 0"),
+        (["--failures", 0], "--failures must be a finite number > 0 s, got 0.0"),
         (["--latency", "inf"], "--latency must be a finite number >= 0 s, got inf"),
         (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
         (["--hosts", ""], "--hosts must be a non-empty text, got ''"),

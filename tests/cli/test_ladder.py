@@ -60,7 +60,7 @@ def test_rigid_jobs_of_a_file():
         (("--workers", 0), "--workers must be"),
         (("--set", "dgs-asap.hops=1"), "no scheduler 'dgs-asap' here; chosen: fair-tree"),
         (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be a finite number >= 0, got -1"),
-        (("--failures", 0), "faults.mean must be"),
+        (("--failures", 0), "--failures must be"),
         (("--figure", "none/x.png"), "no such folder"),
         (("absent.toml",), "absent.toml: No such file"),
     ],

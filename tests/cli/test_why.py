@@ -63,3 +63,29 @@ def test_compare_saves_both_and_a_result_without_says_so(tmp_path: Path) -> None
     assert invoke(*compared, "--out", tmp_path / "none").exit_code == 0
     found = invoke("why", tmp_path / "none" / "fcfs.npz", 0)
     assert found.exit_code == 2 and "(--decisions)" in found.stderr
+
+
+def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
+    line = "{} {} -1 50 {} -1 -1 {} 60 -1 1 1 -1 -1 -1 -1 -1 -1"
+    jobs = [line.format(*job) for job in ((1007, 0, 3, 3), (9, 10, 4, 4), (30, 20, 2, 2))]
+    jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # it has no run time, and is left out
+    (tmp_path / "own.swf").write_text("\n".join(jobs))
+    saved, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
+    flags = ["--job-log", tmp_path / "own.swf", "--rigid", "--nodes", 4, "--record", "--decisions"]
+    assert invoke("run", *flags, "--scheduler", "backfill", "--out", saved).exit_code == 0
+    found = invoke("why", saved, "--job", 9)
+    assert found.stdout.startswith("application 1 (job 9 of the log): ")
+    assert found.stdout == invoke("why", saved, 1).stdout
+    assert "has no job 8 of the log" in invoke("why", saved, "--job", 8).stderr
+    assert "either APPLICATION or --job" in invoke("why", saved).stderr
+    told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
+    assert told.endswith("jobs have their numbers in the log\n")
+    assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]
+    assert invoke("validate", out, "--job-log", tmp_path / "own.swf").exit_code == 1  # it has job 8
+    copies = gs.Workload.jobs_from_log(tmp_path / "own.swf", copies=2, seed=1)
+    with pytest.warns(gs.TraceWarning, match="unknown run time"):
+        result = gs.simulate(gs.Scenario(gs.Platform.equal(4), copies), "backfill")
+    gs.to_swf(result, out)
+    assert [row.split()[0] for row in out.read_text().splitlines() if row[0] != ";"] == list("123456")
+    with pytest.raises(gs.ScenarioError, match="job 9 of the log is several applications"):
+        result.row_of_job(9)

@@ -14,7 +14,7 @@ import pytest
 
 import gridcore
 import gridsim as gs
-from gridsim.cli.docstrings import entries, headless, opening, paragraphs, told
+from gridsim.support.docstrings import entries, headless, opening, paragraphs, told
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():

@@ -80,7 +80,10 @@ def test_wrong_jobs_are_named(workload: Any, said: str) -> None:
 
 def test_jobs_must_fit_the_platform() -> None:
     for workload, said in (
-        (Workload.jobs_of([0.0], 101, 1.0), "workload.nodes[0] must be at most 100, the machines there are"),
+        (
+            Workload.jobs_of([0.0], 101, 1.0),
+            "workload.nodes[0]: job 0 wants 101 machines, but there are only 100",
+        ),
         (
             Workload.jobs_of([0.0], 1, 1.0, submitter=[100]),
             "workload.submitter[0] must be a machine",

@@ -76,8 +76,10 @@ def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: 
         assert row == re.split("  +", line)
     assert "stretch max" in rows[0] and "relative to mincent" in rows[0]
     assert "mincent (its max stretch counts as 1)" in found.text
-    for line in printed[start + 6 :]:
+    # without the facts of the schedulers, which are further down
+    for line in compared.format(width=500).splitlines()[start + 6 :]:
         assert line in found.text
+    assert "mincent: Centralized heuristic for the smallest" in found.text
     bars = found.charts["summary-0"]["data"][0]
     assert bars["x"] == pytest.approx(
         [compared[name].applications["stretch_agg"].max() for name in NAMES], rel=1e-6
@@ -255,6 +257,21 @@ def test_of_several_runs_each_chart_says_whose_it_is(written: Any) -> None:
     assert [trace["name"] for trace in busy["data"]] == ["WQR-FT"] and busy["layout"]["showlegend"]
     assert found.charts[titles["Cycles"]]["layout"]["yaxis"]["ticktext"] == ["WQR-FT"]
     assert {"Messages by kind, fair-tree", "Schedule of WQR-FT"} <= set(titles)
+
+
+def test_long_times_are_in_hours_and_days(written: Any) -> None:
+    jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [14_400.0, 36_000.0])
+    scenario = gs.Scenario(gs.Platform.equal(2), jobs)
+    found = written(gs.compare(scenario, ["backfill", "asap"], record=True))
+    head, *rows = found.tables["Schedulers compared"]
+    place = {title: k for k, title in enumerate(head)}
+    assert rows[0][place["waiting mean, h"]] == "2" and rows[0][place["makespan h"]] == "14"
+    assert found.charts["summary-0"]["data"][0]["x"][0] == 2.0
+    assert found.charts["summary-0"]["layout"]["xaxis"]["title"]["text"] == "mean waiting time (h)"
+    assert found.charts["time-0"]["layout"]["xaxis"]["title"]["text"] == "time (h)"
+    assert found.charts["machines-1"]["data"][0]["base"] == [0.0, 0.0, 4.0, 4.0]
+    long = gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 1, 864_000.0))
+    assert "<dd>10 days</dd>" in written(gs.simulate(long, "backfill")).html
 
 
 def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:

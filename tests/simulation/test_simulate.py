@@ -52,6 +52,20 @@ def test_provenance_names_what_made_the_result_and_no_host(toy):
     )
 
 
+@pytest.mark.parametrize("scheduler", [gs.MinCent(), gs.WqrFt()], ids=str)  # change by change, and in blocks
+def test_a_result_says_which_machines_were_up(scheduler):
+    faults = gs.Faults.of(machine=[1, 2], down=[0.0, 0.0], up=[5.0, float("inf")])
+    job = Workload.of([0.0], 1, 10_000.0, 0)
+    result = simulate(Scenario(Platform.equal(3), job, faults=faults), scheduler)
+    ended = result.provenance["clock_seconds"]
+    assert ended >= 10.0
+    mean = pytest.approx(1 - (5 + ended) / (3 * ended))
+    assert result.provenance["availability"] == {"at_start": 1, "never": 1, "mean": mean}
+    assert result.lines()["up"].startswith(
+        "1 of 3 machines are up at the start, 1 never; mean availability 0"
+    )
+
+
 def test_the_digest_depends_on_what_happened_alone(toy):
     digest = simulate(SCENARIO, toy()).digest
     assert simulate(SCENARIO, toy()).digest == digest

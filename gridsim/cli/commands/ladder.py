@@ -8,7 +8,7 @@ import click
 
 from gridsim.cli.output import check_apart, of_scenario, progress_of
 from gridsim.cli.quantities import INT, SECONDS
-from gridsim.cli.scenario_flags import Flags, inputs, scenario_of, scenario_options, setting_of
+from gridsim.cli.scenario_flags import Flags, blaming, inputs, scenario_of, scenario_options, setting_of
 from gridsim.cli.study_flags import check_figure, draw, places, where_options
 from gridsim.errors import ScenarioError
 
@@ -59,7 +59,8 @@ def ladder_command(
         named_scheduler(other, table)  # tables of schedulers that do not run must be right too
     name = WHOSE[scenario.workload.rigid] if name is None else name
     scheduler = named_scheduler(name, _parameters(name, scenario, settings))
-    faults = None if failures is None else Faults.poisson(failures, scenario.seed)
+    with blaming({"faults.mean": "--failures"}):
+        faults = None if failures is None else Faults.poisson(failures, scenario.seed)
     with places(flags) as where:
         made = ladder(
             scenario,

@@ -58,8 +58,8 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
 @_listing("schedulers", "name", "of", "nodes", "what")
 def schedulers() -> Iterator[Row]:
     """All schedulers known by name, and what each is."""
-    from gridsim.cli.docstrings import opening
     from gridsim.scheduling.registry import registered
+    from gridsim.support.docstrings import opening
 
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"{key}={value}" for key, value in preset.items())
@@ -89,8 +89,8 @@ def parameters(name: str) -> Iterator[Row]:
     """The parameters of a scheduler (--set NAME.PARAM=VALUE), by its NAME or module:Class."""
     import msgspec
 
-    from gridsim.cli.docstrings import told
     from gridsim.scheduling.registry import scheduler_class
+    from gridsim.support.docstrings import told
     from gridsim.support.parameters import values_of
 
     cls = scheduler_class(name)
@@ -111,8 +111,8 @@ def parameters(name: str) -> Iterator[Row]:
 @_listing("workloads", "table", "kind", "what")
 def workloads() -> Iterator[Row]:
     """The kinds of workloads, platforms and failures that a scenario file can have."""
-    from gridsim.cli.docstrings import opening
     from gridsim.cli.schema import CONSTRUCTORS
+    from gridsim.support.docstrings import opening
 
     order = {"workload": 0, "platform": 1, "faults": 2, "fluctuation": 3}
     kinds = sorted(CONSTRUCTORS, key=lambda cls: order[cls.part])  # type: ignore[attr-defined]

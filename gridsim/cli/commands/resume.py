@@ -13,13 +13,18 @@ from gridsim.simulation.resume import resume
 
 @click.command("resume")
 @click.argument("file", metavar="CHECKPOINT")
-@click.option("--scheduler", "name", metavar="module:Class", help="Of a run of your own scheduler.")
+@click.option(
+    "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."
+)
 @import_option
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 @click.option("--threads", type=INT, help="Of a kernel; changes no result.  [as the run had]")
-@click.option("--checkpoint-every", "every", type=SECONDS, help="As of run.  [as the run had]")
+@click.option("--checkpoint-every", "every", type=SECONDS, help="As for `gridsim run`.  [as the run had]")
 @click.option(
-    "--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As of run.  [fluid]"
+    "--bound",
+    type=click.Choice(["fluid", "discrete"]),
+    default="fluid",
+    help="As for `gridsim run`.  [fluid]",
 )
 @click.option(
     "--progress/--no-progress", default=None, help="Show a bar (default: on a terminal, without --json)."
@@ -36,7 +41,7 @@ def resume_command(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Go on with a run that was cut off, from the file that --checkpoint kept."""
+    """Continue an interrupted run from the file that --checkpoint kept."""
     from gridsim.cli.output import (
         check_apart,
         check_output,

@@ -3,14 +3,14 @@
 Results are written as a jobs table of Batsim or a job log (SWF), and job logs are read as results.  The jobs
 table is that of Batsim 3 and 4 (JobsTracer), which evalys reads.  SWF is the Standard Workload Format,
 version 2.2, https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.  Jobs are numbered from 1, as SWF
-requires: job k is row k - 1 of the table ``applications``.
+requires: job k is row k - 1 of the table ``applications``.  Rigid jobs of a log keep the numbers that they
+have there, unless several have the same.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,8 +43,6 @@ COLUMNS: dict[Dialect, tuple[str, ...]] = {
     "evalys": ("jobID", *(name for name in _COMMON if name not in ("final_state", "metadata"))),
 }
 _MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
-#: Largest number of machines accepted from the header of a log: a header can claim any number.
-_MOST_MACHINES = 1 << 20
 #: Status of a cancelled job in SWF.
 _CANCELLED = 5
 #: The class of the scheduler in a result that `result_from_log` made.
@@ -75,12 +73,13 @@ class _Ran:
 def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> int:
     """Write the schedule of a recorded result as a jobs table of Batsim (``..._jobs.csv``).
 
-    Rigid jobs have a row each, for the run that was completed.  A rejected job has no resources and no times,
-    and its ``final_state`` is REJECTED.  Bags have a row for each row of the table ``schedule``, which is
-    what ran on one machine without a gap.  The rows of bag JOB are called JOB_1, JOB_2 ... in order of start;
-    their state is COMPLETED_KILLED if a failure or a faster replica cut them off.  ``profile`` is the job, so
-    that all rows of a bag have the same; ``metadata`` has the number of tasks in a row of a bag.  -1 stands
-    for none (requested times of bags, energy).
+    Rigid jobs have a row each, for the run that was completed, called by their number in the log that they
+    come from, else by their row in ``applications``, counted from 1.  A rejected job has no resources and no
+    times, and its ``final_state`` is REJECTED.  Bags have a row for each row of the table ``schedule``, which
+    is what ran on one machine without a gap.  The rows of bag JOB are called JOB_1, JOB_2 ... in order of
+    start; their state is COMPLETED_KILLED if a failure or a faster replica cut them off.  ``profile`` is the
+    job, so that all rows of a bag have the same; ``metadata`` has the number of tasks in a row of a bag.  -1
+    stands for none (requested times of bags, energy).
 
     dialect : ``"batsim"`` (column ``job_id``, Batsim 3 and 4) or ``"evalys"`` (column ``jobID``, which evalys
         required before it accepted both).
@@ -103,7 +102,7 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
     columns = {
         COLUMNS[dialect][0]: ran.label,
         "workload_name": ["w0"] * len(release),
-        "profile": [str(i + 1) for i in ran.application.tolist()],
+        "profile": ran.label if result.rigid else [str(i + 1) for i in ran.application.tolist()],
         "submission_time": _numbers(release),
         "requested_number_of_resources": [str(n) for n in ran.size.tolist()],
         "requested_time": _numbers(requested),
@@ -142,7 +141,7 @@ def to_swf(result: Result, path: StrPath) -> int:
     status = np.where(given_up, _CANCELLED, ran.done.astype(np.int64))
     lasts = table["run_time"] if rigid else ran.finish - ran.start
     columns = [
-        [str(k + 1) for k in range(len(release))],
+        ran.label if rigid else [str(k + 1) for k in range(len(release))],
         _numbers(release),
         _numbers(np.where(given_up, -1.0, table["waiting"] if rigid else ran.start - release)),
         _numbers(np.where(given_up, 0.0, lasts)),
@@ -190,8 +189,16 @@ def _rigid_runs(result: Result) -> _Ran:
     table = result.applications
     done, index = ~np.isnan(table["finish"]), np.arange(len(table))
     start = np.where(done, table["release"] + table["waiting"], np.nan)
-    labels = [str(k + 1) for k in range(len(table))]
+    numbers = own_numbers(result)
+    labels = list(map(str, (index + 1 if numbers is None else numbers).tolist()))
     return _Ran(labels, index, np.ones_like(index), start, table["finish"], table["tasks"], done)
+
+
+def own_numbers(result: Result) -> NDArray[np.int64] | None:
+    """Return the number in the log of each job; None without a log, or if two jobs have the same number."""
+    numbers = result.jobs_of_log
+    known = numbers is not None and numbers.min() >= 0 and len(np.unique(numbers)) == len(numbers)
+    return numbers if known else None
 
 
 def check_recorded(result: Result, what: str) -> None:
@@ -331,6 +338,7 @@ def result_from_log(
         tables={
             "applications": Table(applications),
             "machines": Table({"speed": platform.speeds, "busy": nothing, "utilization": nothing}),
+            "log_jobs": Table({"job": jobs.job}),
             "messages": Table(
                 {"kind": np.zeros(0, np.str_), **{key: np.zeros(0, np.int64) for key in _MESSAGES}}
             ),
@@ -352,16 +360,14 @@ def result_from_log(
 
 def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
-    for key in ("MaxProcs", "MaxNodes"):
-        if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
-            count = int(stated[0])
-            count = -(-count // procs_per_node) if key == "MaxProcs" else count
-            if count > _MOST_MACHINES:
-                raise ScenarioError(
-                    f"machines must be given (at most {_MOST_MACHINES}): {file} states {count}"
-                )
-            return count
-    raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
+    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+
+    stated = stated_machines(header, procs_per_node)
+    if stated is None:
+        raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
+    if stated[1] > MOST_MACHINES:
+        raise ScenarioError(f"machines must be given (at most {MOST_MACHINES}): {file} states {stated[1]}")
+    return stated[1]
 
 
 def check_same_jobs(result: Result, scenario: Scenario) -> None:

@@ -132,7 +132,7 @@ class _Trace:
     # -- applications -------------------------------------------------------------------------------------
 
     def _applications(self) -> Iterator[str]:
-        table = self.result.applications
+        table, jobs = self.result.applications, self.result.jobs_of_log
         for i in np.flatnonzero(self.ran).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # rejected jobs end at once
             # an id local to the process, so that viewers show the slice there
@@ -140,6 +140,7 @@ class _Trace:
             head = f'"cat":"application","name":"{name}","id2":{own},"pid":{_GRID},"tid":{_GRID}'
             args = {
                 "application": i,
+                **({} if jobs is None else {"job": int(jobs[i])}),
                 "tasks": int(table["tasks"][i]),
                 "size": _finite(table["size"][i]),
                 "submitter": int(table["submitter"][i]),

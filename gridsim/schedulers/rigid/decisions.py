@@ -5,7 +5,7 @@ The rules are those of `gridcore.rigid_queue.backfill`, which names their source
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import defaultdict
 from typing import Any
 
@@ -15,13 +15,22 @@ from gridsim.support.clock import NS
 
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
 WORDS: Words = {
+    "queued": (
+        "put it in the queue, now of {among} jobs, behind {saw:.0f}; application {limit:.0f} was the head",
+        "jobs before it:",
+        "",
+    ),
     "started": ("started {tasks} tasks from the head of the queue, of {among} jobs", "machines free:", ""),
     "reserved": (
-        "gave the head of the queue, of {among} jobs, a reservation, as it did not fit",
+        "gave it, now the head of the queue, of {among} jobs, a reservation, as it did not fit",
         "a start at",
         "s",
     ),
-    "blocked": ("let {among} jobs wait for the head of the queue, as it did not fit", "machines free:", ""),
+    "blocked": (
+        "let it, now the head of the queue, of {among} jobs, and all others wait, as it did not fit",
+        "machines free:",
+        "",
+    ),
     "started-short": (
         "started {tasks} tasks ahead of the head of the queue, of {among} jobs: they end before its turn",
         "an end at",
@@ -81,6 +90,9 @@ class Replay:
             for job in come[now]:
                 insort(self.waiting, job)
             self._start(starts[now], now)
+            for job in come[now]:
+                if (before := bisect_left(self.waiting, job)) and job not in self.running:
+                    self.note("queued", job, now, saw=before, limit=self.waiting[0], true=before)
 
     def _end(self, job: int, completed: int, now: int) -> None:
         del self.running[job]

@@ -170,7 +170,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gs.simulate(JOBS, gs.Backfill(), record=True).save("r.gridsim")
     for kind in ("batsim", "swf"):
         done = shell.invoke(cli, ["export", "r.gridsim", "--format", kind, "--out", f"out.{kind}"])
-        assert (done.exit_code, done.stdout) == (0, f"saved out.{kind}: 6 rows\n")
+        numbered = "job k is application k - 1 of gridsim why"
+        assert (done.exit_code, done.stdout) == (0, f"saved out.{kind}: 6 rows\n{numbered}\n")
         assert shell.invoke(cli, ["validate", f"out.{kind}", "--nodes", "30"]).exit_code == 0
     done = shell.invoke(cli, ["export", "r.gridsim", "--format", "evalys", "--out", "e.csv", "--json"])
     assert json.loads(done.stdout) == {"file": "r.gridsim", "format": "evalys", "rows": 6, "out": "e.csv"}

@@ -30,12 +30,15 @@ def test_easy_says_whom_it_lets_ahead() -> None:
     assert said(result, 2, *columns) == [(2.0, "started-short", 2, 92.0, 300.0, 52.0)]
     # at 300 s all are free but for the one that it takes
     assert said(result, 3, *columns) == [(3.0, "started-narrow", 2, 1.0, 1.0, 1.0)]
-    assert "gave the head of the queue, of 1 job, a reservation, as it did not fit" in str(result.why(1))
+    assert "gave it, now the head of the queue, of 1 job, a reservation" in str(result.why(1))
     result = gs.simulate(scenario, gs.Backfill(mode="fcfs"), record="decisions")
     assert said(result, 1, *columns) == [
         (1.0, "blocked", 1, 2.0, 4.0, 2.0),
         (100.0, "started", 3, 5.0, 4.0, 5.0),
     ]
+    # job 2 waits behind job 1, and job 3 behind both
+    assert said(result, 3, *columns)[0] == (3.0, "queued", 3, 2.0, 1.0, 2.0)
+    assert "put it in the queue, now of 3 jobs, behind 2; application 1 was the head" in str(result.why(3))
     result = gs.simulate(scenario, gs.Asap(), record="decisions")
     assert said(result, 1, "time", "saw", "limit", "true", "among") == [(1.0, 120.0, 60.0, 120.0, 5)]
 
