@@ -416,7 +416,12 @@ def test_its_parts_are_in_order(compared: gs.Comparison, written: Any) -> None:
         ("single", "x.html", {"command": "gridsim run"}, "command is for Replicates"),
         ({}, "x.html", {}, "results must name at least one, got none"),
         ({"a": 1}, "x.html", {}, "results['a'] must be a Result, got 1"),
-        (3, "x.html", {}, "results must be a Result, name -> Result, a Comparison or Replicates, got 3"),
+        (
+            3,
+            "x.html",
+            {},
+            "results must be a Result, name -> Result, a Comparison, Replicates or a SweepResult, got int",
+        ),
     ],
 )
 def test_bad_input(results: Any, path: str, more: Any, said: str, single: gs.Result, tmp_path: Path) -> None:
