@@ -12,7 +12,7 @@ from gridcore.nodes.timers cimport timers_set
 from gridcore.probes.reservations cimport (Place, Places, places_add, places_clear, places_first, places_free,
                                            places_make, places_remove)
 from gridcore.probes.waiting_times cimport StaleTimes, lowest, ones
-from gridcore.probes.workers cimport Worker, put
+from gridcore.probes.workers cimport RETRY, Worker, put
 
 import numpy as np
 
@@ -83,8 +83,15 @@ cdef class Srpt(Worker):
         return Worker._schedule(self, core, node, job, tasks)
 
     cdef int _fetched(self, NodeActions core, Py_ssize_t node, Py_ssize_t worker, long long job) except -1:
+        cdef bint had = core._held(node, job) > 0   # another scheduler may have what was lost of it
         Worker._fetched(self, core, node, worker, job)
-        return self._publish(core, node, job)
+        return self._publish(core, node, job) if had else 0
+
+    cdef int _timer(self, NodeActions core, Py_ssize_t node, long long name, double value) except -1:
+        cdef long long job = <long long> value
+        if name == RETRY and core._held(node, job) > 0:
+            self._publish(core, node, job)          # another one may have said that nothing is left
+        return Worker._timer(self, core, node, name, value)
 
     cdef int _send_probe(self, NodeActions core, Py_ssize_t node, Py_ssize_t to, long long job) except -1:
         cdef long long* row = put(core, self.probe, to, node)

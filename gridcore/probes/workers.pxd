@@ -7,6 +7,11 @@ from gridcore.nodes.outbox cimport outbox_add
 from gridcore.probes.reservations cimport Places
 from gridcore.probes.waiting_times cimport Books
 
+# The names of timers, in the order in which the schedulers declare them.
+cdef enum:
+    UNANSWERED, RETRY
+
+
 cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
     """Add a message to those that leave; the caller fills in the fields that are returned."""
     core.dirty = True

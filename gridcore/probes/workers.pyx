@@ -32,11 +32,6 @@ _SPARROW = {
 _WORKER = {"booked": Array(np.uint8, ("nodes",), FLAG), "opened": Number(below=2)}
 _HAWK = {"attempts": Array(np.int64, ("nodes",), (0, None))}
 
-# The names of timers, in the order in which the schedulers declare them.
-cdef enum:
-    UNANSWERED, RETRY
-
-
 cdef class Sparrow(Handlers):
     """Sparrow in compiled form; see `gridsim.schedulers.probes.sparrow.SparrowNode`.
 

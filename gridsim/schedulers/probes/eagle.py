@@ -76,8 +76,16 @@ class SrptNode(WorkerNode):
 
     def on_fetch(self, view: View, message: Any) -> None:
         """See `WorkerNode`."""
+        had = view.held(message.job) > 0  # another scheduler may have what was lost of it
         super().on_fetch(view, message)
-        self.publish(view, message.job)
+        if had:
+            self.publish(view, message.job)
+
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        """See `WorkerNode`; another scheduler of the job may have said that nothing is left of it."""
+        if name == "retry" and view.held(int(value)):
+            self.publish(view, int(value))
+        super().on_timer(view, name, value)
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
         """See `WorkerNode`."""

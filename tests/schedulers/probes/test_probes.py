@@ -97,6 +97,19 @@ def test_compiled_and_interpreted_are_the_same(name: str, failing: bool) -> None
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_a_scheduler_that_is_back_does_not_speak_for_the_one_that_acted_for_it(form: Any) -> None:
+    """Machine 24 fails while its job has 69 tasks left, which go to 25; back, it is asked, and has none."""
+    down = dict(zip((8, 36, 4, 16, 7, 31, 28, 30, 24), range(5, 59, 6), strict=True))
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=40, seed=1),
+        gs.Workload.bags(4, interarrival=15.0, tasks_per_node=1.5, task_size=(10000, 60000), seed=2),
+        faults=gs.Faults.of(list(down), list(down.values()), [at + 4 for at in down.values()]),
+        seed=1,
+    )
+    assert gs.simulate(scenario, gs.Eagle(), nodes=form, time_limit=1000.0).makespan < 120.0
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("name", ALL)
 def test_a_run_goes_on_from_a_checkpoint(name: str, form: Any, tmp_path: Path) -> None:
     """With reservations, books, stolen ones and refusals under way."""

@@ -1,0 +1,89 @@
+"""How the time of a run grows with its length: 1, 10 and 100 times the applications, for every scheduler.
+
+The load stays the same, with and without failures of machines.  What takes more than twelve times as long for ten
+times the work is marked.  Times are of the processor, of this process, without setting up the scenario.
+
+    python benchmarks/bench_growth.py [--times 1,10,100] [--schedulers A,B] [--budget 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import gridsim as gs
+from gridsim.scheduling.registry import named_scheduler, registered
+
+#: More than so many times as long for ten times the work is too much.
+MOST = 12.0
+MACHINES, BAGS, JOBS = 50, 40, 60
+
+
+def scenario(times: int, kind: str, failing: bool) -> gs.Scenario:
+    """Return a scenario of `times` the length, at a load of about 0.6."""
+    platform, faults = gs.Platform.desktop_grid(MACHINES, seed=1), None
+    if kind == "rigid":
+        platform = gs.Platform.equal(MACHINES)
+        workload = gs.Workload.jobs(jobs=JOBS * times, utilization=0.6, max_nodes=16, seed=2)
+    elif kind == "streams":
+        workload = gs.Workload.streams(jobs=BAGS * times, seed=2)
+    else:
+        workload = gs.Workload.bags(BAGS * times, tasks_per_node=1.0, load=0.6, seed=2)
+    if failing:
+        up = 20_000.0 if kind == "rigid" else 5_000.0
+        faults = gs.Faults.exponential(up=up, down=200.0, seed=3)
+    return gs.Scenario(platform, workload, faults=faults, seed=4)
+
+
+def kind_of(scheduler: gs.Scheduler) -> str:
+    """Return the kind of workload that a scheduler is for."""
+    if scheduler.rigid:
+        return "rigid"
+    return "streams" if isinstance(scheduler, gs.Rjss | gs.ResourceExclusion | gs.NoMigration) else "bags"
+
+
+def seconds(name: str, times: int, failing: bool) -> float | None:
+    """Return how long a run takes; None if the scheduler cannot run it."""
+    scheduler = named_scheduler(name, {})
+    given = scenario(times, kind_of(scheduler), failing)
+    given.workload.realize(given.platform)
+    start = time.process_time()
+    try:
+        gs.simulate(given, scheduler)
+    except gs.ScenarioError as error:
+        print(f"# {name}: {error}"[:150])
+        return None
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print a row for each scheduler, with and without failures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", default="1,10,100")
+    parser.add_argument("--schedulers", default=",".join(registered()))
+    parser.add_argument("--budget", type=float, default=60.0, help="s; longer runs are not expected to be tried")
+    given = parser.parse_args()
+    steps = [int(each) for each in given.times.split(",")]
+    warnings.simplefilter("ignore")
+    print(f"{'scheduler':<28}{'failures':>9}" + "".join(f"{f'x{step}, s':>10}" for step in steps) + "   growth")
+    for name in given.schedulers.split(","):
+        for failing in (False, True):
+            took: list[float] = []
+            for step in steps:
+                if took and took[-1] * step / steps[len(took) - 1] > given.budget:
+                    break
+                if (one := seconds(name, step, failing)) is None:
+                    break
+                took.append(one)
+            if not took:
+                continue
+            ratios = [b / a for a, b in zip(took, took[1:], strict=False)]
+            bad = any(r > MOST * (y / x) / 10.0 for r, x, y in zip(ratios, steps, steps[1:], strict=False))
+            cells = "".join(f"{each:>10.3f}" for each in took) + " " * 10 * (len(steps) - len(took))
+            print(f"{name:<28}{'yes' if failing else 'no':>9}{cells}   "
+                  + ", ".join(f"{r:.1f}" for r in ratios) + (" <- too much" if bad else ""), flush=True)
+
+
+if __name__ == "__main__":
+    main()
