@@ -1,7 +1,7 @@
 """How the time of a run grows with its length: 1, 10 and 100 times the applications, for every scheduler.
 
-The load stays the same, with and without failures of machines.  What takes more than twelve times as long for ten
-times the work is marked.  Times are of the processor, of this process, without setting up the scenario.
+The load stays the same, with and without failures of machines.  What takes more than twelve times as long for
+ten times the work is marked.  Times are of the processor, of this process, without setting up the scenario.
 
     python benchmarks/bench_growth.py [--times 1,10,100] [--schedulers A,B] [--budget 60]
 """
@@ -62,11 +62,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", default="1,10,100")
     parser.add_argument("--schedulers", default=",".join(registered()))
-    parser.add_argument("--budget", type=float, default=60.0, help="s; longer runs are not expected to be tried")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="s; no run is tried that is expected to take longer"
+    )
     given = parser.parse_args()
     steps = [int(each) for each in given.times.split(",")]
     warnings.simplefilter("ignore")
-    print(f"{'scheduler':<28}{'failures':>9}" + "".join(f"{f'x{step}, s':>10}" for step in steps) + "   growth")
+    heads = "".join(f"{f'x{step}, s':>10}" for step in steps)
+    print(f"{'scheduler':<28}{'failures':>9}{heads}   growth")
     for name in given.schedulers.split(","):
         for failing in (False, True):
             took: list[float] = []
@@ -81,8 +84,12 @@ def main() -> None:
             ratios = [b / a for a, b in zip(took, took[1:], strict=False)]
             bad = any(r > MOST * (y / x) / 10.0 for r, x, y in zip(ratios, steps, steps[1:], strict=False))
             cells = "".join(f"{each:>10.3f}" for each in took) + " " * 10 * (len(steps) - len(took))
-            print(f"{name:<28}{'yes' if failing else 'no':>9}{cells}   "
-                  + ", ".join(f"{r:.1f}" for r in ratios) + (" <- too much" if bad else ""), flush=True)
+            print(
+                f"{name:<28}{'yes' if failing else 'no':>9}{cells}   "
+                + ", ".join(f"{r:.1f}" for r in ratios)
+                + (" <- too much" if bad else ""),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
