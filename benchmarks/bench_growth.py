@@ -31,7 +31,7 @@ def scenario(times: int, kind: str, failing: bool) -> gs.Scenario:
     else:
         workload = gs.Workload.bags(BAGS * times, tasks_per_node=1.0, load=0.6, seed=2)
     if failing:
-        up = 20_000.0 if kind == "rigid" else 5_000.0
+        up = 2_000_000.0 if kind == "rigid" else 5_000.0
         faults = gs.Faults.exponential(up=up, down=200.0, seed=3)
     return gs.Scenario(platform, workload, faults=faults, seed=4)
 
