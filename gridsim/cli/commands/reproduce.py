@@ -33,6 +33,7 @@ MODULES = {
     "wqr-fig5": "wqr.fig5",
     "wqr-information": "wqr.information",
     "wqr-real": "wqr.real",
+    "multi-bag": "wqr.multi_bag",
     "rjss-fig1": "rjss.fig1",
     "rjss-fig2": "rjss.fig2",
     "rjss-fig4": "rjss.fig4",
@@ -56,7 +57,7 @@ RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
 #: That of bags, which can be those of a log.
 BAGS = "probes-on-bags"
 #: Those of desktops, which can be real ones, and the one that knows no others.
-DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
+DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
 #: Those of logs with the duration of every task.
 PROBING = ("sparrow", "hawk", "eagle")
 #: What an experiment cannot do without.

@@ -135,7 +135,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         )
         if self.as_printed and (self.machine_choice not in CHOICES or self.exclude is not None):
             raise ScenarioError(
-                f"{path('as_printed')} must be false with a machine_choice that has no figure, or with exclude"
+                f"{path('as_printed')} must be false with a machine_choice that has no figure, or exclude"
             )
 
     @property
