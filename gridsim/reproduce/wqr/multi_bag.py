@@ -269,7 +269,7 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     made: Mapping[str, Mapping[str, Replicates]] = report.data["made"]
-    figure, places = plots.figure(len(made))
+    figure, places = plots.figure(min(2, len(made)), rows=math.ceil(len(made) / 2))
     for axes, (where, columns) in zip(places, made.items(), strict=True):
         x: Sequence[Any] = report.data["granularities"] if where != REAL else range(len(columns))
         plots.lines(x, _means(columns, "mean_completion"), axes=axes)
