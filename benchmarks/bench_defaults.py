@@ -418,9 +418,11 @@ ENTRIES: dict[str, Entry] = {
         "wasted share of the cycles",
         QUEUES,
         [
+            Choice("free", vary("bag_order", "fcfs-excl", "rr", "rr-nrf", "longidle")),
             Choice("paper", vary("task_order", "small", "great")),
             Choice("paper", vary("machine_choice", "cpu", "all")),
             Choice("free", vary("max_replicas", 1, 3, 4)),
+            Choice("free", vary("exclude", 0.5, 1.0, 1.5)),
             Choice("free", vary("checkpoint_interval", 120.0, 600.0, 3600.0, math.inf)),
             Choice("paper", vary("checkpoint_store", "local")),
         ],

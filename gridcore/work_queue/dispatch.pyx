@@ -21,9 +21,10 @@ from gridcore.work_queue.tournament cimport (
     OUT, tournament_best, tournament_free, tournament_make, tournament_set,
 )
 from gridcore.work_queue.work cimport (
-    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
-    work_change, work_clear, work_complete, work_drop_ranking, work_enrank, work_forget_ranking, work_is_idle, work_link,
-    work_make_ranking, work_newest, work_queue_failed, work_room_for_rows, work_save, work_set_idle, work_start,
+    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task,
+    Work, work_change, work_clear, work_complete, work_drop_ranking, work_enrank, work_forget_ranking, work_is_idle,
+    work_link, work_make_ranking, work_newest, work_queue_failed, work_rate, work_room_for_rows, work_save,
+    work_set_idle, work_start,
 )
 
 import numpy as np
@@ -89,12 +90,11 @@ cdef inline void read_ahead(const Work* w) noexcept nogil:
 cdef class WorkQueue:
     """Tasks of bags on machines that fail: a work queue with task copies and checkpoints.
 
-    Bags are served in the order of their numbers (first come, first
-    served).  The next task is taken from the first bag that has one to start: if some tasks have lost all their
-    copies, the one that has been without a copy the longest; otherwise the next task of the sequence that was
-    never started; otherwise, among the tasks with the fewest copies, if those are fewer than `max_replicas`, the
-    one given by `order`.  It goes to the free machine given by `choice`.  A copy continues from the newest
-    checkpoint.  The first copy that completes the task ends the others.
+    The next task is taken from the bag given by `bag_order`, among those that have one to start: if some tasks have
+    lost all their copies, the one that has been without a copy the longest; otherwise the next task of the sequence
+    that was never started; otherwise, among the tasks with the fewest copies, if those are fewer than
+    `max_replicas`, the one given by `order`.  It goes to the free machine given by `choice`.  A copy continues from
+    the newest checkpoint.  The first copy that completes the task ends the others.
 
     Parameters
     ----------
@@ -108,6 +108,12 @@ cdef class WorkQueue:
         (the fastest of those predicted to be up until the task is done, else the fastest), "ask"; ties: the
         lowest index.
     max_replicas : copies that a task may have at a time, 1..1024.
+    bag_order : which bag is next; bags are released in the order of their numbers, and ties go to the lowest.
+        "fcfs-share": the lowest number that has a task to start; "fcfs-excl": the lowest number that is not complete,
+        even if it has none; "rr": the one after the bag that was last, and 0 after the last of all; "rr-nrf": the
+        same, but while any task has no copy, only among the bags of such tasks; "longidle": the one of the task that
+        has had no copy for the longest time, and while all tasks have one, as "fcfs-share".
+    min_speed : Mflop/s; slower machines get no task.
     interval, checkpoint, restore : ns >= 0; computing between two checkpoints (0: none are written), writing
         one, reading one; at most 10**18.
     local : a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
@@ -147,7 +153,8 @@ cdef class WorkQueue:
                   checkpoint: SupportsIndex = 0, restore: SupportsIndex = 0, bint local=False, bint printed=False,
                   prediction: str = "told", bint faults=False, seed: SupportsIndex = 0, bint log=False,
                   period: SupportsIndex = 0, factors: ArrayLike | None = None, series: ArrayLike | None = None,
-                  first: ArrayLike | None = None, bint step=False):
+                  first: ArrayLike | None = None, bint step=False, bag_order: str = "fcfs-share",
+                  double min_speed=0.0):
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         cdef const double[::1] speeds = doubles(speed, "speed")
@@ -167,6 +174,8 @@ cdef class WorkQueue:
         w.order = states.named("order", order, ("random", "small", "great", "ask"))
         w.choice = states.named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
         by = states.named("prediction", prediction, ("told", "past", "age"))
+        w.bag_order = states.named("bag_order", bag_order, states.BAG_ORDERS)
+        w.min_speed = min_speed
         w.most, w.local, w.printed, w.log, w.chance, w.left = max_replicas, local, printed, log, seed, w.tasks
         w.rules.interval, w.rules.checkpoint, w.rules.restore = interval, checkpoint, restore
         self.step = step
@@ -185,6 +194,7 @@ cdef class WorkQueue:
         self._make()
         for u in range(w.machines):
             w.machine[u].run.speed, w.machine[u].run.machine = speeds[u], u
+            w.up += speeds[u] >= min_speed
             outlook_up(&w.outlook, u, 0, told[u])
             work_set_idle(w, u)
         self._make_tasks(counts, size)
@@ -199,6 +209,7 @@ cdef class WorkQueue:
         w.ranking = <Agenda**> calloc(w.bags + 1, sizeof(void*))
         w.seen = <unsigned long long**> calloc(w.bags + 1, sizeof(void*))
         w.sequence = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
+        w.lost = <long long*> grown(NULL, (w.tasks + 1) * sizeof(long long))
         w.place = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
         w.due.position = <int*> grown(NULL, (w.machines + 1) * sizeof(int))
         if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
@@ -210,7 +221,6 @@ cdef class WorkQueue:
         w.due.item = <Entry*> (((<size_t> w.due_block + 63) & ~<size_t> 63) + 64 - sizeof(Entry))
         tournament_make(&w.idle, w.machines)
         tournament_make(&w.ready, w.bags)
-        w.up = w.machines
         for u in range(w.machines):
             work_clear(&w.machine[u])
             w.machine[u].local_task = w.machine[u].met = -1
@@ -265,6 +275,7 @@ cdef class WorkQueue:
         free(w.seen)
         free(w.sequence)
         free(w.place)
+        free(w.lost)
         free(w.due.position)
         free(w.due_block)
         free(w.row)
@@ -315,8 +326,8 @@ cdef class WorkQueue:
             met[given[k]] = True
         for k in range(b.tasks):
             w.sequence[b.first + k] = <int> (b.first + given[k])
-        b.unstarted = b.open = b.tasks
-        tournament_set(&w.ready, bag, 0)
+        b.unstarted, b.open, b.release = b.tasks, b.tasks, w.now
+        work_rate(w, bag)
         self.dirty = True
         if w.outlook.by != TOLD:
             for k in range(w.machines):
@@ -637,7 +648,7 @@ cdef class WorkQueue:
         bags = table(w.bag, w.bags, states.BAG)
         states.without_links(tasks, machines, bags)
         return shown({
-            "now": w.now, "looked": w.looked, "dirty": int(self.dirty), "fed": int(self.fed),
+            "now": w.now, "looked": w.looked, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
             "chance": np.array([w.chance], np.uint64),
             "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
             "sequence": table(w.sequence, w.tasks, np.int32), "due": due, "until": until,
@@ -645,6 +656,7 @@ cdef class WorkQueue:
             "up_times_ended": table(w.outlook.failures, w.machines, whole),
             "up_times": table(w.outlook.up_time, w.machines * kept, whole),
             "running": np.array(running, np.int64), "failed": np.array(failed, np.int64),
+            "lost": np.array([w.lost[k] for k in failed], np.int64),
             "ranked_bags": np.array([b for b in range(w.bags) if w.ranking[b] != NULL], np.int64),
             "ranked": np.array(ranked, np.int64), "seen_of": np.array(met, np.int64),
             "seen": np.array([table(w.seen[b], words, np.uint64) for b in met], np.uint64).reshape(len(met), words),
@@ -663,9 +675,11 @@ cdef class WorkQueue:
         cdef const long long[::1] due, until
         mine = (table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE),
                 table(w.bag, w.bags, states.BAG))
-        given = states.check_state(state, *mine, KEPT if w.outlook.by == PAST else 0, w.most, self.faults)
+        given = states.check_state(state, *mine, KEPT if w.outlook.by == PAST else 0, w.most, self.faults,
+                                   w.min_speed)
         w.now, w.looked, self.dirty, self.fed = given["now"], given["looked"], given["dirty"], given["fed"]
-        w.chance, w.up, w.due.n = int(given["chance"][0]), int(given["machines"]["up"].sum()), 0
+        w.chance, w.turn, w.due.n = int(given["chance"][0]), given["turn"], 0
+        w.up = int(given["machines"]["up"][given["fast"]].sum())
         # in tables that were checked, the links between rows are empty
         fill(w.task, given["tasks"])
         fill(w.machine, given["machines"])
@@ -685,12 +699,13 @@ cdef class WorkQueue:
         for u in reversed(given["running"].tolist()):
             work_link(w, on[u], u)
             agenda_set(&w.due, u, due[u])
-        for k in given["failed"].tolist():
+        for k, at in zip(given["failed"].tolist(), given["lost"].tolist()):
             work_queue_failed(w, k)
+            w.lost[k] = at
         w.left = 0
         for b in range(w.bags):
             w.left += w.bag[b].left
-            tournament_set(&w.ready, b, 0 if w.bag[b].open else OUT)
+            work_rate(w, b)
             work_forget_ranking(w, b)
             free(w.seen[b])
             w.seen[b] = NULL

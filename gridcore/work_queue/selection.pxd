@@ -7,8 +7,8 @@ from gridcore.common.instants cimport NEVER
 from gridcore.work_queue.progress cimport lasts
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_first, tournament_from
 from gridcore.work_queue.work cimport (
-    ALL, AVAIL, BEGUN, FIRST, RANDOM, Bag, Work, work_drop_ranking, work_enrank, work_is_idle, work_make_ranking,
-    work_newest,
+    ALL, AVAIL, BEGUN, FIRST, RANDOM, ROUND, ROUND_NRF, Bag, Work, work_drop_ranking, work_enrank, work_is_idle,
+    work_make_ranking, work_newest,
 )
 
 
@@ -17,8 +17,16 @@ cdef enum:
 
 
 cdef inline Py_ssize_t next_bag(const Work* w) noexcept nogil:
-    """Return the first bag with a task that may be started; -1 if there is none."""
-    return tournament_first(&w.ready, 0)
+    """Return the bag whose turn it is, which has a task that may be started; -1 if there is none."""
+    cdef long long best = tournament_best(&w.ready)
+    cdef Py_ssize_t b = -1
+    if best == OUT:
+        return -1
+    if w.bag_order == ROUND or w.bag_order == ROUND_NRF:
+        b = tournament_from(&w.ready, w.turn, best)
+    if b < 0:
+        b = tournament_first(&w.ready, best)
+    return b if w.bag[b].open > 0 else -1
 
 
 cdef inline double draw(Work* w) noexcept nogil:

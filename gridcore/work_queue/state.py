@@ -12,6 +12,8 @@ from gridcore.common.arrays import Rows
 from gridcore.common.state import AMOUNT, FLAG, INSTANT, LATEST, Array, Entry, Limits, Number, read, refuse
 from gridcore.common.state import Rows as Table
 
+#: How bags take turns; see `gridcore.work_queue.dispatch.WorkQueue`.
+BAG_ORDERS = ("fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle")
 #: Copies of a task at a time, at most.
 MOST_REPLICAS = 1024
 #: No interval is longer than this (ns), so that sums of them can be computed with.
@@ -43,7 +45,7 @@ MACHINE = np.dtype(
 _COUNTS = ("first_start", "finish", "resubmitted", "replicas", "killed", "undisturbed")
 BAG_TOTALS = (*_COUNTS, "redundant", "lost", "overhead", "slowed")
 BAG = _struct(
-    i8="first tasks left open unstarted at failed last_failed "
+    i8="first tasks left open release unstarted at failed last_failed "
     "first_start finish nodes resubmitted replicas killed undisturbed",
     f8="redundant lost overhead slowed",
 )
@@ -98,6 +100,7 @@ STATE: dict[str, Entry] = {
     "looked": Number(),
     "dirty": Number(0, 2),
     "fed": Number(0, 2),
+    "turn": Number(),
     "chance": Array(np.uint64, (1,)),
     "tasks": Table({"state": (0, 8), "spent": _FINITE, "saved": AMOUNT}, "tasks", TASK),
     "machines": Table(
@@ -108,7 +111,7 @@ STATE: dict[str, Entry] = {
         "machines",
         MACHINE,
     ),
-    "bags": Table({}, "bags", BAG),
+    "bags": Table({"release": INSTANT}, "bags", BAG),
     "rows": Table({"machine": (0, "machines"), "task": (0, "tasks"), "completed": FLAG}, None, ROW),
     "sequence": Array(np.int32, ("tasks",), (0, "tasks")),
     "due": Array(np.int64, ("machines",), (0, None)),
@@ -119,6 +122,7 @@ STATE: dict[str, Entry] = {
     "up_times": Array(np.int64, ("kept",), INSTANT),
     "running": Array(np.int64, limits=(0, "machines")),
     "failed": Array(np.int64, limits=(0, "tasks")),
+    "lost": Array(np.int64, ("failed",), INSTANT),
     "ranked_bags": Array(np.int64, limits=(0, "bags")),
     "ranked": Array(np.int64, limits=(0, "tasks")),
     "seen_of": Array(np.int64, limits=(0, "bags")),
@@ -128,18 +132,27 @@ STATE: dict[str, Entry] = {
 
 
 def check_state(
-    state: Any, tasks: Rows, machines: Rows, bags: Rows, kept: int, most: int, faults: bool
+    state: Any,
+    tasks: Rows,
+    machines: Rows,
+    bags: Rows,
+    kept: int,
+    most: int,
+    faults: bool,
+    min_speed: float,
 ) -> dict[str, Any]:
     """Copies of the entries of a state, such that a queue can go on from them.
 
     tasks, machines, bags : the tables of the queue.  kept : up times that are remembered of a machine.
     most : copies of a task at a time.  faults : whether machines fail.
+    min_speed : of machines that get tasks, Mflop/s.
 
     What leads from row to row in the tables is empty, and what a queue never changes is as in the queue;
-    `task_of` is int64[machines], what each machine runs (-1: nothing).
+    `task_of` is int64[machines], what each machine runs (-1: nothing), and `fast` says which ones get tasks.
     """
     n, m, b = len(tasks), len(machines), len(bags)
     got = read(state, STATE, tasks=n, machines=m, bags=b, kept=m * kept, words=(m + 63) >> 6)
+    got["fast"] = machines["speed"] >= min_speed
     for name in ("ranked_bags", "seen_of"):
         if (np.diff(got[name]) <= 0).any():
             raise ValueError(f"state[{name!r}] must be bags of the queue, in order")
@@ -158,13 +171,14 @@ def _check_machines(got: dict[str, Any], mine: Rows) -> None:
     given, now = got["machines"], got["now"]
     task, up = given["task"].astype(np.int64), given["up"]
     runs = task >= 0
-    refuse("machines", runs & (up == 0), "up where it runs a task")
+    refuse("machines", runs & ((up == 0) | ~got["fast"]), "up, and fast enough, where it runs a task")
     start, end, marks, due = given["start"], given["end"], given["marks"], got["due"]
     timed = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
     refuse("machines", runs & ~timed, "of a task that has begun, and ends later")
     if not np.array_equal(np.sort(got["running"]), np.flatnonzero(runs)):
         raise ValueError("state['running'] must have each machine that runs a task, once")
-    refuse("until", (got["until"] >= 0) != ((up == 1) & ~runs), "-1 but of machines that are free")
+    free = (up == 1) & ~runs & got["fast"]
+    refuse("until", (got["until"] >= 0) != free, "-1 but of machines that are free")
     for name in ("speed", "machine"):
         given[name] = mine[name]
     got["task_of"] = task

@@ -3,6 +3,7 @@
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
+from gridcore.common.instants cimport NEVER
 from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_drop, agenda_reserve, agenda_set, bunch_add, bunch_drop
 from gridcore.work_queue.outlook cimport Outlook, outlook_down, outlook_until, outlook_up
 from gridcore.work_queue.progress cimport (
@@ -10,9 +11,10 @@ from gridcore.work_queue.progress cimport (
 )
 from gridcore.work_queue.tournament cimport OUT, Tournament, tournament_set
 
-cdef enum:                              # orders of tasks, choices of machines
+cdef enum:                              # orders of tasks, choices of machines, orders of bags
     RANDOM, SMALL, GREAT, ASK_TASK
     FIRST = 0, CPU, AVAIL, ALL, ASK_MACHINE
+    SHARE = 0, EXCL, ROUND, ROUND_NRF, LONG_IDLE
 
 cdef enum:                              # results of functions
     FINE, NO_MEMORY, TOO_LATE
@@ -47,6 +49,7 @@ cdef struct Bag:
     long long first, tasks              # the first of its tasks, and their number
     long long left                      # number of tasks that are not completed
     long long open                      # number of these that have fewer copies than allowed
+    long long release                   # ns
     long long unstarted, at             # number of tasks never started, and where in the sequence they begin
     long long failed, last_failed       # list of tasks that lost all copies, oldest first; -1
     long long first_start, finish, nodes, resubmitted, replicas, killed, undisturbed
@@ -61,10 +64,12 @@ cdef struct Row:                        # a copy that is over
 
 cdef struct Work:
     Py_ssize_t machines, bags, tasks
-    Py_ssize_t up                       # number of machines that are up
+    Py_ssize_t up                       # number of machines that are up, but for those that are too slow
+    Py_ssize_t turn                     # the bag after the one that had the last turn
     long long now, left                 # ns; number of tasks that are not completed
     long long looked                    # machines that were examined for choices by ALL
-    int order, choice, most
+    int order, choice, most, bag_order
+    double min_speed                    # Mflop/s; slower machines get no task
     bint local, printed, log
     unsigned long long chance
     Rules rules
@@ -78,11 +83,12 @@ cdef struct Work:
     unsigned long long** seen           # by bag: bits of the machines that began a task of it
     int* sequence                       # bag after bag: its tasks in the order of their first start
     int* place                          # by task: its position in a ranking
+    long long* lost                     # by task: when it lost its last copy, ns
     const long long* by_rank            # machines in order of rank
     const long long* rank               # by machine
     Agenda due                          # machines, by the next event of their copies
     Tournament idle                     # by rank: until when a free machine is predicted to be up
-    Tournament ready                    # by bag: 0 if it has a task that may be started
+    Tournament ready                    # by bag: OUT, or a number of `work_rate`
     Row* row
     Py_ssize_t n_rows, row_room
 
@@ -192,18 +198,25 @@ cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
     work_forget_ranking(w, b)
 
 
-cdef inline void work_open(Work* w, Py_ssize_t b) noexcept nogil:
-    """Count one more task of the bag that may be started."""
-    w.bag[b].open += 1
-    if w.bag[b].open == 1:
-        tournament_set(&w.ready, b, 0)
+cdef inline void work_rate(Work* w, Py_ssize_t b) noexcept nogil:
+    """Set the number of bag b in `ready`, after any change to its tasks.
 
-
-cdef inline void work_close(Work* w, Py_ssize_t b) noexcept nogil:
-    """Count one task less of the bag that may be started."""
-    w.bag[b].open -= 1
-    if w.bag[b].open == 0:
-        tournament_set(&w.ready, b, OUT)
+    A bag without a task that may be started is out, except that by EXCL it stays until it is complete.  Others
+    have 0, or more while a task of theirs has no copy: by ROUND_NRF 1, by LONG_IDLE the more the longer the task
+    has waited.
+    """
+    cdef const Bag* bag = &w.bag[b]
+    cdef long long value = OUT
+    cdef bint waits = bag.unstarted > 0 or bag.failed >= 0
+    if bag.open > 0 or (w.bag_order == EXCL and bag.left > 0 and bag.first_start >= 0):
+        value = 0
+    if waits and w.bag_order == ROUND_NRF:
+        value = 1
+    elif waits and w.bag_order == LONG_IDLE:
+        # a task that was never started has waited longer than any that has failed since
+        value = NEVER - (bag.release if bag.unstarted > 0 else w.lost[bag.failed])
+    if w.ready.round[0][b] != value:
+        tournament_set(&w.ready, b, value)
 
 
 cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
@@ -220,8 +233,8 @@ cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
 # -- copies ----------------------------------------------------------------------------------------------
 
 cdef inline void work_set_idle(Work* w, Py_ssize_t u) noexcept nogil:
-    """Make machine u, which runs nothing, free for a task if it is up."""
-    if w.machine[u].up:
+    """Make machine u, which runs nothing, free for a task if it is up and fast enough."""
+    if w.machine[u].up and w.machine[u].run.speed >= w.min_speed:
         tournament_set(&w.idle, w.rank[u], outlook_until(&w.outlook, u, w.now))
 
 
@@ -303,8 +316,9 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
             b.first_start = w.now
     tournament_set(&w.idle, w.rank[u], OUT)
     work_link(w, k, u)
-    if t.running == w.most:
-        work_close(w, number)
+    b.open -= t.running == w.most
+    w.turn = number + 1
+    work_rate(w, number)
     work_watch(w, u, False)
     work_enrank(w, k)
     return FINE
@@ -346,8 +360,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
     cdef Bag* b = &w.bag[number]
     cdef Spent spent
     work_unrank(w, k)
-    if t.running < w.most:
-        work_close(w, number)
+    b.open -= t.running < w.most
     while t.head >= 0:
         v = t.head
         spent = work_leave(w, v, v == u)
@@ -363,6 +376,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
     w.left -= 1
     w.machine[u].done += 1
     b.finish = w.now
+    work_rate(w, number)
     if b.left == 0:
         work_forget_ranking(w, number)
 
@@ -394,14 +408,15 @@ cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
         m.local_task, m.local_saved = <int> k, saved
     else:
         t.saved = max(t.saved, saved)
-    if t.running == w.most - 1:
-        work_open(w, number)
+    b.open += t.running == w.most - 1
     if t.running > 0:
         work_enrank(w, k)
-        return
-    t.state |= RESUBMITTED
-    b.resubmitted += 1
-    work_queue_failed(w, k)
+    else:
+        t.state |= RESUBMITTED
+        b.resubmitted += 1
+        work_queue_failed(w, k)
+        w.lost[k] = w.now
+    work_rate(w, number)
 
 
 cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) noexcept nogil:
@@ -409,7 +424,7 @@ cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) no
     cdef Machine* m = &w.machine[u]
     if up and not m.up:
         m.up = True
-        w.up += 1
+        w.up += m.run.speed >= w.min_speed
         outlook_up(&w.outlook, u, w.now, until)
         work_set_idle(w, u)
     elif m.up and not up:
@@ -417,7 +432,7 @@ cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) no
             return False
         outlook_down(&w.outlook, u, w.now)
         m.up = False
-        w.up -= 1
+        w.up -= m.run.speed >= w.min_speed
         tournament_set(&w.idle, w.rank[u], OUT)
         if m.task >= 0:
             work_fail(w, u)

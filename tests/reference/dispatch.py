@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from gridcore.work_queue.state import check_rules, named
+from gridcore.work_queue.state import BAG_ORDERS, check_rules, named
 from tests.reference.arguments import POSITIVE, check_array, check_lengths, doubles, indices, integers
 
 __all__ = ["WorkQueue"]
@@ -39,6 +39,7 @@ class Task:
     begun: bool = False
     completed: bool = False
     resubmitted: bool = False
+    lost: int = 0  # when it lost its last copy
     copies: list[Copy] = field(default_factory=list)  # the last first
 
 
@@ -47,7 +48,7 @@ class Bag:
     first: int
     tasks: int
     left: int
-    released: bool = False
+    released: int = -1  # when
     sequence: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     groups: list[list[int]] | None = None  # tasks that may get a further copy, by how many they have
@@ -93,6 +94,8 @@ class WorkQueue:
         series: ArrayLike | None = None,
         first: ArrayLike | None = None,
         step: bool = False,
+        bag_order: str = "fcfs-share",
+        min_speed: float = 0.0,
     ) -> None:
         self._speed, whole = doubles(speed, "speed"), doubles(sizes, "sizes")
         counts = indices(tasks, "tasks", 1, 2**31)
@@ -111,6 +114,9 @@ class WorkQueue:
         named("order", order, ("random", "small", "great", "ask"))
         named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
         named("prediction", prediction, ("told", "past", "age"))
+        named("bag_order", bag_order, BAG_ORDERS)
+        self._bag_order, self._turn = bag_order, -1
+        self._fast = [speed >= min_speed for speed in self._speed]
         self._bag_of = [b for b, count in enumerate(counts) for _ in range(count)]
         self.machines, self.bags, self.left = len(self._speed), len(counts), at
         self.now, self.log = 0, log
@@ -126,7 +132,7 @@ class WorkQueue:
         self._failures = [0] * self.machines
         self._local_of: list[tuple[int, float]] = [(-1, 0.0)] * self.machines
         self._runs: dict[int, int] = {}  # machine -> task
-        self._until: dict[int, int] = {u: self._predicted(u) for u in range(self.machines)}  # who is free
+        self._until = {u: self._predicted(u) for u in range(self.machines) if self._fast[u]}  # who is free
         self._faults: list[tuple[int, int, bool, int]] = []
         self._totals = {name: [0] * self.machines for name in ("busy", "tasks", "interrupted", "ended")}
         self._rows: list[tuple[int, int, int, int, int, float]] = []
@@ -273,12 +279,12 @@ class WorkQueue:
         b = self._bags[bag]
         given = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, len(given), "tasks of the bag", "sequence")
-        if b.released:
+        if b.released >= 0:
             raise ValueError(f"bag {bag} is released already")
         for k, task in enumerate(given):
             if task in given[:k]:
                 raise ValueError(f"sequence[{k}] must be a task that it has not had, got {task}")
-        b.released, b.sequence, self._dirty = True, [b.first + k for k in given], True
+        b.released, b.sequence, self._dirty = self.now, [b.first + k for k in given], True
         if self._prediction != "told":
             self._until = {u: self._predicted(u) for u in self._until}
 
@@ -299,7 +305,7 @@ class WorkQueue:
 
     def _open(self, b: Bag) -> list[int]:
         """Tasks of the bag of which one is next."""
-        if not b.released or b.failed:
+        if b.released < 0 or b.failed:
             return b.failed[:1]
         left = [k for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
         fewest = min((len(self._tasks[k].copies) for k in left), default=self._most)
@@ -307,8 +313,25 @@ class WorkQueue:
             return []
         return [k for k in left if len(self._tasks[k].copies) == fewest]
 
+    def _waited(self, b: Bag) -> int:
+        """For how long a task of the bag has had no copy, at most; -1 if all have one."""
+        waits = [self._tasks[k] for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
+        since = [t.lost if t.begun else b.released for t in waits if not t.copies]
+        return self.now - min(since) if since else -1
+
     def _ready(self) -> int:
-        return next((i for i, b in enumerate(self._bags) if self._open(b)), -1)
+        """The bag whose turn it is, -1 for none."""
+        released = [i for i, b in enumerate(self._bags) if b.released >= 0 and b.left]
+        ready = [i for i in released if self._open(self._bags[i])]
+        if not ready or (self._bag_order == "fcfs-excl" and ready[0] != released[0]):
+            return -1
+        if self._bag_order == "longidle":
+            return max(ready, key=lambda i: (self._waited(self._bags[i]), -i))
+        if self._bag_order == "rr-nrf":
+            ready = [i for i in ready if self._waited(self._bags[i]) >= 0] or ready
+        if self._bag_order in ("rr", "rr-nrf"):
+            return next((i for i in ready if i > self._turn), ready[0])
+        return ready[0]
 
     def candidates(self) -> tuple[int, Integers, NDArray[np.float64]]:
         i = self._ready()
@@ -469,7 +492,7 @@ class WorkQueue:
             at = min([*ends.values(), *(time for time, *_ in self._faults[:1]), NEVER])
             if self._dirty:
                 at = self.now
-            if at == NEVER and not any(self._up):
+            if at == NEVER and not any(up and fast for up, fast in zip(self._up, self._fast, strict=True)):
                 return "over"
             if at >= until:
                 if until != NEVER:
@@ -524,6 +547,7 @@ class WorkQueue:
             if b.totals["first_start"] < 0:
                 b.totals["first_start"] = self.now
         b.met.add(u)
+        self._turn = self._bag_of[k]
         del self._until[u]
         self._runs[u] = k
         t.copies.insert(0, it)
@@ -563,7 +587,8 @@ class WorkQueue:
     def _change(self, u: int, up: bool, until: int) -> None:
         if up and not self._up[u]:
             self._up[u], self._since[u], self._told[u] = True, self.now, until
-            self._until[u] = self._predicted(u)
+            if self._fast[u]:
+                self._until[u] = self._predicted(u)
         elif not up and self._up[u]:
             self._up[u] = False
             if self.now > self._since[u]:
@@ -591,7 +616,7 @@ class WorkQueue:
         if t.copies:
             self._enrank(k)
             return
-        t.resubmitted = True
+        t.resubmitted, t.lost = True, self.now
         b.totals["resubmitted"] += 1
         b.failed.append(k)
 

@@ -12,6 +12,7 @@ from gridsim.cli.commands.reproduce import DESKTOP
 from gridsim.cli.main import cli
 from gridsim.reproduce.framework import Desktops, Run
 from gridsim.reproduce.wqr import information as wqr_information
+from gridsim.reproduce.wqr import multi_bag
 from gridsim.reproduce.wqr.common import ORDERINGS, Bag, judged
 from gridsim.schedulers.wqr.selections import POLICIES
 from gridsim.studies.replicate import Replicates
@@ -80,6 +81,18 @@ def test_real_desktops(desktops, tmp_path):
     assert "9 machines" in report["grids"][0]["title"]  # who was never up is one, too
     assert len(report["rows"]) == len(ORDERINGS) + len(POLICIES)
     assert report["claims"][-1]["verdict"] == "reproduced"
+
+
+def test_several_bags(desktops):
+    drawn = multi_bag.run(Run([1], quick=True))
+    assert [len(grid.rows) for grid in drawn.grids] == [6] * 6
+    assert {row.claim for row in drawn.rows} == set(multi_bag.CLAIMS)
+    real = multi_bag.run(Run([1], quick=True, desktops=desktops))
+    assert [len(grid.rows) for grid in real.grids] == [5] * 3
+    nodes = [multi_bag.RealBags(desktops, load)(1).platform.nodes for load in (0.9, 0.01)]
+    assert nodes == [1, 8]  # of eight that are ever up
+    for report in (drawn, real):
+        assert multi_bag.figure(report).axes
 
 
 def test_to_be_the_same_is_not_to_be_better():

@@ -33,6 +33,7 @@ MODULES = {
     "wqr-fig5": "wqr.fig5",
     "wqr-information": "wqr.information",
     "wqr-real": "wqr.real",
+    "multi-bag": "wqr.multi_bag",
     "rjss-fig1": "rjss.fig1",
     "rjss-fig2": "rjss.fig2",
     "rjss-fig4": "rjss.fig4",
@@ -56,7 +57,7 @@ RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
 #: That of bags, which can be those of a log.
 BAGS = "probes-on-bags"
 #: Those of desktops, which can be real ones, and the one that knows no others.
-DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
+DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
 #: Those of logs with the duration of every task.
 PROBING = ("sparrow", "hawk", "eagle")
 #: What an experiment cannot do without.
@@ -87,9 +88,15 @@ def reproduction(name: str) -> Reproduction:
 @click.option("--seeds", type=INT, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=INT, metavar="N", help="Processes.  [as many as there are processors]")
-@click.option("--log", metavar="FILE", help="Jobs of this log, not drawn ones: dgs-*, wqr-*, probes-on-bags.")
-@click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, waves.")
-@click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
+@click.option(
+    "--log", metavar="FILE", help="Jobs of this log, not drawn ones: dgs-*, wqr-*, multi-bag, probes-on-bags."
+)
+@click.option(
+    "--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, multi-bag, waves."
+)
+@click.option(
+    "--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table: wqr-*, multi-bag."
+)
 @click.option(
     "--trace", "traces", multiple=True, metavar="FILE", help="Jobs of this .tr log: sparrow, hawk, eagle."
 )

@@ -92,6 +92,7 @@ class Interpreted(Adapter):
         self.assigning = False  # whether the server assigns tasks at the end of this instant
         self.grid = Grid.of(
             parameters,
+            run.speeds,
             math.inf if feed is None else feed.mean_up_time,
             server=machines,
             cycles=Cycles(run.speeds, run.pace),
@@ -189,7 +190,7 @@ class Interpreted(Adapter):
             self.run.engine.at(int(self.changes[0, 0]), "change")
             return
         self._take()
-        if not len(self.changes) and not self.run.up.any():
+        if not len(self.changes) and not self.run.up[self.run.speeds >= self.grid.min_speed].any():
             self.run.engine.stop()
 
     # -- checkpoints, and the end ----------------------------------------------------------------------------

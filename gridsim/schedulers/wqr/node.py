@@ -1,11 +1,11 @@
 """WQR-FT as two node programs: what the server and what each worker knows and does.
 
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
-J. Arora et al. (information-aware selections).
+J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags).
 
-The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which task is next, and
-on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy at a time and writes its
-checkpoints.  They tell each other by `SIGNALS`, which take no time.
+The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which bag and which
+task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy
+at a time and writes its checkpoints.  They tell each other by `SIGNALS`, which take no time.
 Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored.
 `gridsim.schedulers.wqr.interpreted` runs them on the message core.
 
@@ -58,18 +58,25 @@ class Bag:
     """An application: a bag of independent tasks, 0, 1, 2 and so on."""
 
     number: int
+    released: int  # when
     left: int  # tasks that are not completed
     size: list[float]  # of each task, Mflop
     saved: list[float]  # Mflop of each task in its newest checkpoint on the server
     copies: list[list[int]]  # the machines that run each task
     unstarted: deque[int]  # in the order of their first starts
     failed: deque[int] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
+    lost: deque[int] = field(default_factory=deque)  # when each of these lost the last one
     #: Tasks that may get a further copy, by how many they have; None until the first one is wanted.
     running: dict[int, list[int]] | None = None
 
     def residual(self, task: int) -> float:
         """Return the Mflop of a task that are left after its newest checkpoint."""
         return self.size[task] - self.saved[task]
+
+    @property
+    def waits_since(self) -> int:
+        """Since when one of its tasks, or several, have had no copy; NEVER if all have one."""
+        return self.released if self.unstarted else self.lost[0] if self.lost else NEVER
 
 
 @kept_in_checkpoints
@@ -99,14 +106,16 @@ class Server(LocalPolicy):
         self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
         self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of the copy, its number
         self.assigned = self.drawn = 0  # copies, and random numbers for choosing tasks to replicate
+        self.turn = 0  # the bag after the one that had the last turn
 
     # -- what it hears of ----------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Put a bag of tasks of these sizes (Mflop) into the queue; it is served after those before it."""
+        """Put a bag of tasks of these sizes (Mflop) into the queue."""
         number, sizes = application.number, application.sizes
         first = deque(sequence(self.parameters.order, sizes, self.chance).tolist())
-        self.bags[number] = Bag(number, tasks, sizes.tolist(), [0.0] * tasks, [[] for _ in sizes], first)
+        copies: list[list[int]] = [[] for _ in sizes]
+        self.bags[number] = Bag(number, view.now_ns, tasks, sizes.tolist(), [0.0] * tasks, copies, first)
         if self.parameters.predictor != "exact":
             self.free = {u: self.predicted(view, u) for u in self.free}
         self.parameters.assign_soon()
@@ -134,6 +143,7 @@ class Server(LocalPolicy):
             self.join_group(bag, task)
             if not bag.copies[task]:
                 bag.failed.append(task)
+                bag.lost.append(view.now_ns)
         self.parameters.assign_soon()
 
     def on_checkpoint(self, view: View, message: Any) -> None:
@@ -169,21 +179,41 @@ class Server(LocalPolicy):
         return self.bags[bag], task
 
     def become_free(self, view: View, machine: int) -> None:
-        """Let a machine have a task, once everything else at this instant has happened."""
-        self.free[machine] = self.predicted(view, machine)
+        """Let a machine have a task, unless it is too slow, once everything at this instant has happened."""
+        if self.machines[machine].speed >= self.parameters.min_speed:
+            self.free[machine] = self.predicted(view, machine)
         self.parameters.assign_soon()
 
     # -- assigning tasks to machines ----------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str) -> None:
-        """Assign tasks to free machines as long as there are both: those of the first bag that has one."""
-        while self.free and (bag := next(filter(self.candidates, self.bags.values()), None)):
+        """Assign tasks to free machines as long as there are both."""
+        while self.free and (bag := self.next_bag()):
             task = self.choose_task(view, bag)
             machine = self.choose_machine(view, bag, task)
             if machine is None:
                 view.decide("waited", bag.number, task=task)
                 break
             self.assign(view, bag, task, machine)
+
+    def next_bag(self) -> Bag | None:
+        """Return the bag whose turn it is; None if none has a task to start that may have its turn."""
+        order, bags = self.parameters.bag_order, [*self.bags.values()]
+        ready = [*filter(self.may_start, bags[:1] if order == "fcfs-excl" else bags)]
+        if order == "longidle":
+            return min(ready, key=lambda bag: bag.waits_since, default=None)
+        if order == "rr-nrf":
+            ready = [bag for bag in ready if bag.waits_since < NEVER] or ready
+        after = [bag for bag in ready if bag.number >= self.turn] if order in ("rr", "rr-nrf") else []
+        return next(iter(after or ready), None)
+
+    def may_start(self, bag: Bag) -> bool:
+        """Return whether a bag, which is not complete, has a task that may get a copy."""
+        if bag.failed or bag.unstarted:
+            return True
+        if bag.running is None:  # each task has one copy
+            return bool(self.parameters.max_replicas > 1)
+        return any(bag.running.values())
 
     def candidates(self, bag: Bag) -> Sequence[int]:
         """Return the tasks of which one is next: those that failed, else those with the fewest copies."""
@@ -251,11 +281,14 @@ class Server(LocalPolicy):
         if action == "replicated":
             self.leave_group(bag, task)
         else:
+            if bag.failed:
+                bag.lost.popleft()
             (bag.failed or bag.unstarted).remove(task)
         bag.copies[task].append(machine)
         self.join_group(bag, task)
         del self.free[machine]
         self.assigned += 1
+        self.turn = bag.number + 1
         self.running[machine] = bag.number, task, self.assigned
         sent = {"copy": self.assigned, "size": bag.size[task], "saved": bag.saved[task]}
         view.send(machine, "assign", **about, **sent)

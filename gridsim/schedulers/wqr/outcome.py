@@ -48,8 +48,18 @@ def outcome(
 
 
 def check_waiting(name: str, run: Run, rules: Rules, left: int) -> None:
-    """Raise ScenarioError if with ``as_printed`` the `left` tasks wait for machine 0 for ever."""
-    if rules.as_printed and left and run.up.any():
+    """Raise ScenarioError if the `left` tasks wait for ever while machines are up.
+
+    By ``as_printed`` they wait for machine 0, and by ``exclude`` for machines that are fast enough.
+    """
+    if not left or not run.up.any():
+        return
+    if rules.min_speed > run.speeds[run.up].max():
+        raise ScenarioError(
+            f"{name}.exclude must leave a machine up until all is done; {left} tasks are left, and none of "
+            f"at least {rules.min_speed:g} Mflop/s is ever up again"
+        )
+    if rules.as_printed:
         raise ScenarioError(
             f"{name}.as_printed: {left} tasks wait for machine 0 and for nobody else, and it is never free "
             "again"

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, TaskOrder, function_named
-from gridsim.support.arrays import Integers
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import Stateful
 
@@ -24,15 +24,19 @@ LONGEST = 9_200_000_000_000_000_000
 class Rules:
     """The parameters of `WqrFt`, which explains them, with times in ns.
 
+    bag_order : which bag is next.
     order, choice : the task order and the machine choice, by name or as functions.
     interval : ns of computing between two checkpoints; 0 for no checkpoints.
     checkpoint, restore : ns that it takes to write a checkpoint, and to resume from one.
+    min_speed : Mflop/s; slower machines get no task.
     local : whether checkpoints stay on their machines.
     """
 
+    bag_order: str
     order: str | TaskOrder
     choice: str | MachineChoice
     max_replicas: int
+    min_speed: float
     interval: int
     checkpoint: int
     restore: int
@@ -41,16 +45,18 @@ class Rules:
     as_printed: bool
 
     @classmethod
-    def of(cls, parameters: Any, mean_up_time: float, **further: Any) -> Self:
-        """Return the rules of a `WqrFt` for machines that are up for about `mean_up_time` s.
+    def of(cls, parameters: Any, speeds: Floats, mean_up_time: float, **further: Any) -> Self:
+        """Return the rules of a `WqrFt` for machines of these speeds, up for about `mean_up_time` s.
 
         further : the fields that a subclass adds.
         """
         name, order, choice = parameters.name, parameters.task_order, parameters.machine_choice
         return cls(
+            bag_order=parameters.bag_order,
             order=order if order in ORDERS else function_named(f"{name}.task_order", order),
             choice=choice if choice in CHOICES else function_named(f"{name}.machine_choice", choice),
             max_replicas=parameters.max_replicas,
+            min_speed=parameters.min_speed(speeds),
             interval=parameters.interval(mean_up_time),
             checkpoint=nanoseconds(parameters.checkpoint_cost),
             restore=nanoseconds(parameters.restore_cost),

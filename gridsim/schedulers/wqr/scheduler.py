@@ -1,7 +1,8 @@
 """WQR-FT: a fault-tolerant work queue with replication, which may use information on tasks and machines.
 
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
-J. Arora et al. (eight information-aware selections).
+J. Arora et al. (eight information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags);
+D. Kondo, A. Chien and H. Casanova, SC 2004 (exclusion of slow machines).
 
 One server holds all tasks.  It knows at once what happens, at no communication cost: no message is sent.
 `gridsim.schedulers.wqr.node` has the server and a worker as node programs, which the kernel must equal.
@@ -33,6 +34,7 @@ from gridsim.schedulers.wqr.selections import (
 )
 from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
+from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.parameters import Limits
 
@@ -45,12 +47,18 @@ MOST_ERROR = 100.0
 class WqrFt(Scheduler, frozen=True, kw_only=True):
     """WQR-FT (Anglano and Canonico 2005): a central work queue with replication and checkpoints.
 
-    Applications are served in order of release (first come, first served).  The next task comes from the
-    first application that has one to start.  Of its tasks that failed and have no running copy, the one that
-    has waited the longest is next; else a task that was never started; else, of the tasks with the fewest
-    running copies, if these are fewer than `max_replicas`, one that gets a further copy (a replica).  The
-    first copy that completes a task ends the others.
+    The next task comes from the application that `bag_order` chooses.  Of its tasks that failed and have no
+    running copy, the one that has waited the longest is next; else a task that was never started; else, of
+    the tasks with the fewest running copies, if these are fewer than `max_replicas`, one that gets a further
+    copy (a replica).  The first copy that completes a task ends the others.
 
+    bag_order : which application is next (Anglano and Canonico 2008), of those that have a task to start.
+        ``"fcfs-share"``: the first in order of release; ``"fcfs-excl"``: the first that is not complete has
+        the whole grid until it is, and what it leaves free stays idle; ``"rr"``: they take turns, one task or
+        replica each, in order of release; ``"rr-nrf"``: the same, but while any task waits without a copy,
+        only applications with such tasks have turns; ``"longidle"``: the one whose task has waited without a
+        copy the longest, since its release or the failure of its last copy; while none waits, as
+        "fcfs-share".
     task_order : how to choose among tasks that were never started, or among those that may have a further
         copy: ``"random"``, or ``"small"`` or ``"great"`` by the residual work after the newest checkpoint
         (ties: the lowest number).
@@ -60,6 +68,8 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         be a function of a module, or its name ``"module:function"``; see
         `gridsim.schedulers.wqr.selections`.
     max_replicas : copies of a task that may run at a time; 1 allows only the first.
+    exclude : machines slower than the mean speed of all by more than so many standard deviations get no task
+        (resource exclusion by a fixed threshold, Kondo et al. 2004); None: all machines get tasks.
     checkpoint_interval : s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean
         up time) (J. W. Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
     checkpoint_cost, restore_cost : s that it takes to write a checkpoint, and to resume from one.
@@ -88,9 +98,11 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = True
     decision_words: ClassVar[Words] = WORDS
 
+    bag_order: Literal["fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle"] = "fcfs-share"
     task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name
     machine_choice: Any = "none"  # str | MachineChoice
     max_replicas: Annotated[int, Limits(low=1, high=MOST_REPLICAS)] = 2
+    exclude: Annotated[float, Limits(low=0)] | None = None
     checkpoint_interval: float | Literal["young"] = "young"
     checkpoint_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 10.0
     restore_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 10.0
@@ -121,22 +133,30 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
             machine_choice=_named(path("machine_choice"), self.machine_choice, CHOICES),
             checkpoint_interval=interval,
         )
-        if self.as_printed and self.machine_choice not in CHOICES:
+        if self.as_printed and (self.machine_choice not in CHOICES or self.exclude is not None):
             raise ScenarioError(
-                f"{path('as_printed')} must be false with a machine_choice that has no figure"
+                f"{path('as_printed')} must be false with a machine_choice that has no figure, or exclude"
             )
 
     @property
     def order(self) -> None:
         """Promise no order; see `gridsim.scheduling.contract.Scheduler`.
 
-        Tasks of an application may overtake replicas of an earlier one.
+        Tasks of an application may overtake replicas of an earlier one, or by some `bag_order` its tasks.
         """
         return None
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return Interpreted(self, run) if run.nodes == "interpreted" else Compiled(self, run)
+
+    def min_speed(self, speeds: Floats) -> float:
+        """Return the speed (Mflop/s) below which machines get no task; the fastest of `speeds` always do."""
+        if self.exclude is None:
+            return 0.0
+        mean = math.fsum(speeds.tolist()) / len(speeds)
+        deviation = math.sqrt(math.fsum(((speeds - mean) ** 2).tolist()) / len(speeds))
+        return min(mean - self.exclude * deviation, float(speeds.max()))
 
     def interval(self, mean_up_time: float) -> int:
         """Return the ns of computing between two checkpoints for a `mean_up_time` in s; 0 for no checkpoints.
@@ -185,7 +205,8 @@ class Compiled(Policy):
         self.offsets, self.sizes = applications.offsets, applications.sizes()
         self.order_chance = run.streams("wqr.order")
         self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
-        self.rules = rules = Rules.of(parameters, math.inf if feed is None else feed.mean_up_time)
+        mean_up_time = math.inf if feed is None else feed.mean_up_time
+        self.rules = rules = Rules.of(parameters, run.speeds, mean_up_time)
         machines, pace = len(run.speeds), {}
         if run.pace is not None:
             pace = {name: getattr(run.pace, name) for name in ("period", "factors", "series", "first")}
@@ -199,9 +220,11 @@ class Compiled(Policy):
             applications.tasks,
             self.sizes,
             first,
+            bag_order=rules.bag_order,
             order="ask" if callable(rules.order) else rules.order,
             choice="ask" if callable(rules.choice) else rules.choice,
             max_replicas=rules.max_replicas,
+            min_speed=rules.min_speed,
             interval=rules.interval,
             checkpoint=rules.checkpoint,
             restore=rules.restore,

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridcore.work_queue import dispatch
+from gridcore.work_queue.state import BAG_ORDERS
 from tests.reference import dispatch as reference
 
 S = 10**9
@@ -69,12 +70,14 @@ def changes(draw: st.DrawFn, machines: int) -> list[Change]:
 @st.composite
 def cases(draw: st.DrawFn, **fixed: Any) -> Case:
     machines = draw(st.integers(1, 8))
-    tasks = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    tasks = draw(st.lists(st.integers(1, 7), min_size=1, max_size=4))
     faulty = draw(st.booleans())
     rules: dict[str, Any] = {
         "order": draw(st.sampled_from(("random", "small", "great"))),
         "choice": draw(st.sampled_from(("none", "cpu", "avail", "all"))),
+        "bag_order": draw(st.sampled_from(BAG_ORDERS)),
         "max_replicas": draw(st.integers(1, 4)),
+        "min_speed": draw(st.sampled_from((0.0, 0.0, 2.0))),
         "interval": draw(st.sampled_from((0, S // 2, 2 * S, 3 * S))),
         "checkpoint": draw(st.sampled_from((0, 0, S // 4))),
         "restore": draw(st.sampled_from((0, 0, S // 2))),

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridcore.work_queue.state import BAG_ORDERS
 from gridsim.results.result import Result
 from gridsim.schedulers.wqr import selections
 from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
@@ -30,17 +31,20 @@ def schedulers(draw: st.DrawFn) -> gs.WqrFt:
     order, choice = draw(st.sampled_from(orders)), draw(st.sampled_from(choices))
     predictor: Any = draw(st.sampled_from(("exact", "exact", "past", "age")))
     cost = draw(st.sampled_from((0.0, 0.25, 1.0, 10.0)))
+    printed = not functions and draw(st.booleans())
     return gs.WqrFt(
         task_order=getattr(selections, order) if functions and draw(st.booleans()) else order,
         machine_choice=getattr(selections, choice) if functions else choice,
+        bag_order=draw(st.sampled_from(BAG_ORDERS)),
         max_replicas=draw(st.sampled_from((1, 2, 2, 3, 5))),
+        exclude=None if printed else draw(st.sampled_from((None, 0.0, 1.0))),
         checkpoint_interval=draw(st.sampled_from((math.inf, 0.5, 1.0, 7.0, "young" if cost else 30.0))),
         checkpoint_cost=cost,
         restore_cost=draw(st.sampled_from((0.0, 0.25, 10.0))),
         checkpoint_store=draw(st.sampled_from(("server", "local"))),
         predictor=predictor,
         prediction_error=draw(st.sampled_from((0.0, 2.0))) if predictor == "exact" else 0.0,
-        as_printed=not functions and draw(st.booleans()),
+        as_printed=printed,
     )
 
 

@@ -156,6 +156,12 @@ def test_functions_of_ones_own() -> None:
             'prediction_error must be 0 but for "exact", got 0.5',
         ),
         ({"prediction_error": 101.0}, "prediction_error must be a number in 0..100, got 101.0"),
+        (
+            {"bag_order": "fifo"},
+            "bag_order must be one of .'fcfs-share', 'fcfs-excl', 'rr', 'rr-nrf', 'longidle'",
+        ),
+        ({"exclude": -1.0}, "exclude must be .*number >= 0, got -1.0"),
+        ({"as_printed": True, "exclude": 1.0}, "as_printed must be false with .* or exclude"),
         ({"as_printed": 1}, "as_printed must be true or false, got 1"),
         ({"as_printed": True, "machine_choice": slowest}, "as_printed must be false with a machine_choice"),
     ],

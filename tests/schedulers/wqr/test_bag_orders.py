@@ -1,0 +1,111 @@
+"""The orders of bags of WQR-FT, as its decisions and schedules show them, and machines that are left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridcore.work_queue.state import BAG_ORDERS
+from gridsim.results.result import Result
+from gridsim.testing import check_scheduler
+
+COPIES = 2
+
+
+def crowded(seed: int, **more: Any) -> gs.Scenario:
+    """Six bags for eight machines that fail often."""
+    workload = gs.Workload.bags(6, 150.0, 1.5, 0.5, 1e5, seed=seed, spread=gs.LogUniform(4.0))
+    faults = gs.Faults.exponential(400.0, 100.0, seed)
+    return gs.Scenario(gs.Platform.desktop_grid(8, seed), workload, seed=seed, faults=faults, **more)
+
+
+Bags = dict[int, tuple[float, bool]]
+
+
+def decisions(result: Result) -> Iterator[tuple[int, Bags]]:
+    """Yield the bag of each decision, and the released bags that are not complete before it.
+
+    For each of them: since when a task has no copy, and whether one may get one.  All is from the schedule.
+    """
+    rows, made, about = result.tables["schedule"], result.tables["decisions"], result.applications
+    columns = (rows[name].tolist() for name in ("machine", "start", "task", "end", "completed"))
+    copies = {(machine, start): rest for machine, start, *rest in zip(*columns, strict=True)}
+    begun: list[list[list[tuple[float, int]]]] = [[[] for _ in range(n)] for n in about["tasks"].tolist()]
+    columns = (made[name].tolist() for name in ("time", "application", "machine"))
+    for at, bag, machine in zip(*columns, strict=True):
+        bags: Bags = {}
+        for number in np.flatnonzero(about["release"] <= at).tolist():
+            left = [own for own in begun[number] if not any(done and end <= at for end, done in own)]
+            running = [sum(end > at for end, _ in own) for own in left]
+            idle = [own for own, count in zip(left, running, strict=True) if not count]
+            since = [max((end for end, _ in own), default=about["release"][number]) for own in idle]
+            if left:
+                bags[number] = min(since, default=math.inf), min(running) < COPIES
+        yield bag, bags
+        task, end, completed = copies[machine, at]
+        begun[bag][task].append((end, completed))
+
+
+def wanted(order: str, bags: Bags, last: int) -> int:
+    """Return the bag that a decision must be about.  last : that of the one before."""
+    ready = [bag for bag, (_, may_start) in bags.items() if may_start]
+    waiting = [bag for bag, (since, _) in bags.items() if since < math.inf]
+    if order == "fcfs-excl":
+        return min(bags)
+    if order == "longidle" and waiting:
+        return min(waiting, key=lambda bag: bags[bag][0])
+    if order == "rr-nrf" and waiting:
+        ready = waiting
+    after = [bag for bag in ready if bag > last] if order in ("rr", "rr-nrf") else []
+    return min(after or ready)
+
+
+@pytest.mark.parametrize("order", BAG_ORDERS)
+def test_each_bag_has_its_turn(order: Any) -> None:
+    scheduler = gs.WqrFt(bag_order=order, max_replicas=COPIES, checkpoint_interval=60.0)
+    found = list(decisions(gs.simulate(crowded(1), scheduler, record="all")))
+    last, several = -1, 0
+    for number, (bag, bags) in enumerate(found):
+        assert bag == wanted(order, bags, last), number
+        last, several = bag, several + (len(bags) > 1)
+    assert several > 40
+
+
+@pytest.mark.slow
+def test_it_keeps_all_invariants(tmp_path: Path) -> None:
+    excluding = st.sampled_from((None, 1.0))
+    any_order = st.builds(gs.WqrFt, bag_order=st.sampled_from(BAG_ORDERS), exclude=excluding)
+    assert check_scheduler(any_order, examples=12, hash_seeds=False, folder=tmp_path).with_failures > 0
+
+
+# -- machines that are left out ---------------------------------------------------------------------------
+
+
+def test_slow_machines_are_left_out() -> None:
+    """The mean is 80 Mflop/s and the standard deviation 30: half of that below the mean is 65."""
+    workload = gs.Workload.of([0.0], 12, 1000.0)
+    scenario = gs.Scenario(gs.Platform.of([100.0, 70.0, 110.0, 40.0]), workload)
+    for exclude, used in ((None, {0, 1, 2, 3}), (0.5, {0, 1, 2}), (0.0, {0, 2})):
+        rows = gs.simulate(scenario, gs.WqrFt(exclude=exclude), record=True).tables["schedule"]
+        assert set(rows["machine"].tolist()) == used
+    equal = gs.Scenario(gs.Platform.of([0.1] * 3), workload)  # their mean, as a float, is another number
+    assert gs.simulate(equal, gs.WqrFt(exclude=0.0)).machines["tasks"].sum() == 12
+
+
+@pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
+def test_only_slow_machines_are_left(nodes: Any) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([100.0, 100.0, 10.0]),
+        gs.Workload.of([0.0], 4, 1000.0),
+        faults=gs.Faults.of([0, 1, 2], [5.0, 10.0, 20.0], [math.inf, math.inf, 21.0]),
+    )
+    said = "WQR-FT.exclude must leave a machine up until all is done; 3 tasks are left, and none of at least"
+    with pytest.raises(gs.ScenarioError, match=said):
+        gs.simulate(scenario, gs.WqrFt(exclude=1.0), nodes=nodes)
