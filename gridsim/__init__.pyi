@@ -139,6 +139,9 @@ from .schedulers import (
     Lwl as Lwl,
 )
 from .schedulers import (
+    Market as Market,
+)
+from .schedulers import (
     MaxMin as MaxMin,
 )
 from .schedulers import (

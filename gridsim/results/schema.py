@@ -157,6 +157,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("messages", "int", "messages", "sent to another machine"),
         _needed("bytes", "int", "B", "of these"),
     ),
+    "payments": (
+        _MACHINE,
+        _APPLICATION,
+        _needed("late", "int", "0 or 1", "whether the task ended after its deadline"),
+        _needed("paid", "float", "", "what the machine got for it, less the penalty; a Mflop costs 1 at first"),
+    ),
     "updates": (
         Column("arrived", "float", "s", "when the root had it"),
         Column("age", "float", "s", "since the oldest change of a leaf that it was the first to report"),

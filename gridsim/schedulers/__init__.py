@@ -25,6 +25,7 @@ from gridsim.schedulers.classics.scheduler import (
 )
 from gridsim.schedulers.dgs.scheduler import DgsAsap
 from gridsim.schedulers.fair_tree.scheduler import FairTree
+from gridsim.schedulers.market.scheduler import Market
 from gridsim.schedulers.probes.eagle import Dlwl, Eagle
 from gridsim.schedulers.probes.hawk import Hawk, Lwl
 from gridsim.schedulers.probes.sparrow import Sparrow
@@ -60,6 +61,7 @@ __all__ = [
     "LeastWork",
     "Lwl",
     "MODES",
+    "Market",
     "MaxMin",
     "Mct",
     "Met",
@@ -104,6 +106,7 @@ for _classic in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, Joi
     register(_classic.name, _classic)
 for _probing in (Sparrow, Hawk, Eagle, Lwl, Dlwl):
     register(_probing.name, _probing)
+register("market", Market)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)
 register("advertisement", Advertisement)

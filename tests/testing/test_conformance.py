@@ -50,8 +50,8 @@ def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
 
 
 def test_all_that_are_registered_are_tried() -> None:
-    """Below, by these tables and four tests of their own."""
-    alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave}
+    """Below, by these tables, and by tests of their own."""
+    alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave, gs.Market}
     tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
     tried |= (
         alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())

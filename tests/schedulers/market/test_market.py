@@ -1,0 +1,55 @@
+"""The market: who gets tasks at what price, what is paid, and that nothing is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.testing import check_scheduler
+from gridsim.validation.results import validate_result
+
+#: Messages take no time; with `ask_ratio` 100 all machines are asked.
+INSTANT = gs.Network(latency=0.0, bandwidth=np.inf, interfaces="equal")
+
+
+def run(tasks: list[int], release: list[float], **parameters: float) -> gs.Result:
+    workload = gs.Workload.of(release, tasks, 1000.0, [0] * len(tasks))
+    scenario = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), workload, INSTANT, seed=1)
+    return gs.simulate(scenario, gs.Market(ask_ratio=100.0, **parameters), record="all")
+
+
+def test_the_cheapest_get_what_they_have_room_for() -> None:
+    """Tasks of 1 s, deadlines after 3 s: both have room for three of four; then one of each price sells."""
+    result = run([4, 1, 1], [0.0, 10.0, 20.0], slack=3.0, step=0.5)
+    schedule = result.tables["schedule"]
+    first = np.bincount(schedule["machine"][schedule["application"] == 0], schedule["tasks"][:2], minlength=2)
+    assert sorted(first.tolist()) == [1, 3] and result.applications["finish"][0] == 3.0
+    paid = result.tables["payments"]
+    assert len(paid) == 6 and not paid["late"].any() and paid["paid"][:4].tolist() == [1000.0] * 4
+    # both are at 1.5; the one that sells goes to 2.25, the other one to 1; then that one sells
+    assert paid["paid"][4:].tolist() == [1500.0, 1000.0]
+    assert paid["machine"][4] != paid["machine"][5]
+
+
+def test_what_nobody_has_room_for_is_late_and_costs() -> None:
+    """Room for two on each: the fifth and sixth go to the one with the least work, at half the price."""
+    result = run([6], [0.0], slack=2.0, penalty=0.5, rounds=1)
+    paid = result.tables["payments"]
+    assert paid["late"].sum() == 2 and sorted(paid["paid"].tolist()) == [500.0] * 2 + [1000.0] * 4
+    assert validate_result(result) == []
+
+
+@pytest.mark.parametrize(("competition", "sold"), [(0.0, 2), (1.0, 4)])
+def test_time_that_was_offered_is_offered_again_by_who_competes(competition: float, sold: int) -> None:
+    """Two consumers call at once for two tasks each; only machine 2 has room, for two."""
+    workload = gs.Workload.of([0.0, 0.0], [2, 2], 1000.0, [0, 1])
+    network = gs.Network(latency=0.01, bandwidth=np.inf, interfaces="equal")
+    scenario = gs.Scenario(gs.Platform.of([100.0, 100.0, 1000.0]), workload, network, seed=1)
+    scheduler = gs.Market(ask_ratio=100.0, slack=2.1, competition=competition, rounds=1)
+    paid = gs.simulate(scenario, scheduler).tables["payments"]
+    assert len(paid) == 4 and paid["late"].sum() == 2 and (paid["machine"] == 2).sum() == sold
+
+
+def test_it_conforms() -> None:
+    check_scheduler(gs.Market(), examples=6, hash_seeds=False)
