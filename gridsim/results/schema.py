@@ -161,7 +161,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _MACHINE,
         _APPLICATION,
         _needed("late", "int", "0 or 1", "whether the task ended after its deadline"),
-        _needed("paid", "float", "", "what the machine got for it, less the penalty; a Mflop costs 1 at first"),
+        _needed("paid", "float", "", "what the machine got for it, less the penalty"),
     ),
     "updates": (
         Column("arrived", "float", "s", "when the root had it"),
