@@ -27,11 +27,11 @@ def scenario(times: int, kind: str, failing: bool) -> gs.Scenario:
         platform = gs.Platform.equal(MACHINES)
         workload = gs.Workload.jobs(jobs=JOBS * times, utilization=0.6, max_nodes=16, seed=2)
     elif kind == "streams":
-        workload = gs.Workload.streams(jobs=BAGS * times, seed=2)
+        workload = gs.Workload.job_streams(horizon=200.0 * times, seed=2)
     else:
         workload = gs.Workload.bags(BAGS * times, tasks_per_node=1.0, load=0.6, seed=2)
     if failing:
-        up = 2_000_000.0 if kind == "rigid" else 5_000.0
+        up = 20_000_000.0 if kind == "rigid" else 5_000.0
         faults = gs.Faults.exponential(up=up, down=200.0, seed=3)
     return gs.Scenario(platform, workload, faults=faults, seed=4)
 
