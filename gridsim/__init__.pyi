@@ -148,6 +148,9 @@ from .schedulers import (
     Met as Met,
 )
 from .schedulers import (
+    Metascheduler as Metascheduler,
+)
+from .schedulers import (
     MinCent as MinCent,
 )
 from .schedulers import (
@@ -197,6 +200,9 @@ from .schedulers import (
 )
 from .schedulers import (
     WqrFt as WqrFt,
+)
+from .schedulers import (
+    Zorilla as Zorilla,
 )
 from .scheduling.contract import Outcome as Outcome
 from .scheduling.contract import Policy as Policy
