@@ -83,7 +83,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                "`metascheduler`: allocations that fell through since a message came after the start"),
         Column("floods", "int", "floods", "`zorilla` only: how often it was advertised"),
         Column("site", "int", "site", "`metascheduler` only: where it ran; -1 for several sites or none"),
-        Column("moved", "int", "moves", "`metascheduler` only: to another site, since it had waited too long"),
+        Column("moved", "int", "moves", "`metascheduler` only: to another site, as it had waited too long"),
         Column("reached", "int", "machines", "`dgs-asap` only: most candidates that a search of it reached"),
     ),
     "applications, of work queues": (

@@ -35,7 +35,8 @@ class Job:
     tasks : machines that it wants.  lasts : ns for which it is expected to run.
     attempt : the number of its newest attempt to claim machines.
     nodes, start : machines that are claimed or that run it, and from when on (ns).
-    taken : machines that have agreed.  missing : replies that have not come.  due : when the wait for them ends.
+    taken : machines that have agreed.  missing : replies that have not come.
+    due : when the wait for them ends, ns.
     hit : whether one of the machines has failed, which the node in charge learns later.
     late : attempts that failed because a message came too late.  conflicts : all attempts that failed.
     """

@@ -41,7 +41,6 @@ class Nodes(Declarations):
 
     def __init__(self, of: Any, grid: Grid) -> None:
         self.of, self.grid = of, grid
-        self.name, self.decision_words = of.name, of.decision_words
 
 
 class Grid(Adapter):

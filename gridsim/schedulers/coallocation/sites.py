@@ -33,6 +33,15 @@ from gridsim.support.parameters import Limits
 #: The longest time, s: times are added up in int64 nanoseconds.
 _LONGEST = 1e8
 
+_SENT = "sent {tasks} tasks to site {machine}, of {among}"
+WORDS: Words = {
+    "sent-by-most-idle": (_SENT, "idle machines there:", ""),
+    "sent-by-least-work": (_SENT, "work per machine there:", "s"),
+    "gathers": ("asked several sites for {tasks} machines", "idle machines:", ""),
+    "too-wide": ("rejected {tasks} tasks", "machines of the largest site:", ""),
+    "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
+}
+
 
 class SiteJob(Job):
     """What is known of a job.
@@ -80,7 +89,7 @@ class MetaNode(ClaimingNode):
         """Begin to ask the sites for reports."""
         view.timer(self.parameters.of.period, "poll")
 
-    def on_timer(self, view: View, name: str, value: float) -> None:
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """Ask the sites for reports."""
         view.timer(self.parameters.of.period, "poll")
         for site in range(len(self.grid.sizes)):
@@ -111,7 +120,7 @@ class MetaNode(ClaimingNode):
                 self.try_wide(view)
 
     def dispatch(self, view: View, job: Any, left: int) -> None:
-        """Send a job to the best site; left : the one that it has left, which gets it only if no other can."""
+        """Send a job to the best site; left : the one that it has left, which gets it if no other can."""
         sizes, of = self.grid.sizes, self.parameters.of
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         others = [k for k in fits if k != left] or fits
@@ -120,7 +129,9 @@ class MetaNode(ClaimingNode):
         else:
             site = min(others, key=lambda k: (self.load[k], -self.idle[k], k))
         saw = float(self.idle[site]) if of.choose == "most-idle" else self.load[site]
-        view.decide(f"sent-by-{of.choose}", job.number, machine=site, tasks=job.tasks, among=len(others), saw=saw)
+        view.decide(
+            f"sent-by-{of.choose}", job.number, machine=site, tasks=job.tasks, among=len(others), saw=saw
+        )
         if of.count_sent:
             self.idle[site] -= job.tasks
             self.load[site] += job.tasks * job.lasts / NS / sizes[site]
@@ -204,17 +215,18 @@ class FrontNode(ClaimingNode):
         if suspension < math.inf:
             view.timer(suspension, "suspended", float(message.application))
 
-    def on_timer(self, view: View, name: str, value: float) -> None:
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """Send a job that has waited too long back to the metascheduler."""
+        since = view.now_ns - nanoseconds(self.parameters.of.suspension)
         for entry in self.queue:
-            if entry[0] == int(value) and view.now_ns - entry[3] >= nanoseconds(self.parameters.of.suspension):
+            if entry[0] == int(value) and entry[3] <= since:
                 self.queue.remove(entry)
                 view.send(self.grid.meta, "return", application=entry[0])
                 view.act()
                 return
 
     def on_over(self, view: View, message: Any = None) -> None:
-        """Note that a machine has ended a job; all of its machines here are free when the last one says so."""
+        """Note that a machine has ended a job; its machines here are free when the last one says so."""
         entry = self.running[message.application]
         entry[2] -= 1
         if not entry[2]:
@@ -225,7 +237,7 @@ class FrontNode(ClaimingNode):
         nodes, self.free = self.free[: message.tasks], self.free[message.tasks :]
         if nodes:
             self.running[message.application] = [view.now_ns + message.length, nodes, len(nodes)]
-        fields = {"nodes": np.array(nodes, np.int64), "idle": len(self.free)}
+        fields: dict[str, Any] = {"nodes": np.array(nodes, np.int64), "idle": len(self.free)}
         view.send(message.sender, "gathered", application=message.application, **fields)
 
     def on_back(self, view: View, message: Any) -> None:
@@ -279,6 +291,7 @@ class FrontNode(ClaimingNode):
 
 
 class _Nodes(Nodes):
+    name, decision_words = "metascheduler", WORDS
     messages = {
         **MESSAGES,
         "over": Message(SMALL, application=int),
@@ -290,13 +303,17 @@ class _Nodes(Nodes):
         "back": Message(SMALL, application=int),
         "gather": Message(SMALL, application=int, tasks=int, length=int),
         "gathered": Message(
-            lambda application, nodes, idle: SMALL + 8 * len(nodes), application=int, nodes=array(int), idle=int
+            lambda application, nodes, idle: SMALL + 8 * len(nodes),
+            application=int,
+            nodes=array(int),
+            idle=int,
         ),
     }
     timers = ("poll", "suspended")
 
     def layout(self, machines: int) -> Layout:
         """See `Declarations`: the front-ends and the metascheduler have machines of their own."""
+        assert isinstance(self.grid, Sites)
         nodes = np.arange(machines + len(self.grid.sizes) + 1)
         return Layout(nodes, nodes)
 
@@ -352,7 +369,7 @@ class Sites(Grid):
 
 
 class Metascheduler(Scheduler, frozen=True, kw_only=True):
-    """A metascheduler over sites with queues of their own, after KOALA (Mohamed, Epema) and GridWay (Huedo et al.).
+    """One scheduler over sites with queues, after KOALA (Mohamed and Epema) and GridWay (Huedo et al.).
 
     The machines are divided into sites, blocks of consecutive machines, as equal as possible.  Each job goes
     through the metascheduler to one site, and waits there in its queue.  Machines never fail.
@@ -367,10 +384,10 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
         idle machines (worst fit), and of these that with the least work per machine; ``"least-work"``, the
         reverse.
     count_sent : whether the metascheduler counts what it has sent to a site since its last report.
-    suspension : s of waiting at a site after which a job goes to another one, at the end of the queue there;
-        inf for never.
-    wide : jobs that are larger than any site: ``"coallocate"``, they wait at the metascheduler, in order, until
-        it gets enough idle machines of several sites at once; ``"reject"``.
+    suspension : s of waiting at a site after which a job goes to another one (to the same if no other is
+        large enough), at the end of the queue there; inf for never.
+    wide : jobs that are larger than any site: ``"coallocate"``, they wait at the metascheduler, in order,
+        until it gets enough idle machines of several sites at once; ``"reject"``.
     """
 
     name: ClassVar[str] = "metascheduler"
@@ -379,13 +396,7 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     failures: ClassVar[bool] = False
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    decision_words: ClassVar[Words] = {
-        "sent-by-most-idle": ("sent {tasks} tasks to site {machine}, of {among}", "idle machines there:", ""),
-        "sent-by-least-work": ("sent {tasks} tasks to site {machine}, of {among}", "work per machine there:", "s"),
-        "gathers": ("asked several sites for {tasks} machines", "idle machines:", ""),
-        "too-wide": ("rejected {tasks} tasks", "machines of the largest site:", ""),
-        "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
-    }
+    decision_words: ClassVar[Words] = WORDS
 
     sites: Annotated[int, Limits(low=1, high=2**20)] = 10
     queue: Literal["easy", "fcfs"] = "easy"

@@ -34,6 +34,13 @@ _REMEMBERED = 64
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
+WORDS: Words = {
+    "advertised": ("looked for {tasks} free machines around it", "hops:", ""),
+    "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
+    "missed": ("missed a machine and started all {tasks} tasks again", "", ""),
+    "gave-up": ("gave up: {tasks} machines were never free at once", "advertisements:", ""),
+}
+
 
 class FloodJob(Job):
     """What the node in charge of a job knows of it.
@@ -145,6 +152,7 @@ class ZorillaNode(ClaimingNode):
 
 
 class _Nodes(Nodes):
+    name, decision_words = "zorilla", WORDS
     messages = {
         **MESSAGES,
         "advert": Message(SMALL, job=int, flood=int, home=int, hops=int),
@@ -164,7 +172,9 @@ class Flooding(Grid):
 
     def neighbours(self) -> Integers:
         """See `Adapter`."""
-        return random_neighbours(self.layout.nodes, self.of.degree, self.run.streams(f"{self.of.name} overlay"))
+        return random_neighbours(
+            self.layout.nodes, self.of.degree, self.run.streams(f"{self.of.name} overlay")
+        )
 
     def go_on(self, job: Any) -> None:
         """Advertise a job again that still waits for machines."""
@@ -180,7 +190,7 @@ class Flooding(Grid):
 
 
 class Zorilla(Scheduler, frozen=True, kw_only=True):
-    """Flood scheduling of Zorilla (Drost, van Nieuwpoort and Bal): co-allocation of machines that are free now.
+    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job with growing radius until enough machines are free.
 
     The node of a job advertises it to all machines within some hops.  Those that are free offer themselves.
     It claims the first offers as soon as they are enough; the job starts when all of these have agreed.
@@ -204,12 +214,7 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    decision_words: ClassVar[Words] = {
-        "advertised": ("looked for {tasks} free machines around it", "hops:", ""),
-        "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
-        "missed": ("missed a machine and started all {tasks} tasks again", "", ""),
-        "gave-up": ("gave up: {tasks} machines were never free at once", "advertisements:", ""),
-    }
+    decision_words: ClassVar[Words] = WORDS
 
     degree: Annotated[int, Limits(low=1, high=2**15)] = 8
     first: Annotated[int, Limits(low=1, high=64)] | None = None

@@ -1,4 +1,4 @@
-"""Zorilla and the metascheduler: small cases by hand, EASY as an oracle, and what validation says of random ones."""
+"""Zorilla and the metascheduler: small cases by hand, EASY as an oracle, and random runs, validated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sent(result: gs.Result) -> dict[str, int]:
 
 
 def test_a_flood_by_hand() -> None:
-    """Adverts arrive at 1 s, offers at 2, the claim at 3, the reply at 4; there is room for a cancellation."""
+    """Adverts arrive at 1 s, offers at 2, the claim at 3, the reply at 4; a cancellation would at 5."""
     scenario = case(3, (0.0, 2, 100.0, 0), (10.0, 2, 50.0, 2))
     result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, lifetime=2.0), record=True)
     jobs = result.applications
@@ -47,15 +47,13 @@ def test_a_flood_by_hand() -> None:
 
 
 def test_a_radius_grows_until_it_reaches_enough_machines() -> None:
-    """On a ring of one neighbour each, h hops reach h machines."""
+    """With two neighbours each, one hop reaches 3 machines, and two hops at most 7."""
     scenario = case(12, (0.0, 6, 10.0, 0))
-    found = {}
-    for most in (3, 15):
-        scheduler = gs.Zorilla(degree=1, first=1, max_hops=most, lifetime=2000.0)
-        result = gs.simulate(scenario, scheduler)
-        found[most] = result.applications["failed"][0], result.applications["floods"][0]
-    assert found[3][0] == 1  # at most 4 machines: it can never be satisfied, and the run ends
-    assert found[15][1] >= 5 or found[15][0] == 1
+    growing = gs.simulate(scenario, gs.Zorilla(degree=2, first=1)).applications
+    assert growing["failed"].tolist() == [0] and 2 <= growing["floods"][0] <= 5
+    # never satisfied: the run ends all the same
+    fixed = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, max_hops=1, lifetime=2000.0)).applications
+    assert fixed["failed"].tolist() == [1] and fixed["floods"][0] > 30
 
 
 def test_jobs_that_compete_cancel_and_go_on() -> None:
@@ -175,7 +173,10 @@ def test_random_runs_are_valid(
     nodes, workload = drawn
     network = gs.Network(latency=latency, bandwidth=bandwidth)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)
-    for scheduler in (gs.Zorilla(degree=number, lifetime=3000.0), gs.Metascheduler(sites=number, period=50.0)):
+    for scheduler in (
+        gs.Zorilla(degree=number, lifetime=3000.0),
+        gs.Metascheduler(sites=number, period=50.0),
+    ):
         result = gs.simulate(scenario, scheduler, record=True)
         assert validate_result(result) == []
 
