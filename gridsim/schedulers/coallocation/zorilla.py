@@ -190,7 +190,7 @@ class Flooding(Grid):
 
 
 class Zorilla(Scheduler, frozen=True, kw_only=True):
-    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job with growing radius until enough machines are free.
+    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job further and further until enough are free.
 
     The node of a job advertises it to all machines within some hops.  Those that are free offer themselves.
     It claims the first offers as soon as they are enough; the job starts when all of these have agreed.
