@@ -151,6 +151,9 @@ from .schedulers import (
     Met as Met,
 )
 from .schedulers import (
+    Metascheduler as Metascheduler,
+)
+from .schedulers import (
     MinCent as MinCent,
 )
 from .schedulers import (
@@ -200,6 +203,9 @@ from .schedulers import (
 )
 from .schedulers import (
     WqrFt as WqrFt,
+)
+from .schedulers import (
+    Zorilla as Zorilla,
 )
 from .scheduling.contract import Outcome as Outcome
 from .scheduling.contract import Policy as Policy

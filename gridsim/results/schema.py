@@ -77,9 +77,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
         Column("failed", "int", "0 or 1", "whether it was rejected"),
         Column("searches", "int", "searches", "`dgs-asap` only: rounds of requests"),
-        Column("conflicts", "int", "", "`dgs-asap` only: allocations that a machine refused or that fell "
-               "through; the first one did if it is not 0"),
-        Column("late", "int", "answers", "`dgs-asap` only: left out since their start was too near"),
+        Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a machine "
+               "refused or that fell through; the first one did if it is not 0"),
+        Column("late", "int", "", "`dgs-asap`: answers left out since their start was too near; `zorilla`, "
+               "`metascheduler`: allocations that fell through since a message came after the start"),
+        Column("floods", "int", "floods", "`zorilla` only: how often it was advertised"),
+        Column("site", "int", "site", "`metascheduler` only: where it ran; -1 for several sites or none"),
+        Column("moved", "int", "moves", "`metascheduler` only: to another site, as it had waited too long"),
         Column("reached", "int", "machines", "`dgs-asap` only: most candidates that a search of it reached"),
     ),
     "applications, of work queues": (

@@ -23,6 +23,8 @@ from gridsim.schedulers.classics.scheduler import (
     RoundRobin,
     WorkStealing,
 )
+from gridsim.schedulers.coallocation.sites import Metascheduler
+from gridsim.schedulers.coallocation.zorilla import Zorilla
 from gridsim.schedulers.dgs.scheduler import DgsAsap
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.schedulers.market.scheduler import Market
@@ -65,6 +67,7 @@ __all__ = [
     "MaxMin",
     "Mct",
     "Met",
+    "Metascheduler",
     "MinCent",
     "MinMin",
     "NoMigration",
@@ -82,11 +85,14 @@ __all__ = [
     "Wave",
     "WorkStealing",
     "WqrFt",
+    "Zorilla",
 ]
 
 register("fair-tree", FairTree)
 register("ideal-tree", IdealTree)
 register("dgs-asap", DgsAsap)
+register("zorilla", Zorilla)
+register("metascheduler", Metascheduler)
 register("asap", Asap)
 register("backfill", Backfill)
 register("backfill-fcfs", Backfill, mode="fcfs")

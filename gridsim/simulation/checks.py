@@ -62,7 +62,7 @@ def check_kind(
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
         if not scheduler.rigid:
-            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap"
+            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap, zorilla, metascheduler"
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()

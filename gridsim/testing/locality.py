@@ -27,6 +27,7 @@ from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.testing.truth import with_servers
 
 #: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
 LATENCY = 40.0
@@ -218,8 +219,8 @@ def _observe(scenario: Scenario, scheduler: Scheduler) -> _Seen:
 
 
 def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
-    """Return when each machine, a server after the others, can first know of the change: int64, ns."""
-    known = np.full(len(one.result.machines) + 1, NEVER)
+    """Return when each machine, servers after the others, can first know of the change: int64, ns."""
+    known = np.full(max(with_servers(each.result) for each in (one, other)), NEVER)
     known[change.machine] = change.since
     for result in (one.result, other.result):
         # exchanges are in no log, and take as long as a message; tasks of own sizes get them in the order in

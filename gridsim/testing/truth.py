@@ -37,6 +37,13 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     return None
 
 
+def with_servers(result: Result) -> int:
+    """Return the number of machines of a result whose messages were recorded, with servers, at least one."""
+    log = result.tables["message_log"]
+    last = max(int(log[name].max(initial=0)) for name in ("sender", "receiver"))
+    return max(len(result.machines), last) + 1
+
+
 def _not_known(result: Result) -> str | None:
     """Return the first decision on an application of which its decider cannot have heard."""
     table, log = result.tables["decisions"], result.tables["message_log"]
@@ -48,7 +55,7 @@ def _not_known(result: Result) -> str | None:
         log[name][came] for name in ("sent", "delivered", "sender", "receiver")
     )
     for i in np.unique(table["application"]).tolist():
-        heard = np.full(len(result.machines) + 1, np.inf)
+        heard = np.full(with_servers(result), np.inf)
         heard[result.applications["submitter"][i]] = result.applications["release"][i]
         before = heard - 1
         while (before != heard).any():

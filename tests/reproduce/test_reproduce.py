@@ -18,6 +18,7 @@ from gridsim import plots
 from gridsim.cli.commands.reproduce import MODULES, PROBING, REAL, RIGID, reproduction
 from gridsim.cli.main import cli
 from gridsim.reproduce.celaya import table1 as celaya_table1
+from gridsim.reproduce.dgs import coallocation
 from gridsim.reproduce.dgs import common as dgs_common
 from gridsim.reproduce.dgs import fig4 as dgs_fig4
 from gridsim.reproduce.dgs import fig6 as dgs_fig6
@@ -454,3 +455,16 @@ def test_table_1_at_length():
 def test_figure_4b_at_length():
     report = reproduction("celaya-fig4b").run(Run(range(1, 11)))
     assert [row.verdict for row in report.rows[:2]] == ["reproduced", "reproduced"]
+
+
+def test_messages_of_floods_and_of_jobs(monkeypatch):
+    """A flood of two hops costs 8 + 8 x 8 messages; DGS_ASAP is charged for the schedules, not for upkeep."""
+    monkeypatch.setattr(coallocation, "HOPS", (1, 2))
+    monkeypatch.setattr(coallocation, "FLOODED", 300)
+    assert coallocation.floods(repeats=True) == {1: 8, 2: 72}
+    scenario = Jobs(20, 5, 0.3, widest=4)(1)
+    dgs = gs.simulate(scenario, coallocation.SCHEDULERS[coallocation.DGS])
+    schedules = dgs.tables["exchanges"]["schedules"].sum()
+    assert coallocation.messages(dgs) == (dgs.messages["sent"].sum() + schedules) / 5
+    sites = gs.simulate(scenario, coallocation.SCHEDULERS[coallocation.META])
+    assert coallocation.messages(sites) + coallocation.upkeep(sites) == sites.messages["sent"].sum() / 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def others(value: Any) -> Iterator[Any]:
         yield np.array([value])[0]
     elif isinstance(value, float):
         yield np.float64(value)
-        if value == round(value):
+        if math.isfinite(value) and value == round(value):
             yield int(value)
             yield np.float32(value)
             yield np.int32(value)

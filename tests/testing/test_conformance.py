@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -50,8 +51,8 @@ def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
 
 
 def test_all_that_are_registered_are_tried() -> None:
-    """Below, by these tables, and by tests of their own."""
-    alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave, gs.Market}
+    """Below, by these tables and tests of their own."""
+    alone = {gs.FairTree, gs.DgsAsap, gs.Zorilla, gs.Metascheduler, gs.WqrFt, gs.Wave, gs.Market}
     tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
     tried |= (
         alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
@@ -96,6 +97,38 @@ def test_dgs_asap_passes(tmp_path: Path) -> None:
     found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 10
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
+
+
+@pytest.mark.slow
+def test_zorilla_passes(tmp_path: Path) -> None:
+    scheduler = st.builds(
+        gs.Zorilla,
+        degree=st.integers(1, 4),
+        first=st.sampled_from((None, 1)),
+        repeats=st.booleans(),
+        max_hops=st.integers(2, 4),
+        lifetime=st.just(1000.0),
+    )
+    found = check_scheduler(scheduler, examples=12, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures >= 4
+    assert set(found.left_out) == {"locality of speeds", "order", "hash seed"}
+
+
+@pytest.mark.slow
+def test_the_metascheduler_passes(tmp_path: Path) -> None:
+    scheduler = st.builds(
+        gs.Metascheduler,
+        sites=st.integers(1, 4),
+        queue=st.sampled_from(("easy", "fcfs")),
+        duration=st.sampled_from(("run", "requested")),
+        period=st.sampled_from((20.0, 300.0)),
+        choose=st.sampled_from(("most-idle", "least-work")),
+        count_sent=st.booleans(),
+        suspension=st.sampled_from((30.0, math.inf)),
+        wide=st.sampled_from(("coallocate", "reject")),
+    )
+    found = check_scheduler(scheduler, examples=20, faults=False, hash_seeds=False, folder=tmp_path)
+    assert set(found.left_out) == {"locality of speeds", "order", "hash seed", "failures"}
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ MODULES = {
     "dgs-fig5": "dgs.fig5",
     "dgs-fig6": "dgs.fig6",
     "dgs-whole": "dgs.whole",
+    "coallocation": "dgs.coallocation",
     "wqr-tables": "wqr.tables",
     "wqr-fig5": "wqr.fig5",
     "wqr-information": "wqr.information",
@@ -53,7 +54,7 @@ MODULES = {
     "emulation": "others.emulation",
 }
 #: Those of rigid jobs, which can be those of a log.
-RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
+RIGID = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
 #: That of bags, which can be those of a log.
 BAGS = "probes-on-bags"
 #: Those of desktops, which can be real ones, and the one that knows no others.

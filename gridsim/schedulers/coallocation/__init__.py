@@ -1,0 +1,1 @@
+"""Rivals of DGS_ASAP: schedulers of rigid jobs that look for machines that are free now."""

@@ -1,0 +1,412 @@
+"""A metascheduler over sites: it sends each job to the site that looks best by what sites have last reported.
+
+After what KOALA (Mohamed and Epema) and GridWay (Huedo, Montero and Llorente) have in common, reduced to
+rigid jobs on equal machines.  docs/background/dgs_asap.md says what is from where.
+
+Nodes 0..m - 1 are the machines.  Behind them come the front-ends of the sites and the metascheduler, each on
+a further machine, which never fails.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from gridsim.model.applications import Application
+from gridsim.results.decisions import Words
+from gridsim.schedulers.coallocation.claims import (
+    MESSAGES,
+    SMALL,
+    ClaimingNode,
+    Job,
+)
+from gridsim.schedulers.coallocation.grid import Grid, Nodes
+from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.local.policy import Message, View, array
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.parameters import Limits
+
+#: The longest time, s: times are added up in int64 nanoseconds.
+_LONGEST = 1e8
+
+_SENT = "sent {tasks} tasks to site {machine}, of {among}"
+WORDS: Words = {
+    "sent-by-most-idle": (_SENT, "idle machines there:", ""),
+    "sent-by-least-work": (_SENT, "work per machine there:", "s"),
+    "gathers": ("asked several sites for {tasks} machines", "idle machines:", ""),
+    "too-wide": ("rejected {tasks} tasks", "machines of the largest site:", ""),
+    "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
+}
+
+
+class SiteJob(Job):
+    """What is known of a job.
+
+    site : the site at which it waits or runs; -1 for none, or several.  moved : how often it has left a site.
+    """
+
+    def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
+        super().__init__(number, submitter, tasks, lasts)
+        self.site, self.moved = -1, 0
+
+
+class MachineNode(ClaimingNode):
+    """A machine of a site."""
+
+    def on_release(self, view: View, application: Application, tasks: int) -> None:
+        """Pass a job that is submitted here on to the metascheduler."""
+        job = self.grid.records[application.number]
+        view.send(self.grid.meta, "submit", application=job.number, tasks=job.tasks, length=job.lasts)
+
+    def on_over(self, view: View) -> None:
+        """Report to the site that the job here has ended."""
+        view.send(self.grid.front_of(view.node), "over", application=self.job)
+        super().on_over(view)
+
+
+class MetaNode(ClaimingNode):
+    """The metascheduler.
+
+    idle, load : of each site, machines that nobody uses, and s of work per machine, as far as it knows: what
+        the site last reported and, with ``count_sent``, what it has sent there since then.
+    wide : jobs that fit no site, in the order in which they came.  The first is tried after each round of
+        reports.  asked : sites that have not answered.  got : machines that the others have set aside for it.
+    """
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        sizes = self.grid.sizes
+        self.idle, self.load = list(sizes), [0.0] * len(sizes)
+        self.wide: list[int] = []
+        self.reports = self.asked = 0
+        self.got: list[int] = []
+
+    def on_start(self, view: View) -> None:
+        """Begin to ask the sites for reports."""
+        view.timer(self.parameters.of.period, "poll")
+
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        """Ask the sites for reports."""
+        view.timer(self.parameters.of.period, "poll")
+        for site in range(len(self.grid.sizes)):
+            view.send(self.grid.front(site), "poll")
+
+    def on_report(self, view: View, message: Any) -> None:
+        """Keep what a site reports."""
+        site = self.grid.site_of_front(message.sender)
+        self.idle[site], self.load[site] = message.idle, message.load
+        self.reports += 1
+        if self.reports % len(self.idle) == 0:
+            self.try_wide(view)
+
+    # -- jobs that fit a site -------------------------------------------------------------------------------
+
+    def on_submit(self, view: View, message: Any) -> None:
+        """Send a job to the best site, or keep it if it fits none."""
+        job = self.grid.records[message.application]
+        if max(self.grid.sizes) >= message.tasks:
+            self.dispatch(view, job, -1)
+        elif self.parameters.of.wide == "reject":
+            view.decide("too-wide", job.number, tasks=job.tasks, saw=max(self.grid.sizes))
+            self.grid.too_large += 1
+            self.grid.reject(job)
+        else:
+            self.wide.append(job.number)
+            if len(self.wide) == 1:
+                self.try_wide(view)
+
+    def dispatch(self, view: View, job: Any, left: int) -> None:
+        """Send a job to the best site; left : the one that it has left, which gets it if no other can."""
+        sizes, of = self.grid.sizes, self.parameters.of
+        fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
+        others = [k for k in fits if k != left] or fits
+        if of.choose == "most-idle":
+            site = min(others, key=lambda k: (-self.idle[k], self.load[k], k))
+        else:
+            site = min(others, key=lambda k: (self.load[k], -self.idle[k], k))
+        saw = float(self.idle[site]) if of.choose == "most-idle" else self.load[site]
+        view.decide(
+            f"sent-by-{of.choose}", job.number, machine=site, tasks=job.tasks, among=len(others), saw=saw
+        )
+        if of.count_sent:
+            self.idle[site] -= job.tasks
+            self.load[site] += job.tasks * job.lasts / NS / sizes[site]
+        job.site = site
+        job_fields = {"application": job.number, "tasks": job.tasks, "length": job.lasts}
+        view.send(self.grid.front(site), "dispatch", **job_fields)
+
+    def on_return(self, view: View, message: Any) -> None:
+        """Send a job that has waited too long at a site to another one."""
+        job = self.grid.records[message.application]
+        job.moved += 1
+        self.dispatch(view, job, self.grid.site_of_front(message.sender))
+
+    # -- jobs that are wider than any site ------------------------------------------------------------------
+
+    def try_wide(self, view: View) -> None:
+        """Ask the sites with the most idle machines to set some aside, if there seem to be enough in all."""
+        if not self.wide or self.asked or self.got:
+            return
+        job = self.grid.records[self.wide[0]]
+        if sum(max(0, each) for each in self.idle) < job.tasks:
+            return
+        view.decide("gathers", job.number, tasks=job.tasks, saw=sum(max(0, each) for each in self.idle))
+        left = job.tasks
+        for site in sorted(range(len(self.idle)), key=lambda k: (-self.idle[k], k)):
+            count = min(left, self.idle[site])
+            if count <= 0:
+                break
+            left -= count
+            self.asked += 1
+            fields = {"application": job.number, "tasks": count, "length": job.lasts}
+            view.send(self.grid.front(site), "gather", **fields)
+
+    def on_gathered(self, view: View, message: Any) -> None:
+        """Claim the machines for a wide job once all sites have answered, or give them back."""
+        job = self.grid.records[message.application]
+        self.asked -= 1
+        self.got += message.nodes.tolist()
+        self.idle[self.grid.site_of_front(message.sender)] = message.idle
+        if self.asked:
+            return
+        if len(self.got) == job.tasks:
+            self.wide.pop(0)
+            self.claim(view, job, self.got)
+        else:
+            for front in sorted({self.grid.front_of(node) for node in self.got}):
+                view.send(front, "back", application=job.number)
+        self.got = []
+
+    def on_refused(self, view: View, job: Any) -> None:
+        """Claim the same machines again: a message came too late, and the next ones get more time."""
+        self.claim(view, job, job.nodes)
+
+
+class FrontNode(ClaimingNode):
+    """The front-end of a site, with its queue.
+
+    free : machines that run nothing, ascending.
+    queue : [job, machines, ns that it is expected to run, since when it has waited here (ns)], in order.
+    running : job -> [when it is expected to end (ns), its machines here, how many of them still run it].
+    """
+
+    def __init__(self, parameters: Any, free: list[int]) -> None:
+        super().__init__(parameters)
+        self.free, self.size = free, len(free)
+        self.queue: list[list[int]] = []
+        self.running: dict[int, list[Any]] = {}
+
+    def on_poll(self, view: View, message: Any) -> None:
+        """Report to the metascheduler."""
+        now = view.now_ns
+        work = sum(tasks * length for _, tasks, length, _ in self.queue)
+        work += sum(len(nodes) * max(0, end - now) for end, nodes, _ in self.running.values())
+        view.send(message.sender, "report", idle=len(self.free), load=work / NS / self.size)
+
+    def on_dispatch(self, view: View, message: Any) -> None:
+        """Queue a job."""
+        self.queue.append([message.application, message.tasks, message.length, view.now_ns])
+        view.act()
+        suspension = self.parameters.of.suspension
+        if suspension < math.inf:
+            view.timer(suspension, "suspended", float(message.application))
+
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        """Send a job that has waited too long back to the metascheduler."""
+        since = view.now_ns - nanoseconds(self.parameters.of.suspension)
+        for entry in self.queue:
+            if entry[0] == int(value) and entry[3] <= since:
+                self.queue.remove(entry)
+                view.send(self.grid.meta, "return", application=entry[0])
+                view.act()
+                return
+
+    def on_over(self, view: View, message: Any = None) -> None:
+        """Note that a machine has ended a job; its machines here are free when the last one says so."""
+        entry = self.running[message.application]
+        entry[2] -= 1
+        if not entry[2]:
+            self.give_back(view, message.application)
+
+    def on_gather(self, view: View, message: Any) -> None:
+        """Set machines that are idle now aside for a wide job."""
+        nodes, self.free = self.free[: message.tasks], self.free[message.tasks :]
+        if nodes:
+            self.running[message.application] = [view.now_ns + message.length, nodes, len(nodes)]
+        fields: dict[str, Any] = {"nodes": np.array(nodes, np.int64), "idle": len(self.free)}
+        view.send(message.sender, "gathered", application=message.application, **fields)
+
+    def on_back(self, view: View, message: Any) -> None:
+        """Take back machines that were set aside."""
+        self.give_back(view, message.application)
+
+    def give_back(self, view: View, job: int) -> None:
+        """Use the machines of a job for others."""
+        self.free = sorted(self.free + self.running.pop(job)[1])
+        view.act()
+
+    # -- the queue ------------------------------------------------------------------------------------------
+
+    def on_act(self, view: View) -> None:
+        """Start jobs from the queue: the first ones that fit and, with EASY, later ones that delay none."""
+        while self.queue and self.queue[0][1] <= len(self.free):
+            self.begin(view, 0)
+        if self.parameters.of.queue == "fcfs" or not self.queue or not self.free:
+            return
+        now = view.now_ns
+        reserved, spare = self.reservation(now)
+        k = 1
+        while k < len(self.queue):
+            _, tasks, length, _ = self.queue[k]
+            in_time = now + length <= reserved
+            if tasks <= len(self.free) and (in_time or tasks <= spare):
+                self.begin(view, k)
+                spare -= 0 if in_time else tasks
+            else:
+                k += 1
+
+    def reservation(self, now: int) -> tuple[int, int]:
+        """Return when the first job fits, as expected, and how many machines are then left over."""
+        free, at = len(self.free), now
+        for end, nodes, _ in sorted(self.running.values(), key=lambda each: int(each[0])):
+            if free >= self.queue[0][1]:
+                break
+            free, at = free + len(nodes), max(now, end)
+        return at, free - self.queue[0][1]
+
+    def begin(self, view: View, k: int) -> None:
+        """Start the k-th job of the queue on the free machines with the lowest numbers."""
+        number, tasks, length, _ = self.queue.pop(k)
+        nodes, self.free = self.free[:tasks], self.free[tasks:]
+        self.running[number] = [view.now_ns + length, nodes, tasks]
+        self.claim(view, self.grid.records[number], nodes)
+
+    def on_refused(self, view: View, job: Any) -> None:
+        """Claim the same machines again: a message came too late, and the next ones get more time."""
+        self.claim(view, job, job.nodes)
+
+
+class _Nodes(Nodes):
+    name, decision_words = "metascheduler", WORDS
+    messages = {
+        **MESSAGES,
+        "over": Message(SMALL, application=int),
+        "poll": Message(SMALL),
+        "report": Message(SMALL, idle=int, load=float),
+        "submit": Message(SMALL, application=int, tasks=int, length=int),
+        "return": Message(SMALL, application=int),
+        "dispatch": Message(SMALL, application=int, tasks=int, length=int),
+        "back": Message(SMALL, application=int),
+        "gather": Message(SMALL, application=int, tasks=int, length=int),
+        "gathered": Message(
+            lambda application, nodes, idle: SMALL + 8 * len(nodes),
+            application=int,
+            nodes=array(int),
+            idle=int,
+        ),
+    }
+    timers = ("poll", "suspended")
+
+    def layout(self, machines: int) -> Layout:
+        """See `Declarations`: the front-ends and the metascheduler have machines of their own."""
+        assert isinstance(self.grid, Sites)
+        nodes = np.arange(machines + len(self.grid.sizes) + 1)
+        return Layout(nodes, nodes)
+
+
+class Sites(Grid):
+    """The policy of `Metascheduler`.
+
+    sizes : machines of each site.  meta : the node that is the metascheduler.
+    """
+
+    job_class, declared = SiteJob, _Nodes
+    STATE = (*Grid.STATE, "too_large")
+    COLUMNS = (*Grid.COLUMNS, "site", "moved")
+
+    def __init__(self, of: Metascheduler, run: Run) -> None:
+        machines = len(run.speeds)
+        self.blocks = np.array_split(np.arange(machines), min(of.sites, machines))
+        self.sizes = [len(block) for block in self.blocks]
+        self.site = np.repeat(np.arange(len(self.sizes)), self.sizes).tolist()
+        self.machines, self.meta = machines, machines + len(self.sizes)
+        self.too_large = 0
+        super().__init__(of, run, of.duration)
+
+    def front(self, site: int) -> int:
+        """Return the node that is the front-end of a site."""
+        return self.machines + site
+
+    def front_of(self, machine: int) -> int:
+        """Return the front-end of the site of a machine."""
+        return self.machines + int(self.site[machine])
+
+    def site_of_front(self, node: int) -> int:
+        """Return the site of a front-end."""
+        return node - self.machines
+
+    def program(self, node: int) -> ClaimingNode:
+        """See `Adapter`."""
+        if node < self.machines:
+            return MachineNode(self.parameters)
+        if node == self.meta:
+            return MetaNode(self.parameters)
+        return FrontNode(self.parameters, self.blocks[node - self.machines].tolist())
+
+    def neighbours(self) -> Integers:
+        """Return no neighbours."""
+        return np.zeros((self.layout.nodes, 0), np.int64)
+
+    def finish(self) -> Any:
+        """See `gridsim.scheduling.contract.Policy`."""
+        outcome = super().finish()
+        outcome.facts["too_large"] = self.too_large
+        return outcome
+
+
+class Metascheduler(Scheduler, frozen=True, kw_only=True):
+    """One scheduler over sites with queues, after KOALA (Mohamed and Epema) and GridWay (Huedo et al.).
+
+    The machines are divided into sites, blocks of consecutive machines, as equal as possible.  Each job goes
+    through the metascheduler to one site, and waits there in its queue.  Machines never fail.
+
+    sites : number of sites.
+    queue : what the front-end of each site runs: ``"easy"``, EASY backfilling; ``"fcfs"``, first come, first
+        served.
+    duration : estimate of the run time: ``"run"``, the run time itself; ``"requested"``, what the user asked
+        for (or the run time if that is longer).
+    period : s between two rounds in which the metascheduler asks the sites for reports.
+    choose : the site that a job goes to, of those that are large enough: ``"most-idle"``, that with the most
+        idle machines (worst fit), and of these that with the least work per machine; ``"least-work"``, the
+        reverse.
+    count_sent : whether the metascheduler counts what it has sent to a site since its last report.
+    suspension : s of waiting at a site after which a job goes to another one (to the same if no other is
+        large enough), at the end of the queue there; inf for never.
+    wide : jobs that are larger than any site: ``"coallocate"``, they wait at the metascheduler, in order,
+        until it gets enough idle machines of several sites at once; ``"reject"``.
+    """
+
+    name: ClassVar[str] = "metascheduler"
+    decentralized: ClassVar[bool] = True
+    rigid: ClassVar[bool] = True
+    failures: ClassVar[bool] = False
+    speeds_known: ClassVar[bool] = True  # all speeds are equal
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    decision_words: ClassVar[Words] = WORDS
+
+    sites: Annotated[int, Limits(low=1, high=2**20)] = 10
+    queue: Literal["easy", "fcfs"] = "easy"
+    duration: Literal["run", "requested"] = "run"
+    period: Annotated[float, Limits(low=1e-3, high=_LONGEST, unit="s")] = 300.0
+    choose: Literal["most-idle", "least-work"] = "most-idle"
+    count_sent: bool = True
+    suspension: Annotated[float, Limits(low=1e-3, unit="s", finite=False)] = math.inf
+    wide: Literal["coallocate", "reject"] = "coallocate"
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Sites(self, run)

@@ -1,0 +1,231 @@
+"""Zorilla: a job floods the overlay around its node with growing radius until enough machines are free.
+
+After N. Drost, R. van Nieuwpoort and H. Bal, "Simple locality-aware co-allocation in peer-to-peer
+supercomputing" (CCGrid 2006), and the program that they published.  docs/background/dgs_asap.md says what is
+from where.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar
+
+from gridsim.model.applications import Application
+from gridsim.results.decisions import Words
+from gridsim.schedulers.coallocation.claims import (
+    CLAIMING,
+    MESSAGES,
+    SMALL,
+    WAITING,
+    ClaimingNode,
+    Job,
+)
+from gridsim.schedulers.coallocation.grid import Grid, Nodes
+from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.local.policy import Message, View
+from gridsim.scheduling.overlays import random_neighbours
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import nanoseconds
+from gridsim.support.parameters import Limits
+
+#: How many jobs a machine remembers, in order not to pass on an advertisement again.
+_REMEMBERED = 64
+#: The longest time, s: pauses are added up in int64 nanoseconds.
+_LONGEST = 1e8
+_Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
+
+WORDS: Words = {
+    "advertised": ("looked for {tasks} free machines around it", "hops:", ""),
+    "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
+    "missed": ("missed a machine and started all {tasks} tasks again", "", ""),
+    "gave-up": ("gave up: {tasks} machines were never free at once", "advertisements:", ""),
+}
+
+
+class FloodJob(Job):
+    """What the node in charge of a job knows of it.
+
+    submitted : ns.  floods : how often it has been advertised; the number of the newest advertisement.
+    rounds : advertisements since it was submitted, or lost.  again : when the next one is due, ns.
+    offers : machines that have offered themselves and are not claimed, in the order in which they did.
+    """
+
+    def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
+        super().__init__(number, submitter, tasks, lasts)
+        self.submitted = self.again = -1
+        self.floods = self.rounds = 0
+        self.offers = list[int]()
+
+
+class ZorillaNode(ClaimingNode):
+    """A machine that advertises the jobs that are submitted to it, passes on those of others, and runs jobs.
+
+    seen : job -> its newest advertisement that has come here.
+    """
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.seen: dict[int, int] = {}
+
+    # -- the node in charge of a job ------------------------------------------------------------------------
+
+    def on_release(self, view: View, application: Application, tasks: int) -> None:
+        """Advertise a job that is submitted here."""
+        job = self.grid.records[application.number]
+        job.submitted = view.now_ns
+        self.advertise(view, job)
+
+    def advertise(self, view: View, job: Any) -> None:
+        """Flood the neighbourhood, one hop further than the last time, unless the job is too old."""
+        of = self.parameters.of
+        if view.now_ns - job.submitted >= nanoseconds(of.lifetime):
+            view.decide("gave-up", job.number, tasks=job.tasks, saw=job.rounds)
+            self.grid.reject(job)
+            return
+        first = of.first or 1 + max(1, round(math.log10(job.tasks)))
+        hops = min(first + job.rounds, of.max_hops)
+        pause = min(of.retry * 2.0 ** min(job.rounds, 60), of.longest)
+        job.again = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
+        job.floods += 1
+        job.rounds += 1
+        self.grid.wake(job.again, "retry", job)
+        view.decide("advertised", job.number, tasks=job.tasks, saw=hops)
+        job.offers = [view.node] if self.job < 0 else []
+        self.remember(job.number, job.floods)
+        fields = {"job": job.number, "flood": job.floods, "home": view.node, "hops": hops - 1}
+        for neighbour in view.neighbours:
+            view.send(neighbour, "advert", **fields)
+        self.claim_offers(view, job)
+
+    def claim_offers(self, view: View, job: Any) -> None:
+        """Claim the machines that offered themselves first, if they are enough."""
+        if len(job.offers) >= job.tasks:
+            nodes, job.offers = job.offers[: job.tasks], job.offers[job.tasks :]
+            self.claim(view, job, nodes)
+
+    def on_offer(self, view: View, message: Any) -> None:
+        """Note that a machine is free; an offer binds nobody, and one that is not needed is forgotten."""
+        job = self.grid.records[message.job]
+        if message.flood == job.floods and job.phase in (WAITING, CLAIMING):
+            job.offers.append(message.sender)
+            if job.phase == WAITING:
+                self.claim_offers(view, job)
+
+    def on_refused(self, view: View, job: Any) -> None:
+        """Claim the machines that had agreed and others that are left, or wait for the next advertisement."""
+        if view.now_ns < job.again:
+            job.offers = job.taken + job.offers
+            self.claim_offers(view, job)
+        else:
+            self.advertise(view, job)
+
+    def on_missed(self, view: View, job: Any) -> None:
+        """Begin with the first radius again if the job is lost; see `ClaimingNode`."""
+        job.rounds = 0
+        super().on_missed(view, job)
+
+    # -- a machine in the neighbourhood ---------------------------------------------------------------------
+
+    def remember(self, job: int, flood: int) -> bool:
+        """Remember an advertisement; return whether it is new here."""
+        new = self.seen.pop(job, 0) < flood
+        self.seen[job] = flood
+        if len(self.seen) > _REMEMBERED:
+            del self.seen[next(iter(self.seen))]
+        return new
+
+    def on_advert(self, view: View, message: Any) -> None:
+        """Pass an advertisement on, and offer this machine if it is free."""
+        job, hops, sender = message.job, message.hops, message.sender
+        new = self.seen.get(job, 0) < message.flood
+        if not (new or self.parameters.of.repeats):
+            return
+        if hops:
+            fields = {"job": job, "flood": message.flood, "home": message.home, "hops": hops - 1}
+            for neighbour in view.neighbours:
+                if neighbour != sender:
+                    view.send(neighbour, "advert", **fields)
+        if new:
+            self.remember(job, message.flood)
+            if self.job < 0:
+                view.send(message.home, "offer", job=job, flood=message.flood)
+
+
+class _Nodes(Nodes):
+    name, decision_words = "zorilla", WORDS
+    messages = {
+        **MESSAGES,
+        "advert": Message(SMALL, job=int, flood=int, home=int, hops=int),
+        "offer": Message(SMALL, job=int, flood=int),
+    }
+
+
+class Flooding(Grid):
+    """The policy of `Zorilla`."""
+
+    job_class, declared = FloodJob, _Nodes
+    COLUMNS = (*Grid.COLUMNS, "floods")
+
+    def program(self, node: int) -> ZorillaNode:
+        """See `Adapter`."""
+        return ZorillaNode(self.parameters)
+
+    def neighbours(self) -> Integers:
+        """See `Adapter`."""
+        return random_neighbours(
+            self.layout.nodes, self.of.degree, self.run.streams(f"{self.of.name} overlay")
+        )
+
+    def go_on(self, job: Any) -> None:
+        """Advertise a job again that still waits for machines."""
+        if job.phase != WAITING or job.again > self.now:
+            return
+        found = self.in_charge(job)
+        if found is None:
+            self.wake(self.now + nanoseconds(self.of.retry), "retry", job)
+            return
+        program, view = found
+        assert isinstance(program, ZorillaNode)
+        program.advertise(view, job)
+
+
+class Zorilla(Scheduler, frozen=True, kw_only=True):
+    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job further and further until enough are free.
+
+    The node of a job advertises it to all machines within some hops.  Those that are free offer themselves.
+    It claims the first offers as soon as they are enough; the job starts when all of these have agreed.
+    Otherwise it pauses, and advertises the job one hop further.  No machine has a queue or a schedule.
+
+    degree : neighbours of each node, drawn at random.
+    first : hops of the first advertisement; None: 1 + log10 of the machines that the job wants, rounded, and
+        at least 2, as in the published program.
+    max_hops : most hops of an advertisement.
+    repeats : whether a machine passes on each copy of an advertisement that comes, as the published program
+        does, and not only the first one.
+    retry : s of the first pause (times 0.5..1.5, at random); each further pause is twice as long.
+    longest : s of the longest pause.
+    lifetime : s after its submission from which on a job is not advertised again: it is rejected.
+    detection : s until the failure of a machine is detected by the nodes in charge of its jobs.
+    patience : s that such a node waits for replies that failures may have lost.
+    """
+
+    name: ClassVar[str] = "zorilla"
+    decentralized: ClassVar[bool] = True
+    rigid: ClassVar[bool] = True
+    speeds_known: ClassVar[bool] = True  # all speeds are equal
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    decision_words: ClassVar[Words] = WORDS
+
+    degree: Annotated[int, Limits(low=1, high=2**15)] = 8
+    first: Annotated[int, Limits(low=1, high=64)] | None = None
+    max_hops: Annotated[int, Limits(low=1, high=64)] = 15
+    repeats: bool = False
+    retry: _Time = 5.0
+    longest: _Time = 60.0
+    lifetime: _Time = 28_800.0
+    detection: _Time = 60.0
+    patience: _Time = 120.0
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Flooding(self, run)

@@ -1,0 +1,187 @@
+"""Zorilla and the metascheduler: small cases by hand, EASY as an oracle, and random runs, validated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.validation.results import validate_result
+
+#: Messages take 1 s, whatever their size.
+NETWORK = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
+
+
+def case(machines: int, *jobs: tuple[float, int, float, int], **more: Any) -> gs.Scenario:
+    """Jobs as (release, machines, run time, submitter)."""
+    release, nodes, run_time, submitter = (list(column) for column in zip(*jobs, strict=True))
+    workload = gs.Workload.jobs_of(release, nodes, run_time, submitter=submitter)
+    return gs.Scenario(gs.Platform.equal(machines), workload, NETWORK, 1, **more)
+
+
+def sent(result: gs.Result) -> dict[str, int]:
+    """Messages sent, by kind, of those that were."""
+    kinds = zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True)
+    return {kind: count for kind, count in kinds if count}
+
+
+# -- Zorilla ----------------------------------------------------------------------------------------------
+
+
+def test_a_flood_by_hand() -> None:
+    """Adverts arrive at 1 s, offers at 2, the claim at 3, the reply at 4; a cancellation would at 5."""
+    scenario = case(3, (0.0, 2, 100.0, 0), (10.0, 2, 50.0, 2))
+    result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, lifetime=2.0), record=True)
+    jobs = result.applications
+    assert jobs["first_start"].tolist()[0] == 5.0 and jobs["finish"].tolist()[0] == 105.0
+    table = result.tables["schedule"]
+    assert table["machine"].tolist() == [0, 1]  # the own machine, then the first offer; ties by number
+    # the second job finds its own machine only, and is given up when it is to be advertised again
+    assert jobs["failed"].tolist() == [0, 1] and jobs["floods"].tolist() == [1, 1]
+    assert sent(result) == {"advert": 4, "offer": 2, "claim": 1, "reply": 1}
+    assert validate_result(result) == []
+
+
+def test_a_radius_grows_until_it_reaches_enough_machines() -> None:
+    """With two neighbours each, one hop reaches 3 machines, and two hops at most 7."""
+    scenario = case(12, (0.0, 6, 10.0, 0))
+    growing = gs.simulate(scenario, gs.Zorilla(degree=2, first=1)).applications
+    assert growing["failed"].tolist() == [0] and 2 <= growing["floods"][0] <= 5
+    # never satisfied: the run ends all the same
+    fixed = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, max_hops=1, lifetime=2000.0)).applications
+    assert fixed["failed"].tolist() == [1] and fixed["floods"][0] > 30
+
+
+def test_jobs_that_compete_cancel_and_go_on() -> None:
+    """Both nodes claim all machines at the same time; no machine is in two jobs, and both get done."""
+    scenario = case(4, (0.0, 4, 10.0, 0), (0.0, 4, 10.0, 1))
+    result = gs.simulate(scenario, gs.Zorilla(degree=3), record=True)
+    assert result.failed == 0 and result.applications["conflicts"].sum() >= 2
+    assert sent(result)["cancel"] >= 2 and validate_result(result) == []
+
+
+def test_a_job_that_loses_a_machine_starts_again() -> None:
+    """Machine 1 fails at 50 s, which is known at 110; machine 0 has worked in vain until 105."""
+    scenario = case(3, (0.0, 2, 100.0, 0), faults=gs.Faults.of([1], [50.0], [60.0]))
+    result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, detection=60.0), record=True)
+    assert result.applications["finish"].tolist() == [215.0]
+    assert result.applications["resubmitted"].tolist() == [2]
+    assert result.machines["busy"].tolist() == [100.0, 145.0, 100.0]
+    assert validate_result(result) == []
+
+
+# -- the metascheduler --------------------------------------------------------------------------------------
+
+
+def test_sites_by_hand() -> None:
+    """To the metascheduler at 1 s, to the site at 2, claimed at 3, agreed at 4; over is known 1 s later."""
+    scenario = case(4, (0.0, 2, 100.0, 0), (0.5, 2, 100.0, 0))
+    apart = gs.simulate(scenario, gs.Metascheduler(sites=2), record=True)
+    assert apart.applications["first_start"].tolist() == [5.0, 5.5]
+    assert apart.applications["site"].tolist() == [0, 1]
+    behind = gs.simulate(scenario, gs.Metascheduler(sites=2, count_sent=False), record=True)
+    assert behind.applications["first_start"].tolist() == [5.0, 109.0]
+    assert sent(behind) == {"submit": 2, "dispatch": 2, "claim": 4, "reply": 4, "over": 4}
+    assert validate_result(apart) == validate_result(behind) == []
+
+
+def test_reports_tell_what_was_not_counted() -> None:
+    """Polled at 10 s, known at 12: site 0 has nothing idle then."""
+    scenario = case(4, (0.0, 2, 100.0, 0), (12.5, 2, 100.0, 0))
+    for period, site in ((10.0, 1), (12.0, 0)):
+        scheduler = gs.Metascheduler(sites=2, count_sent=False, period=period)
+        assert gs.simulate(scenario, scheduler).applications["site"].tolist() == [0, site]
+
+
+def test_a_job_wider_than_a_site_is_coallocated_or_rejected() -> None:
+    scenario = case(4, (0.0, 3, 10.0, 0), (0.0, 2, 10.0, 1))
+    result = gs.simulate(scenario, gs.Metascheduler(sites=2), record=True)
+    assert result.applications["first_start"].tolist()[0] == 6.0  # set aside at 2 s, claimed at 3
+    assert result.applications["site"].tolist()[0] == -1 and result.failed == 0
+    assert validate_result(result) == []
+    rejected = gs.simulate(scenario, gs.Metascheduler(sites=2, wide="reject"))
+    assert rejected.applications["failed"].tolist() == [1, 0] and rejected.facts["too_large"] == 1
+
+
+def test_a_job_that_waits_too_long_moves() -> None:
+    """It is at sites 0, 1, 0 and 1 for 30 s each, 2 s apart, and at the last when that becomes free."""
+    scenario = case(4, (0.0, 2, 100.0, 0), (0.5, 2, 100.0, 0), (1.0, 2, 10.0, 0))
+    result = gs.simulate(scenario, gs.Metascheduler(sites=2, suspension=30.0), record=True)
+    table = result.applications
+    assert (table["moved"][2], table["site"][2], table["first_start"][2]) == (3, 1, 109.5)
+    assert validate_result(result) == []
+
+
+def test_machines_must_not_fail_under_the_metascheduler() -> None:
+    scenario = case(2, (0.0, 1, 1.0, 0), faults=gs.Faults.of([1], [50.0], [60.0]))
+    with pytest.raises(gs.ScenarioError, match="faults must be absent for metascheduler"):
+        gs.simulate(scenario, gs.Metascheduler())
+
+
+# -- both ---------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> tuple[int, gs.Workload]:
+    nodes, count = draw(st.integers(1, 12)), draw(st.integers(1, 15))
+
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    run_time = column(st.sampled_from((1.0, 10.0, 30.0, 60.0, 100.0, 600.0)))
+    return nodes, gs.Workload.jobs_of(
+        sorted(column(st.integers(0, 200))),
+        column(st.integers(1, nodes)),
+        run_time,
+        requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
+        submitter=[draw(st.integers(0, nodes - 1))] * count,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(workloads(), st.sampled_from(("easy", "fcfs")), st.sampled_from(("run", "requested")))
+def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: Any, duration: Any) -> None:
+    """If messages take no time, one site starts each job when `Backfill` does, on the same machines."""
+    nodes, workload = drawn
+    network = gs.Network(latency=0.0, bandwidth=math.inf)
+    scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)
+    one, other = (
+        gs.simulate(scenario, scheduler, record=True)
+        for scheduler in (
+            gs.Metascheduler(sites=1, queue=queue, duration=duration),
+            gs.Backfill(mode=queue, duration=duration),
+        )
+    )
+    assert (one.applications["first_start"] == other.applications["first_start"]).all()
+    rows = [
+        sorted(zip(*(table[name].tolist() for name in ("machine", "application", "start")), strict=True))
+        for table in (one.tables["schedule"], other.tables["schedule"])
+    ]
+    assert rows[0] == rows[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(workloads(), st.integers(1, 5), st.sampled_from((0.0, 0.05, 5.0)), st.sampled_from((2000.0, math.inf)))
+def test_random_runs_are_valid(
+    drawn: tuple[int, gs.Workload], number: int, latency: float, bandwidth: float
+) -> None:
+    """Each job is done once or rejected, and no machine does two at a time, also where messages crowd."""
+    nodes, workload = drawn
+    network = gs.Network(latency=latency, bandwidth=bandwidth)
+    scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)
+    for scheduler in (
+        gs.Zorilla(degree=number, lifetime=3000.0),
+        gs.Metascheduler(sites=number, period=50.0),
+    ):
+        result = gs.simulate(scenario, scheduler, record=True)
+        assert validate_result(result) == []
+
+
+def test_a_job_larger_than_the_grid_is_an_error_of_the_workload() -> None:
+    for scheduler in (gs.Zorilla(), gs.Metascheduler()):
+        with pytest.raises(gs.ScenarioError, match=r"workload.nodes\[0\] must be at most 3"):
+            gs.simulate(case(3, (0.0, 4, 1.0, 0)), scheduler)
