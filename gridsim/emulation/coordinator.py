@@ -80,6 +80,7 @@ class Coordinator(Part):
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
+        self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
         self.kills, self.seconds = 0, 0.0
         self.counted: list[bytes] = []
         self.records = {
@@ -443,9 +444,10 @@ class Coordinator(Part):
         self._due = 0
         self.give(node, application, tasks, handler)
 
-    def on_note(self, process: int, node: int, table: str, values: dict[str, Any]) -> None:
+    def on_note(self, process: int, now: int, node: int, table: str, row: list[float]) -> None:
         """A node writes a row of a table."""
-        self.policy.note(node, table, values)
+        self.policy.note(node, table, dict(zip(self.policy.notes.declared[table], row, strict=True)))
+        self.noted.setdefault(table, []).append((now, node))
 
     def on_over(self, process: int, completed: int, rejected: int) -> None:
         """So many jobs are over, of those whose submitters are in a process."""

@@ -47,6 +47,9 @@ class Process(Protocol):
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
 
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Report a row that a node writes."""
+
     def post(self, kind: Kind, message: Any, to: int) -> None:
         """Send a message to a process."""
 
@@ -303,8 +306,7 @@ class EmulatedCore:
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """See `View`."""
-        plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
-        self.process.tell("note", node, table, plain)
+        self.process.note(node, table, values)
 
     def set_timer(self, node: int, due: int, name: str, value: float) -> None:
         """Set a timer, unless the same one is set."""

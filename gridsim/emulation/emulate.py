@@ -96,7 +96,7 @@ def result_of(run: Coordinator) -> Result:
             run.network.counters.add(packed)
     for kept, *_ in run.final:
         systems.merge(run, kept)
-    systems.finish(run)
+    systems.finish(run, run.noted)
     if run.setup.kill:
         _what_failed(run)
     else:

@@ -102,9 +102,15 @@ def prepare(part: Part) -> None:
         _prepare_work_queue(policy)
 
 
-def finish(part: Part) -> None:
-    """Complete what the policy of the coordinator keeps, once all is reported."""
+def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
+    """Complete what the policy of the coordinator keeps, once all is reported.
+
+    noted : table -> when each of its rows was written, and by which node.
+    """
     policy: Any = part.policy
+    for table, when in noted.items():  # as a simulation has them, and not as processes report
+        rows = policy.notes.rows[table]
+        rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
     if isinstance(policy, WorkQueue):
         _finish_work_queue(policy)
 

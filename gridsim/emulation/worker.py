@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -84,6 +85,11 @@ class Worker(Part):
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
         self.log.append((name, *values))
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Report a row that a node writes, with numbers as the table has them."""
+        row = self.policy.checked_row(node, table, values)
+        self.tell("note", self.engine.now, node, table, row)
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
         """Send a message to a process; without one, it is dropped."""

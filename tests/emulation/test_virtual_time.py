@@ -17,6 +17,7 @@ from gridsim.emulation.part import Setup
 from gridsim.emulation.wire import Kind, message_frame
 from gridsim.emulation.worker import Worker
 from gridsim.scheduling.registry import make_scheduler
+from gridsim.validation.results import validate_result
 
 
 class Instrument(Coordinator):
@@ -63,12 +64,36 @@ class Alone(Worker):
             core.counting = core.counting and not self.coordinator.quiet
 
 
+class Slow(Alone):
+    """What its nodes note is reported at the end, node by node: as if each were in a process of its own."""
+
+    def __init__(self, setup: Setup, coordinator: Instrument) -> None:
+        self.noted: list[tuple[Any, ...]] = []
+        super().__init__(setup, coordinator)
+
+    def tell(self, name: str, *values: Any) -> None:
+        """See `Alone`."""
+        if name == "note":
+            self.noted.append(values)
+        else:
+            super().tell(name, *values)
+
+    def run(self) -> None:
+        """See `Alone`."""
+        super().run()
+        for now, node, table, row in sorted(self.noted, key=lambda values: -values[1]):
+            super().tell("note", now, node, table, row)
+
+
 def next_due(engine: RealTimeEngine) -> tuple[int, int]:
     return engine.pending[0][:2]
 
 
 def in_virtual_time(
-    monkeypatch: pytest.MonkeyPatch, scenario: gs.Scenario, scheduler: gs.Scheduler
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: gs.Scenario,
+    scheduler: gs.Scheduler,
+    process: type[Alone] = Alone,
 ) -> gs.Result:
     monkeypatch.setattr(RealTimeEngine, "clock", lambda self: self.now)
     setup = Setup(
@@ -82,7 +107,7 @@ def in_virtual_time(
         token=b"",
     )
     coordinator = Instrument(setup, None)
-    worker = Alone(setup, coordinator)
+    worker = process(setup, coordinator)
     worker.run()
     coordinator.engine.now = worker.engine.now
     coordinator.counted = [worker.network.counters.packed()]
@@ -118,6 +143,13 @@ def test_virtual_time_gives_what_is_simulated(name: str, monkeypatch: pytest.Mon
     assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
     # where the last task has ended, a simulation is over before its machine asks for more
     assert np.abs(emulated.messages["sent"] - simulated.messages["sent"]).max(initial=0) <= 1
+
+
+def test_rows_of_several_processes_are_in_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, scheduler = bags(), make_scheduler("random-walk-search")
+    result = in_virtual_time(monkeypatch, scenario, scheduler, Slow)
+    assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
+    assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
 
 
 def test_failures_lose_the_same_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

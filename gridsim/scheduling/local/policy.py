@@ -255,7 +255,11 @@ class Notes(Stateful):
         self.rows: dict[str, list[Sequence[float]]] = {name: [] for name in tables}
 
     def add(self, node: int, table: str, values: Mapping[str, float]) -> None:
-        """Add a row of `values` to `table`.
+        """Add a row of `values` to `table`; raises as `row` does."""
+        self.rows[table].append(self.row(node, table, values))
+
+    def row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
+        """Return `values` as a row of `table`.
 
         Raises SchedulerError for a table or columns that are not declared, and for values of the wrong type.
         """
@@ -270,7 +274,7 @@ class Notes(Stateful):
             raise SchedulerError(
                 f"node {node} notes {table!r}, which has no column {name!r}; {listed(columns, name)}"
             )
-        self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
+        return [as_number(kind, values[name], node, name) for name, kind in columns.items()]
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
         """Return name -> columns of the tables, with rows in the order in which they were written."""
