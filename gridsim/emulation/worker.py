@@ -180,7 +180,11 @@ class Worker(Part):
                 self.engine.run_due()
         except Exception as error:
             self._fail(error)
-        self.flush()
+        try:
+            self.flush()
+        except Exception as error:
+            self._fail(error)
+            self.report()
         delay = self.engine.delay()
         if delay == 0.0:
             self.wake()
@@ -189,7 +193,12 @@ class Worker(Part):
 
     def _fail(self, error: Exception) -> None:
         """Report an error, which ends the run."""
-        self.tell("error", type(error).__name__, str(error), isinstance(error, GridSimError))
+        try:
+            said = str(error)
+        except Exception:
+            said = "an error without a text"
+        said = said.encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be sent
+        self.tell("error", type(error).__name__, said, isinstance(error, GridSimError))
         self.engine.started = False
 
     def flush(self) -> None:
@@ -211,9 +220,15 @@ class Worker(Part):
     def report(self) -> None:
         """Let reports leave."""
         self.reporting = None
-        if self.log:
-            self.control.transport.write(frame(self.log))
-            self.log = []
+        log, self.log = self.log, []
+        if not log:
+            return
+        try:
+            made = frame(log)
+        except Exception as error:  # what was to be reported cannot be sent
+            self._fail(error)
+            made, self.log = frame(self.log), []
+        self.control.transport.write(made)
 
     # -- what the coordinator asks for ----------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -141,18 +142,42 @@ def test_what_cannot_be_emulated(scheduler: gs.Scheduler, how: dict[str, Any], m
         emulate(bags(), scheduler, **how)
 
 
+def setup(**further: Any) -> Setup:
+    how: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
+    how |= {"modelled": True, "spin": False, "kill": False, "token": b""}
+    return Setup(**(how | further))
+
+
+class Odd(Exception):
+    """Its text cannot be sent."""
+
+    def __str__(self) -> str:
+        return "half \ud800"
+
+
+class Silent(Exception):
+    """It has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize("what", [Odd(), Silent(), None])
+def test_what_cannot_be_sent_is_an_error_of_the_run(what: Exception | None) -> None:
+    worker, sent = Worker(setup(), 0, 0), list[bytes]()
+    worker.control = SimpleNamespace(transport=SimpleNamespace(write=sent.append))  # type: ignore[assignment]
+    if what is None:
+        worker.tell("note", object())
+    else:
+        worker._fail(what)
+    worker.report()
+    (record,) = msgspec.msgpack.decode(sent[0][4:])
+    kind = "TypeError" if what is None else type(what).__name__
+    assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.log
+
+
 def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
-    setup = Setup(
-        scenario=bags(),
-        scheduler=gs.Sparrow(),
-        processes=2,
-        speedup=1.0,
-        modelled=True,
-        spin=False,
-        kill=False,
-        token=b"",
-    )
-    core = Worker(setup, 0, 0).core
+    core = Worker(setup(), 0, 0).core
     task = core.by_name["task"].type
     good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "application": 0, "tasks": 1}
     core.come(task(**good))

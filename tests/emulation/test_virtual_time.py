@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from heapq import heappop
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -44,6 +47,7 @@ class Alone(Worker):
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator at once."""
         self.coordinator.engine.now = self.engine.now
+        name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
         self.coordinator.records[name](0, *values)
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
@@ -150,6 +154,37 @@ def test_rows_of_several_processes_are_in_order_of_time(monkeypatch: pytest.Monk
     result = in_virtual_time(monkeypatch, scenario, scheduler, Slow)
     assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
     assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
+
+
+class NotingNode(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.note("seen", x=self.parameters.value)
+
+
+class Noting(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "noting"
+    policy = NotingNode
+    tables: ClassVar[Any] = {"seen": {"x": float}}
+    value: ClassVar[Any]
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), 2**70, np.float32(0.5)])
+def test_notes_are_numbers_as_in_a_simulation(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    monkeypatch.setattr(Noting, "value", value, raising=False)
+    emulated = in_virtual_time(monkeypatch, bags(), Noting())
+    assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
+
+
+@pytest.mark.parametrize("value", [1j, [], np.arange(3), 2**2000, "1"])
+def test_notes_that_are_none_raise_what_a_simulation_raises(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    monkeypatch.setattr(Noting, "value", value, raising=False)
+    with pytest.raises(gs.SchedulerError) as simulated:
+        gs.simulate(bags(), Noting())
+    with pytest.raises(gs.SchedulerError, match=re.escape(str(simulated.value))):
+        in_virtual_time(monkeypatch, bags(), Noting())
 
 
 def test_failures_lose_the_same_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
