@@ -22,7 +22,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.simulate import checked_limit
 from gridsim.support.arguments import one_of, real, whole
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 #: Most processes of an emulation.
 MOST_PROCESSES = 64
@@ -112,7 +112,7 @@ def _what_failed(run: Coordinator) -> None:
     for u, since, until in run.down:
         machine.append(u)
         down.append(since / NS)
-        up.append(until / NS)
+        up.append(until / NS if until < NEVER else math.inf)
     faults = Faults.of(machine, down, up)
     run.scenario = replace(run.scenario, faults=faults)
     outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)

@@ -243,7 +243,12 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         part.tell("over", policy.runs.completed, policy.given_up)
 
     core.slots, policy.over = slots, tell
-    core.learn |= {"reserve": reserve, "release": release, "over": over}
+    machines, jobs = core.queues.machines, len(core.submitter)
+    core.learn |= {
+        "reserve": (reserve, (machines, jobs, int, int, int)),
+        "release": (release, (machines, jobs, int, int, int)),
+        "over": (over, (core.nodes, jobs, int, int)),
+    }
     for node in range(core.nodes):
         if not core.local[node]:
             core.programs[node] = _Remote(part, node)

@@ -71,6 +71,7 @@ class Worker(Part):
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
         self.incoming: dict[tuple[int, int], Conversation] = {}
+        self.strangers: dict[Conversation, None] = {}
         self.decoder = decoder_of(kind for kind in self.core.kinds if kind.number >= 0)
         self.moves = 0
         self.soon = False
@@ -141,14 +142,22 @@ class Worker(Part):
 
     def _accept(self) -> Conversation:
         return Conversation(
-            self._message, self._closed, decoder=self.decoder, token=self.setup.token, greet=self._met
+            self._message,
+            self._closed,
+            decoder=self.decoder,
+            token=self.setup.token,
+            greet=self._met,
+            strangers=self.strangers,
         )
 
     def _met(self, talk: Conversation, greeting: Greeting) -> None:
-        if (greeting.process, greeting.life) in self.forgotten:
+        whose = greeting.process, greeting.life
+        if not 0 <= greeting.process < self.setup.processes or whose in self.incoming:
+            raise msgspec.ValidationError(f"process {greeting.process}, which is not expected")
+        if whose in self.forgotten:
             talk.transport.abort()  # it is said to have sent nothing more
             return
-        self.incoming[greeting.process, greeting.life] = talk
+        self.incoming[whose] = talk
 
     def _message(self, talk: Conversation, message: Any) -> None:
         self.core.come(message)
@@ -259,11 +268,14 @@ class Worker(Part):
             return
         talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
         self.peers[to] = talk
-        self.tell("reached", to, life)
+        self.tell("left" if talk.transport.is_closing() else "reached", to, life)
         self.wake()
 
     def _left(self, talk: Conversation) -> None:
-        """A process has closed its end; the coordinator says whether it is gone."""
+        """A process has closed its end; the coordinator knows whether it was killed."""
+        if self.peers.get(talk.process) is talk:
+            self.tell("left", talk.process, talk.life)
+            self.wake()
 
     def do_forget(self, process: int, life: int) -> None:
         """Send nothing more to a process that was killed; report when all that it has sent is here."""
