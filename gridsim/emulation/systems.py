@@ -165,6 +165,7 @@ def _end_copies(part: Part) -> None:
 def _finish_work_queue(policy: WorkQueue) -> None:
     """Let the copy that ended first be the one that completed a task; bring copies into their order.
 
+    All copies of it that end later were in vain, also those that a failure ended before their machine heard.
     Copies of a task that is completed are together, and those of a failure come when it happened.
     """
     names = list(TABLES["copies"])
@@ -177,11 +178,13 @@ def _finish_work_queue(policy: WorkQueue) -> None:
         if task in first:
             row[how] = KILLED
         first.setdefault(task, row[end])
-    when = [
-        (row[end] if row[how] == FAILED else first[task], row[how] == FAILED, *task)
-        for row in rows
-        for task in [tuple(row[k] for k in of)]
-    ]
+    when = []
+    for row in rows:
+        task = tuple(row[k] for k in of)
+        if row[how] == FAILED and row[end] >= first[task]:
+            row[how] = KILLED
+        failed = row[how] == FAILED
+        when.append((row[end] if failed else first[task], failed, *task, row[how] != COMPLETED))
     rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
 
 
