@@ -20,8 +20,15 @@ from gridsim.schedulers.rjss.program import Programs
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.slots import OwnSlots
+
+
+def check_scheduler(scheduler: Scheduler) -> None:
+    """Raise ScenarioError for a scheduler without a node program."""
+    if isinstance(scheduler, Scheduler) and "interpreted" not in scheduler.node_forms:
+        raise ScenarioError(f"{scheduler.name} has no node program that could be emulated")
 
 
 def check(part: Part) -> None:

@@ -156,6 +156,8 @@ class Conversation(asyncio.Protocol):
             self.closed(self)
 
 
+#: What no field of a message is called.
+_TAG = "_tag"
 #: An int of a message; msgpack has larger ones.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -211,6 +213,7 @@ class Kind:
             bases=(Message_,),
             namespace={"kind": name},
             tag=tag,
+            tag_field=_TAG,
             array_like=True,
             forbid_unknown_fields=True,
         )
@@ -234,7 +237,7 @@ class Kind:
             setattr(message, name, kept.reshape(packed.shape))
 
 
-class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1):
+class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1, tag_field=_TAG):
     """What nodes of other processes learn without a message, such as a number on a board."""
 
     name: str

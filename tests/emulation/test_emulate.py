@@ -131,7 +131,8 @@ def test_errors_of_nodes_are_those_of_the_run() -> None:
 @pytest.mark.parametrize(
     "scheduler, how, message",
     [
-        (gs.MinCent(), {}, "node program"),
+        (gs.MinCent(), {}, "mincent has no node program that could be emulated"),
+        (gs.Sparrow(), {"speedup": 1e300}, r"speedup must be at most 1e\+06, got 1e\+300"),
         (gs.Sparrow(), {"host": "0.0.0.0"}, "host"),
         (gs.Sparrow(), {"kill": True}, "faults"),
         (gs.Sparrow(), {"processes": 9}, "at most 8"),

@@ -175,6 +175,12 @@ def test_a_flood_of_connections_is_cut(
     assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.strangers
 
 
+def test_fields_may_have_names_of_the_wire() -> None:
+    kind = Kind(0, "x", 0, 100, {"type": int, "tag": int, "cls": int}, False, "on_x")
+    sent = kind.type(node=1, sender=2, _due=3, _move=0, type=5, tag=6, cls=7)
+    assert decoder_of([kind]).decode(message_frame(sent, "x")[4:]).type == 5
+
+
 def test_arrays_arrive_as_they_were_sent() -> None:
     cells = np.arange(6.0).reshape(2, 3)
     sent = KINDS[1].type(node=1, sender=2, _due=3, _move=0, **KINDS[1].pack({"cells": cells}))
