@@ -27,7 +27,7 @@ from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame
 from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
 from gridsim.scheduling.contract import FAULT_PRIORITY
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 #: Seconds ahead that processes are told of releases, and that they have before the time begins.
 _AHEAD, _BEFORE = 0.03, 0.1
@@ -35,6 +35,14 @@ _AHEAD, _BEFORE = 0.03, 0.1
 _PATIENCE = 60.0
 #: The process number of moves that the coordinator makes.
 _OWN = 1023
+
+
+def _ended(pid: int) -> bool:
+    """Return whether a process that was started here has ended."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # someone else has waited for it
+        return True
 
 
 class Peer:
@@ -70,6 +78,8 @@ class Coordinator(Part):
         self.limit = time_limit
         self.failure: BaseException | None = None
         self.closing = self.quiet = False
+        self.unchanging = False  # whether no machine fails or recovers any more
+        self.strangers: dict[Conversation, None] = {}
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
@@ -80,6 +90,7 @@ class Coordinator(Part):
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
+        self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
         self.kills, self.seconds = 0, 0.0
         self.counted: list[bytes] = []
         self.records = {
@@ -122,10 +133,21 @@ class Coordinator(Part):
             loop.close()
 
     def _kill(self, peer: Peer) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(peer.pid, signal.SIGKILL)
-        peer.dead = True
-        self.gone.append(peer.pid)
+        if not peer.dead:
+            with suppress(ProcessLookupError):
+                os.kill(peer.pid, signal.SIGKILL)
+            peer.dead = True
+            self.gone.append(peer.pid)
+
+    def _reap(self) -> None:
+        """Let go of processes that have ended; one that ends before it has begun ends the run."""
+        self.gone = [pid for pid in self.gone if not _ended(pid)]
+        for number, peer in self.peers.items():
+            if peer.talk is None and not peer.dead and _ended(peer.pid):
+                peer.dead = True
+                self.failure = self.failure or GridSimError(
+                    f"process {number} of the emulation ended before it had begun"
+                )
 
     def _fork(self, number: int) -> Peer:
         sys.stdout.flush()
@@ -161,6 +183,7 @@ class Coordinator(Part):
         self._all("start", zero, self.policy.run.up.tolist())
         self._schedule()
         while not self._over():
+            self._reap()
             self.engine.run_due()
             delay = self.engine.delay()
             with suppress(asyncio.TimeoutError):
@@ -175,21 +198,33 @@ class Coordinator(Part):
         self.seconds = (time.monotonic_ns() - zero) / NS
         self.closing = True
         self._all("end")
-        await self._until(lambda: all(peer.final for peer in self.peers.values()), _PATIENCE, "end")
-        self.counted += [peer.counts for peer in self.peers.values()]
-        self.final = [peer.final for peer in self.peers.values() if peer.final]
+        there = [peer for peer in self.peers.values() if not peer.dead]
+        await self._until(lambda: all(peer.final for peer in there), _PATIENCE, "end")
+        self.counted += [peer.counts for peer in there]
+        self.final = [peer.final for peer in there if peer.final]
+        self.down += [(u, since, NEVER) for p, (_, since) in self.out.items() for u in self.machines_of[p]]
         self._all("bye")
 
     def _over(self) -> bool:
         if self.failure is not None:
             raise self.failure
-        if self.out:
-            return False
-        return systems.is_over(self, self.told) or self.engine.stopping
+        for number, (machine, _) in self.out.items():
+            # it begins again, or not all is known of what it had
+            if machine < 0 or self.peers[number].talk is not None or number in self.waiting:
+                return False
+        if systems.is_over(self, self.told) or self.engine.stopping:
+            return True
+        if self.unchanging and len(self.out) == len(self.peers):
+            raise ScenarioError(
+                f"faults must leave a process up until all is done; at {self.engine.clock() / NS:g} s all "
+                f"are down for good, with {self.core.total - self.ledger.tasks_done} tasks left"
+            )
+        return False
 
     async def _until(self, true: Any, seconds: float, what: str) -> None:
         until = time.monotonic() + seconds
         while not true():
+            self._reap()
             if self.failure is not None:
                 raise self.failure
             if time.monotonic() > until:
@@ -205,6 +240,7 @@ class Coordinator(Part):
             decoder=msgspec.msgpack.Decoder(list[list[Any]]),
             token=self.setup.token,
             greet=self._met,
+            strangers=self.strangers,
         )
 
     def _met(self, talk: Conversation, greeting: Greeting) -> None:
@@ -285,7 +321,9 @@ class Coordinator(Part):
     _due = 0
 
     def _next_change(self) -> None:
-        if (row := next(self._changes, None)) is not None:
+        row = next(self._changes, None)
+        self.unchanging = row is None
+        if row is not None:
             at, machine, up = row
             call = self._revive if up else self._fail
             self.engine.push(at, FAULT_PRIORITY, call, machine)
@@ -368,6 +406,14 @@ class Coordinator(Part):
         self.peers[process].reached.add(to)
         self._join(process)
 
+    def on_left(self, process: int, to: int, life: int) -> None:
+        """A process has lost its connection to another one, as to one that was killed."""
+        peer = self.peers[to]
+        if peer.life == life and not peer.dead and not self.closing:
+            self.failure = GridSimError(
+                f"process {to} of the emulation has closed its connection to {process}"
+            )
+
     def _join(self, process: int) -> None:
         """Let the machines of a process be up that has begun anew, once it is connected to those up."""
         peer = self.peers[process]
@@ -443,9 +489,10 @@ class Coordinator(Part):
         self._due = 0
         self.give(node, application, tasks, handler)
 
-    def on_note(self, process: int, node: int, table: str, values: dict[str, Any]) -> None:
+    def on_note(self, process: int, now: int, node: int, table: str, row: list[float]) -> None:
         """A node writes a row of a table."""
-        self.policy.note(node, table, values)
+        self.policy.note(node, table, dict(zip(self.policy.notes.declared[table], row, strict=True)))
+        self.noted.setdefault(table, []).append((now, node))
 
     def on_over(self, process: int, completed: int, rejected: int) -> None:
         """So many jobs are over, of those whose submitters are in a process."""

@@ -7,7 +7,7 @@ has objects that are never called: what is to reach them goes over a socket.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -28,6 +28,13 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _ENDLESS = 1 << 16
 
 
+def _within(value: float, limit: Any) -> bool:
+    """Return whether a value of a fact is within its limit; see `EmulatedCore.learn`."""
+    if limit is float:
+        return value == value and type(value) is float
+    return type(value) is int and (limit is int or 0 <= value < limit) and -(2**63) <= value < 2**63
+
+
 class Process(Protocol):
     """The process in which a core runs.
 
@@ -46,6 +53,9 @@ class Process(Protocol):
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Report a row that a node writes."""
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
         """Send a message to a process."""
@@ -111,8 +121,12 @@ class EmulatedCore:
         self.counting = True
         #: Messages that came after they were due, by how many ns in all, and at most.
         self.behind = [0, 0, 0]
-        #: Called with a fact that another process shares.
-        self.learn: dict[str, Any] = {"board": self._published}
+        #: For each fact that another process may share: what is called with its values, and the limits of
+        #: these: so many numbers from 0 on, or any int or float.
+        self.learn: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
+        if self.board is not None:
+            rows = len(self.submitter) if self.board.of_applications else nodes
+            self.learn["board"] = self._published, (rows, float, 2)
         if process.number >= 0:
             queues.ended = self._ended
 
@@ -298,13 +312,12 @@ class EmulatedCore:
         self.board.publish(row, value, bool(falling), self.now)
         self.process.share(Fact("board", [row, value, int(falling)]))
 
-    def _published(self, row: float, value: float, falling: float) -> None:
-        self.board.publish(int(row), float(value), bool(falling), self.now)
+    def _published(self, row: int, value: float, falling: int) -> None:
+        self.board.publish(row, value, bool(falling), self.now)
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """See `View`."""
-        plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
-        self.process.tell("note", node, table, plain)
+        self.process.note(node, table, values)
 
     def set_timer(self, node: int, due: int, name: str, value: float) -> None:
         """Set a timer, unless the same one is set."""
@@ -409,9 +422,12 @@ class EmulatedCore:
     def come(self, message: Any) -> None:
         """Take what has come from another process; raises ValidationError for what cannot be."""
         if type(message) is Fact:
-            if message.name not in self.learn:
-                raise msgspec.ValidationError(f"a fact {message.name[:40]!r}")
-            self.engine.push(self.engine.clock(), ARRIVES, self.learn[message.name], *message.values)
+            call, limits = self.learn.get(message.name, (None, ()))
+            if call is None or len(limits) != len(message.values):
+                raise msgspec.ValidationError(f"a fact {message.name[:40]!r} of {len(message.values)} values")
+            if not all(map(_within, message.values, limits)):
+                raise msgspec.ValidationError(f"a fact {message.name!r} of other values")
+            self.engine.push(self.engine.clock(), ARRIVES, call, *message.values)
             return
         kind, node = self.by_name[message.kind], message.node
         known = 0 <= node < self.nodes and self.local[node] and 0 <= message.sender < self.nodes

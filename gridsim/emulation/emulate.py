@@ -22,10 +22,12 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.simulate import checked_limit
 from gridsim.support.arguments import one_of, real, whole
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 #: Most processes of an emulation.
 MOST_PROCESSES = 64
+#: Most simulated seconds in a second: beyond, the clock has no instants for a run of hours.
+MOST_SPEEDUP = 1e6
 
 
 def emulate(
@@ -47,7 +49,7 @@ def emulate(
     are never quite the same, so that the digest says nothing but which result this is.
 
     processes : in how many processes the machines are, neighbouring ones in the same.
-    speedup : simulated seconds in a second.
+    speedup : simulated seconds in a second, at most 1e6.
     network : ``"modelled"``, messages take the time that the network of the scenario says, or longer if the
         computer does; ``"real"``, they take what sockets take.
     work : what tasks do until their time is over: ``"sleep"``, or ``"spin"``: each process computes as long
@@ -64,11 +66,15 @@ def emulate(
     check_address(host)
     if not hasattr(os, "fork"):
         raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
+    systems.check_scheduler(scheduler)
+    speedup = real("speedup", speedup, above=0)
+    if speedup > MOST_SPEEDUP:
+        raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
         processes=whole("processes", processes, low=1, high=MOST_PROCESSES),
-        speedup=real("speedup", speedup, above=0),
+        speedup=speedup,
         modelled=one_of("network", network, ("modelled", "real")) == "modelled",
         spin=one_of("work", work, ("sleep", "spin")) == "spin",
         kill=kill,
@@ -96,7 +102,7 @@ def result_of(run: Coordinator) -> Result:
             run.network.counters.add(packed)
     for kept, *_ in run.final:
         systems.merge(run, kept)
-    systems.finish(run)
+    systems.finish(run, run.noted)
     if run.setup.kill:
         _what_failed(run)
     else:
@@ -112,7 +118,7 @@ def _what_failed(run: Coordinator) -> None:
     for u, since, until in run.down:
         machine.append(u)
         down.append(since / NS)
-        up.append(until / NS)
+        up.append(until / NS if until < NEVER else math.inf)
     faults = Faults.of(machine, down, up)
     run.scenario = replace(run.scenario, faults=faults)
     outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)

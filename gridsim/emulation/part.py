@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -94,6 +94,10 @@ class Part(Simulation):
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator, see `gridsim.emulation.core.Process`."""
+        raise NotImplementedError
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
     def post(self, kind: Kind, message: Any, to: int) -> None:

@@ -20,8 +20,15 @@ from gridsim.schedulers.rjss.program import Programs
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.slots import OwnSlots
+
+
+def check_scheduler(scheduler: Scheduler) -> None:
+    """Raise ScenarioError for a scheduler without a node program."""
+    if isinstance(scheduler, Scheduler) and "interpreted" not in scheduler.node_forms:
+        raise ScenarioError(f"{scheduler.name} has no node program that could be emulated")
 
 
 def check(part: Part) -> None:
@@ -102,9 +109,15 @@ def prepare(part: Part) -> None:
         _prepare_work_queue(policy)
 
 
-def finish(part: Part) -> None:
-    """Complete what the policy of the coordinator keeps, once all is reported."""
+def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
+    """Complete what the policy of the coordinator keeps, once all is reported.
+
+    noted : table -> when each of its rows was written, and by which node.
+    """
     policy: Any = part.policy
+    for table, when in noted.items():  # as a simulation has them, and not as processes report
+        rows = policy.notes.rows[table]
+        rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
     if isinstance(policy, WorkQueue):
         _finish_work_queue(policy)
 
@@ -159,6 +172,7 @@ def _end_copies(part: Part) -> None:
 def _finish_work_queue(policy: WorkQueue) -> None:
     """Let the copy that ended first be the one that completed a task; bring copies into their order.
 
+    All copies of it that end later were in vain, also those that a failure ended before their machine heard.
     Copies of a task that is completed are together, and those of a failure come when it happened.
     """
     names = list(TABLES["copies"])
@@ -171,11 +185,13 @@ def _finish_work_queue(policy: WorkQueue) -> None:
         if task in first:
             row[how] = KILLED
         first.setdefault(task, row[end])
-    when = [
-        (row[end] if row[how] == FAILED else first[task], row[how] == FAILED, *task)
-        for row in rows
-        for task in [tuple(row[k] for k in of)]
-    ]
+    when = []
+    for row in rows:
+        task = tuple(row[k] for k in of)
+        if row[how] == FAILED and row[end] >= first[task]:
+            row[how] = KILLED
+        failed = row[how] == FAILED
+        when.append((row[end] if failed else first[task], failed, *task, row[how] != COMPLETED))
     rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
 
 
@@ -237,7 +253,12 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         part.tell("over", policy.runs.completed, policy.given_up)
 
     core.slots, policy.over = slots, tell
-    core.learn |= {"reserve": reserve, "release": release, "over": over}
+    machines, jobs = core.queues.machines, len(core.submitter)
+    core.learn |= {
+        "reserve": (reserve, (machines, jobs, int, int, int)),
+        "release": (release, (machines, jobs, int, int, int)),
+        "over": (over, (core.nodes, jobs, int, int)),
+    }
     for node in range(core.nodes):
         if not core.local[node]:
             core.programs[node] = _Remote(part, node)

@@ -12,7 +12,7 @@ import hmac
 import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -66,9 +66,8 @@ class Conversation(asyncio.Protocol):
     closed : called when the connection is closed, if a greeting has come or none is awaited.
     greet : called with the greeting, if the other side opens the connection; None if this side does.
     token : of the run.
+    strangers : the connections of who listens that have sent no greeting yet, oldest first.
     """
-
-    strangers: ClassVar[set[Conversation]] = set()
 
     def __init__(
         self,
@@ -78,9 +77,11 @@ class Conversation(asyncio.Protocol):
         decoder: Any,
         token: bytes,
         greet: Callable[[Conversation, Greeting], None] | None = None,
+        strangers: dict[Conversation, None] | None = None,
     ) -> None:
         self.handle, self.closed, self.decode, self.token = handle, closed, decoder.decode, token
         self.greet, self.known = greet, greet is None
+        self.strangers = {} if strangers is None else strangers
         self.came = bytearray()
         self.transport: Any = None
         self.process = self.life = -1
@@ -91,11 +92,17 @@ class Conversation(asyncio.Protocol):
         self.transport = transport
         if self.known:
             return
-        if len(self.strangers) >= STRANGERS:
-            self.refuse("too many connections without a greeting")
-            return
-        self.strangers.add(self)
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self.refuse, "no greeting in time")
+        loop = asyncio.get_running_loop()
+        self.strangers[self] = None
+        self._timer = loop.call_later(PATIENCE, self.refuse, "no greeting in time")
+        if len(self.strangers) > STRANGERS:
+            loop.call_soon(loop.call_soon, self._make_room)  # once greetings that are there have been read
+
+    def _make_room(self) -> None:
+        while len(self.strangers) > STRANGERS:
+            oldest = next(iter(self.strangers))
+            oldest._forget()
+            oldest.refuse("too many connections without a greeting")
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
@@ -126,12 +133,12 @@ class Conversation(asyncio.Protocol):
         if not hmac.compare_digest(greeting.token, self.token):
             raise msgspec.ValidationError("a wrong token")
         self._forget()
-        self.known, self.process, self.life = True, greeting.process, greeting.life
         assert self.greet is not None
-        self.greet(self, greeting)
+        self.greet(self, greeting)  # which raises for one that is not expected
+        self.known, self.process, self.life = True, greeting.process, greeting.life
 
     def _forget(self) -> None:
-        self.strangers.discard(self)
+        self.strangers.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -149,6 +156,8 @@ class Conversation(asyncio.Protocol):
             self.closed(self)
 
 
+#: What no field of a message is called.
+_TAG = "_tag"
 #: An int of a message; msgpack has larger ones.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -204,6 +213,7 @@ class Kind:
             bases=(Message_,),
             namespace={"kind": name},
             tag=tag,
+            tag_field=_TAG,
             array_like=True,
             forbid_unknown_fields=True,
         )
@@ -227,7 +237,7 @@ class Kind:
             setattr(message, name, kept.reshape(packed.shape))
 
 
-class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1):
+class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1, tag_field=_TAG):
     """What nodes of other processes learn without a message, such as a number on a board."""
 
     name: str

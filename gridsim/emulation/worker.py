@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -70,6 +71,7 @@ class Worker(Part):
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
         self.incoming: dict[tuple[int, int], Conversation] = {}
+        self.strangers: dict[Conversation, None] = {}
         self.decoder = decoder_of(kind for kind in self.core.kinds if kind.number >= 0)
         self.moves = 0
         self.soon = False
@@ -84,6 +86,11 @@ class Worker(Part):
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
         self.log.append((name, *values))
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Report a row that a node writes, with numbers as the table has them."""
+        row = self.policy.checked_row(node, table, values)
+        self.tell("note", self.engine.now, node, table, row)
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
         """Send a message to a process; without one, it is dropped."""
@@ -135,14 +142,22 @@ class Worker(Part):
 
     def _accept(self) -> Conversation:
         return Conversation(
-            self._message, self._closed, decoder=self.decoder, token=self.setup.token, greet=self._met
+            self._message,
+            self._closed,
+            decoder=self.decoder,
+            token=self.setup.token,
+            greet=self._met,
+            strangers=self.strangers,
         )
 
     def _met(self, talk: Conversation, greeting: Greeting) -> None:
-        if (greeting.process, greeting.life) in self.forgotten:
+        whose = greeting.process, greeting.life
+        if not 0 <= greeting.process < self.setup.processes or whose in self.incoming:
+            raise msgspec.ValidationError(f"process {greeting.process}, which is not expected")
+        if whose in self.forgotten:
             talk.transport.abort()  # it is said to have sent nothing more
             return
-        self.incoming[greeting.process, greeting.life] = talk
+        self.incoming[whose] = talk
 
     def _message(self, talk: Conversation, message: Any) -> None:
         self.core.come(message)
@@ -174,7 +189,11 @@ class Worker(Part):
                 self.engine.run_due()
         except Exception as error:
             self._fail(error)
-        self.flush()
+        try:
+            self.flush()
+        except Exception as error:
+            self._fail(error)
+            self.report()
         delay = self.engine.delay()
         if delay == 0.0:
             self.wake()
@@ -183,7 +202,12 @@ class Worker(Part):
 
     def _fail(self, error: Exception) -> None:
         """Report an error, which ends the run."""
-        self.tell("error", type(error).__name__, str(error), isinstance(error, GridSimError))
+        try:
+            said = str(error)
+        except Exception:
+            said = "an error without a text"
+        said = said.encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be sent
+        self.tell("error", type(error).__name__, said, isinstance(error, GridSimError))
         self.engine.started = False
 
     def flush(self) -> None:
@@ -205,9 +229,15 @@ class Worker(Part):
     def report(self) -> None:
         """Let reports leave."""
         self.reporting = None
-        if self.log:
-            self.control.transport.write(frame(self.log))
-            self.log = []
+        log, self.log = self.log, []
+        if not log:
+            return
+        try:
+            made = frame(log)
+        except Exception as error:  # what was to be reported cannot be sent
+            self._fail(error)
+            made, self.log = frame(self.log), []
+        self.control.transport.write(made)
 
     # -- what the coordinator asks for ----------------------------------------------------------------------
 
@@ -238,11 +268,14 @@ class Worker(Part):
             return
         talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
         self.peers[to] = talk
-        self.tell("reached", to, life)
+        self.tell("left" if talk.transport.is_closing() else "reached", to, life)
         self.wake()
 
     def _left(self, talk: Conversation) -> None:
-        """A process has closed its end; the coordinator says whether it is gone."""
+        """A process has closed its end; the coordinator knows whether it was killed."""
+        if self.peers.get(talk.process) is talk:
+            self.tell("left", talk.process, talk.life)
+            self.wake()
 
     def do_forget(self, process: int, life: int) -> None:
         """Send nothing more to a process that was killed; report when all that it has sent is here."""

@@ -178,7 +178,7 @@ def _cut_off(name: str, result: Result) -> str:
     worst = int(again.argmax())
     if again[worst] < _AGAIN:
         return ""
-    tasks, what = table["tasks"][worst], "job" if result.rigid else "application"
+    tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
     return (
         f"{name}: failures cut off {what} {worst} again and again, {again[worst]:,.0f} times: it has {tasks} "

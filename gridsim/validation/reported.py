@@ -171,6 +171,17 @@ def _requests(result: Result) -> list[Violation]:
     )
 
 
+def _in_order(kind: str, table: str, name: str, time: NDArray[Any]) -> list[Violation]:
+    """Check that the rows of a table are in order of time."""
+    before = np.append(time[:1], time[:-1])
+    return broken(
+        kind,
+        before > time,
+        lambda k: f"{table}[{k}]",
+        lambda k: f"{name} at {time[k]} s, the row before it at {before[k]} s: rows must be in order of time",
+    )
+
+
 def _searches(result: Result) -> list[Violation]:
     table, last = result.tables["searches"], result.provenance["clock_seconds"]
     began, ended = table["began"], table["ended"]
@@ -178,10 +189,10 @@ def _searches(result: Result) -> list[Violation]:
     sound &= (
         (table["found"] >= 0) & (table["rounds"] >= 0) & (began >= 0) & (began <= ended) & (ended <= last)
     )
-    sound &= np.diff(ended, prepend=ended[:1]) >= 0
     found = broken(
         "search", ~sound, lambda k: f"searches[{k}]", lambda k: f"{table[k]} in a run until {last} s"
     )
+    found += _in_order("search", "searches", "ended", ended)
     if not found:
         hosts, machines = result.tables["hosts"], len(result.machines)
         others = np.bincount(hosts["client"][hosts["client"] != hosts["host"]], minlength=machines)
@@ -199,12 +210,13 @@ def _hosts(result: Result) -> list[Violation]:
     )
     known = (i >= 0) & (i < count) & (client >= 0) & (client < machines) & (host >= 0) & (host < machines)
     release = result.applications["release"][np.where(known, i, 0)]
-    sound = known & (needed >= release) & (needed <= when) & (np.diff(when, prepend=when[:1]) >= 0)
+    sound = known & (needed >= release) & (needed <= when)
     if result.scenario.faults is None:
         sound &= client == result.applications["submitter"][np.where(known, i, 0)]
     found = broken(
         "host", ~sound, lambda k: f"hosts[{k}]", lambda k: f"{table[k]}, released at {release[k]} s"
     )
+    found += _in_order("host", "hosts", "found", when)
     given = np.bincount(i[known], minlength=count)
     short = given < result.applications["tasks"]
     found += broken(

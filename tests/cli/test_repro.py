@@ -142,6 +142,14 @@ def test_versions_that_have_changed_are_told(tmp_path: Path) -> None:
     assert done.exit_code == 0 and f"changed: numpy was 1.0, is {np.__version__}" in done.stdout
 
 
+def test_an_emulated_result_cannot_be_repeated(tmp_path: Path) -> None:
+    result = gs.simulate(scenario(), gs.Sparrow())
+    result.provenance["emulation"] = {"processes": 2}
+    result.save(tmp_path / "r.gridsim")
+    done = invoke(tmp_path / "r.gridsim")
+    assert done.exit_code == 2 and "got an emulated one: no emulated run is like another" in done.stderr
+
+
 MINE = """
 import gridsim as gs
 from gridsim.schedulers.centralized.pull import Pull

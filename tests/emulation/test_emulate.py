@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -19,8 +20,10 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
+from gridsim.emulation.coordinator import Coordinator, Peer
 from gridsim.emulation.emulate import emulate
 from gridsim.emulation.part import Setup
+from gridsim.emulation.wire import Fact, Greeting, frame
 from gridsim.emulation.worker import Worker
 from gridsim.report import write_report
 from gridsim.scheduling.registry import make_scheduler
@@ -128,7 +131,8 @@ def test_errors_of_nodes_are_those_of_the_run() -> None:
 @pytest.mark.parametrize(
     "scheduler, how, message",
     [
-        (gs.MinCent(), {}, "node program"),
+        (gs.MinCent(), {}, "mincent has no node program that could be emulated"),
+        (gs.Sparrow(), {"speedup": 1e300}, r"speedup must be at most 1e\+06, got 1e\+300"),
         (gs.Sparrow(), {"host": "0.0.0.0"}, "host"),
         (gs.Sparrow(), {"kill": True}, "faults"),
         (gs.Sparrow(), {"processes": 9}, "at most 8"),
@@ -141,18 +145,42 @@ def test_what_cannot_be_emulated(scheduler: gs.Scheduler, how: dict[str, Any], m
         emulate(bags(), scheduler, **how)
 
 
+def setup(**further: Any) -> Setup:
+    how: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
+    how |= {"modelled": True, "spin": False, "kill": False, "token": b""}
+    return Setup(**(how | further))
+
+
+class Odd(Exception):
+    """Its text cannot be sent."""
+
+    def __str__(self) -> str:
+        return "half \ud800"
+
+
+class Silent(Exception):
+    """It has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize("what", [Odd(), Silent(), None])
+def test_what_cannot_be_sent_is_an_error_of_the_run(what: Exception | None) -> None:
+    worker, sent = Worker(setup(), 0, 0), list[bytes]()
+    worker.control = SimpleNamespace(transport=SimpleNamespace(write=sent.append))  # type: ignore[assignment]
+    if what is None:
+        worker.tell("note", object())
+    else:
+        worker._fail(what)
+    worker.report()
+    (record,) = msgspec.msgpack.decode(sent[0][4:])
+    kind = "TypeError" if what is None else type(what).__name__
+    assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.log
+
+
 def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
-    setup = Setup(
-        scenario=bags(),
-        scheduler=gs.Sparrow(),
-        processes=2,
-        speedup=1.0,
-        modelled=True,
-        spin=False,
-        kill=False,
-        token=b"",
-    )
-    core = Worker(setup, 0, 0).core
+    core = Worker(setup(), 0, 0).core
     task = core.by_name["task"].type
     good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "application": 0, "tasks": 1}
     core.come(task(**good))
@@ -167,6 +195,91 @@ def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
         with pytest.raises(msgspec.ValidationError):
             core.come(task(**(good | wrong)))
     assert len(core.engine.pending) == 1
+
+
+def test_facts_that_no_node_can_share_are_refused() -> None:
+    without, core = (
+        Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
+    )
+    core.come(Fact("board", [7, 1.0, 0]))
+    for where, values in (
+        (without, [7, 1.0, 0]),
+        (core, [7, 1.0]),
+        (core, [8, 1.0, 0]),
+        (core, [-1, 1.0, 0]),
+        (core, [0.5, 1.0, 0]),
+        (core, [7, float("nan"), 0]),
+        (core, [7, 1.0, 2]),
+    ):
+        with pytest.raises(msgspec.ValidationError):
+            where.come(Fact("board", values))
+    assert len(core.engine.pending) == 1 and not without.engine.pending
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    """A process that has ended, for which nobody has waited."""
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    yield pid
+    with pytest.raises(ChildProcessError):  # that was done meanwhile
+        os.waitpid(pid, os.WNOHANG)
+
+
+@pytest.mark.parametrize("number", [0, 1, 99, -1])
+def test_unexpected_greetings_change_nothing(number: int, caplog: pytest.LogCaptureFixture) -> None:
+    run = Coordinator(setup(), None)
+    run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
+    run.peers[0].talk = before = run._accept()  # process 1 is in its second life
+    closed = list[str]()
+    talk = run._accept()
+    talk.transport = SimpleNamespace(is_closing=lambda: bool(closed), abort=lambda: closed.append("abort"))
+    talk.data_received(frame(Greeting(b"", number, 0, 1)))
+    talk.connection_lost(None)
+    assert closed and len(caplog.records) == 1 and run.failure is None
+    assert run.peers[0].talk is before and run.peers[1].talk is None
+
+
+def test_a_process_that_ends_before_it_has_begun_is_an_error(child: int) -> None:
+    run = Coordinator(setup(), None)
+    run.peers = {0: Peer(child, 0)}
+    run._reap()
+    run._kill(run.peers[0])  # kills nothing: the number may be that of another process by now
+    assert "process 0 of the emulation ended" in str(run.failure) and not run.gone
+
+
+def test_killed_processes_are_let_go_while_the_run_goes_on(child: int) -> None:
+    run = Coordinator(setup(), None)
+    run.peers = {0: Peer(child, 0)}
+    run._kill(run.peers[0])
+    run._reap()
+    assert run.failure is None and not run.gone
+
+
+def test_a_connection_that_is_closed_is_an_error_unless_its_process_was_killed() -> None:
+    run = Coordinator(setup(), None)
+    run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
+    run.on_left(0, 1, 0)  # of the life before
+    run.peers[1].dead = True
+    run.on_left(0, 1, 1)
+    assert run.failure is None
+    run.on_left(1, 0, 0)
+    assert "process 0 of the emulation has closed its connection to 1" in str(run.failure)
+
+
+def test_a_run_ends_although_a_process_stays_down() -> None:
+    faults = gs.Faults.of([1], [25.0], [float("inf")])
+    result = emulate(bags(faults=faults), gs.Sparrow(), speedup=200.0, kill=True, time_limit=600.0)
+    check(result)
+    assert result.machines["failures"].tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
+def test_a_run_ends_with_an_error_if_no_process_stays_up() -> None:
+    faults = gs.Faults.of([1, 6], [3.0, 4.0], [float("inf")] * 2)
+    with pytest.raises(gs.ScenarioError, match="faults must leave a process up"):
+        emulate(bags(faults=faults), gs.Sparrow(), speedup=200.0, kill=True, time_limit=600.0)
 
 
 def processes(field: int, number: int) -> list[int]:

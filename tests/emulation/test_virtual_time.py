@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from heapq import heappop
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,11 +15,14 @@ import gridsim as gs
 from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.emulate import result_of
-from gridsim.emulation.engine import RealTimeEngine
+from gridsim.emulation.engine import ARRIVES, RealTimeEngine
 from gridsim.emulation.part import Setup
 from gridsim.emulation.wire import Kind, message_frame
 from gridsim.emulation.worker import Worker
 from gridsim.scheduling.registry import make_scheduler
+from gridsim.support.clock import NS
+from gridsim.support.random_streams import Streams
+from gridsim.validation.results import validate_result
 
 
 class Instrument(Coordinator):
@@ -43,6 +49,7 @@ class Alone(Worker):
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator at once."""
         self.coordinator.engine.now = self.engine.now
+        name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
         self.coordinator.records[name](0, *values)
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
@@ -63,12 +70,70 @@ class Alone(Worker):
             core.counting = core.counting and not self.coordinator.quiet
 
 
+class Slow(Alone):
+    """What its nodes note is reported at the end, node by node: as if each were in a process of its own."""
+
+    def __init__(self, setup: Setup, coordinator: Instrument) -> None:
+        self.noted: list[tuple[Any, ...]] = []
+        super().__init__(setup, coordinator)
+
+    def tell(self, name: str, *values: Any) -> None:
+        """See `Alone`."""
+        if name == "note":
+            self.noted.append(values)
+        else:
+            super().tell(name, *values)
+
+    def run(self) -> None:
+        """See `Alone`."""
+        super().run()
+        for now, node, table, row in sorted(self.noted, key=lambda values: -values[1]):
+            super().tell("note", now, node, table, row)
+
+
+class Signals:
+    """In the place of the messages that take no time: they take some, in order between two nodes."""
+
+    def __init__(self, worker: Alone, longest: float) -> None:
+        self.core, self.engine, self.longest = worker.core, worker.engine, longest
+        self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
+
+    def __bool__(self) -> bool:
+        return False  # nothing is to be handled now
+
+    def append(self, sent: tuple[Kind, Any]) -> None:
+        """Send a message."""
+        between = sent[1].sender, sent[1].node
+        due = self.engine.now + round(self.chance.uniform(0.0, self.longest) * NS)
+        due = self.last[between] = max(due, self.last.get(between, 0) + 1)
+        self.engine.push(due, ARRIVES, self.deliver, *sent)
+
+    def deliver(self, kind: Kind, message: Any) -> None:
+        """Let it arrive, also in another life of the node than it was sent to."""
+        self.core._deliver(kind, message, self.core.lives[message.node], True)
+
+
+class LateSignals(Alone):
+    """Signals between its nodes take up to some seconds."""
+
+    longest = 3.0
+
+    def run(self) -> None:
+        """See `Alone`."""
+        self.core.direct = Signals(self, self.longest)  # type: ignore[assignment]
+        self.core.counting = False
+        super().run()
+
+
 def next_due(engine: RealTimeEngine) -> tuple[int, int]:
     return engine.pending[0][:2]
 
 
 def in_virtual_time(
-    monkeypatch: pytest.MonkeyPatch, scenario: gs.Scenario, scheduler: gs.Scheduler
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: gs.Scenario,
+    scheduler: gs.Scheduler,
+    process: type[Alone] = Alone,
 ) -> gs.Result:
     monkeypatch.setattr(RealTimeEngine, "clock", lambda self: self.now)
     setup = Setup(
@@ -82,7 +147,7 @@ def in_virtual_time(
         token=b"",
     )
     coordinator = Instrument(setup, None)
-    worker = Alone(setup, coordinator)
+    worker = process(setup, coordinator)
     worker.run()
     coordinator.engine.now = worker.engine.now
     coordinator.counted = [worker.network.counters.packed()]
@@ -118,6 +183,69 @@ def test_virtual_time_gives_what_is_simulated(name: str, monkeypatch: pytest.Mon
     assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
     # where the last task has ended, a simulation is over before its machine asks for more
     assert np.abs(emulated.messages["sent"] - simulated.messages["sent"]).max(initial=0) <= 1
+
+
+def test_rows_of_several_processes_are_in_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, scheduler = bags(), make_scheduler("random-walk-search")
+    result = in_virtual_time(monkeypatch, scenario, scheduler, Slow)
+    assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
+    assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
+
+
+def late_signals(
+    monkeypatch: pytest.MonkeyPatch, longest: float, tasks: float, size: float, faults: gs.Faults | None
+) -> gs.Result:
+    """20 machines under WQR-FT, whose signals take up to `longest` s."""
+    monkeypatch.setattr(LateSignals, "longest", longest)
+    workload = gs.Workload.bags(
+        applications=3, interarrival=10.0, tasks_per_node=tasks, task_size=(size, 3 * size), seed=1
+    )
+    scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=20, seed=1), workload, seed=3, faults=faults)
+    scheduler = gs.WqrFt(checkpoint_interval=5.0, max_replicas=3)
+    return in_virtual_time(monkeypatch, scenario, scheduler, LateSignals)
+
+
+def test_copies_that_start_in_another_order_than_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = late_signals(monkeypatch, 20.0, 0.5, 3_000.0, None)
+    assert validate_result(result) == []
+
+
+def test_copies_of_machines_that_fail_while_signals_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy may arrive when its machine has failed, and fail when its task is done."""
+    faults = gs.Faults.exponential(up=60.0, down=2.0, seed=1)
+    result = late_signals(monkeypatch, 3.0, 1.0, 10_000.0, faults)
+    assert validate_result(result) == [] and result.applications["resubmitted"].sum() > 5
+
+
+class NotingNode(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.note("seen", x=self.parameters.value)
+
+
+class Noting(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "noting"
+    policy = NotingNode
+    tables: ClassVar[Any] = {"seen": {"x": float}}
+    value: ClassVar[Any]
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), 2**70, np.float32(0.5)])
+def test_notes_are_numbers_as_in_a_simulation(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    monkeypatch.setattr(Noting, "value", value, raising=False)
+    emulated = in_virtual_time(monkeypatch, bags(), Noting())
+    assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
+
+
+@pytest.mark.parametrize("value", [1j, [], np.arange(3), 2**2000, "1"])
+def test_notes_that_are_none_raise_what_a_simulation_raises(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    monkeypatch.setattr(Noting, "value", value, raising=False)
+    with pytest.raises(gs.SchedulerError) as simulated:
+        gs.simulate(bags(), Noting())
+    with pytest.raises(gs.SchedulerError, match=re.escape(str(simulated.value))):
+        in_virtual_time(monkeypatch, bags(), Noting())
 
 
 def test_failures_lose_the_same_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

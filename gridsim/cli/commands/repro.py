@@ -36,7 +36,7 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repr
     scheduler : needed if it is none of those known by name: a result file is not asked what to import.
 
     Raises ScenarioError for a scheduler that is not known, a scenario that cannot be made any more, or a
-    result that no scheduler made.
+    result that no scheduler made, or that was emulated.
     """
     from gridsim.results.diff import first_difference
     from gridsim.scheduling.registry import scheduler_from
@@ -58,6 +58,11 @@ def _check_scheduled(result: Result) -> None:
             f"the result must be that of a run, got the schedule that the log "
             f"{result.scheduler['parameters']['log']} tells of itself: no scheduler made it, so it cannot be "
             "run again"
+        )
+    if "emulation" in result.provenance:
+        raise ScenarioError(
+            "the result must be that of a simulation, got an emulated one: no emulated run is like another, "
+            "so it cannot be repeated"
         )
 
 

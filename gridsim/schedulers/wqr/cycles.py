@@ -143,7 +143,8 @@ def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
     ran_until: dict[tuple[int, int], int] = {}
     done = {(copy.application, copy.task): copy.end for copy in rows if copy.how == COMPLETED}
     disturbed = set()
-    for copy in sorted(rows, key=lambda copy: copy.copy):
+    # in an emulation, a copy that is sent later may start earlier
+    for copy in sorted(rows, key=lambda copy: (copy.start, copy.copy)):
         task = copy.application, copy.task
         if ran_until.get(task, 0) > copy.start:
             total["replicas"][copy.application] += 1

@@ -6,7 +6,8 @@ J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 200
 The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which bag and which
 task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy
 at a time and writes its checkpoints.  They tell each other by `SIGNALS`, which take no time.
-Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored.
+Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored, and
+so is a copy for a machine that has failed meanwhile.
 `gridsim.schedulers.wqr.interpreted` runs them on the message core.
 
 At one instant tasks end first, then machines fail and recover, and then free machines get tasks.  All times
@@ -39,12 +40,14 @@ def _signal(**fields: Any) -> Message:
 
 SIGNALS = {
     # to the server
-    "up": _signal(speed=float, until=int),  # when it fails again, as far as that is known
+    # since when; and when it fails again, as far as that is known
+    "up": _signal(speed=float, since=int, until=int),
     "checkpoint": _signal(copy=int, saved=float),  # Mflop of the task that it runs
     "completed": _signal(copy=int),
     "failed": _signal(),
     # to a worker
-    "assign": _signal(copy=int, application=int, task=int, size=float, saved=float),
+    # since: the life of the machine for which it is meant
+    "assign": _signal(copy=int, application=int, task=int, size=float, saved=float, since=int),
     "kill": _signal(copy=int),
 }
 
@@ -123,7 +126,7 @@ class Server(LocalPolicy):
     def on_up(self, view: View, message: Any) -> None:
         """A machine is up, at the beginning or after a failure."""
         machine = self.machines.setdefault(message.sender, Machine(message.speed))
-        machine.since, machine.until = view.now_ns, message.until
+        machine.since, machine.until = message.since, message.until
         self.become_free(view, message.sender)
 
     def on_failed(self, view: View, message: Any) -> None:
@@ -291,7 +294,7 @@ class Server(LocalPolicy):
         self.turn = bag.number + 1
         self.running[machine] = bag.number, task, self.assigned
         sent = {"copy": self.assigned, "size": bag.size[task], "saved": bag.saved[task]}
-        view.send(machine, "assign", **about, **sent)
+        view.send(machine, "assign", **about, **sent, since=self.machines[machine].since)
 
     def join_group(self, bag: Bag, task: int) -> None:
         """Add a task to those with as many copies, if it may get a further one."""
@@ -336,6 +339,7 @@ class Worker(LocalPolicy):
         super().__init__(parameters)
         self.disk = disk
         self.copy: Any = None  # the signal that assigned it
+        self.up_since = 0
         self.start = self.since = 0  # when the copy began, and when it began to compute after a checkpoint
         self.begin = 0.0  # Mflop that were done before
         self.left = self.computed = 0.0  # ns at full speed: to its end, and in its checkpoints
@@ -346,10 +350,13 @@ class Worker(LocalPolicy):
         """The machine is up, at the beginning or after a failure."""
         if "running" in self.disk:
             self.disk["lost"] = self.disk.pop("running")
-        view.send(self.parameters.server, "up", speed=view.speed, until=self.parameters.predicted(view.node))
+        self.up_since, until = view.now_ns, self.parameters.predicted(view.node)
+        view.send(self.parameters.server, "up", speed=view.speed, since=self.up_since, until=until)
 
     def on_assign(self, view: View, message: Any) -> None:
         """Run a copy of a task, from its newest checkpoint."""
+        if message.since != self.up_since:  # the server will hear that the machine had failed before
+            return
         self.copy, self.start, self.begin = message, view.now_ns, message.saved
         if self.parameters.local:
             *lost, saved = self.disk.get("lost", (-1, -1, 0.0))

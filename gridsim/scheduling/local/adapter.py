@@ -258,6 +258,13 @@ class Adapter(CorePolicy):
         except SchedulerError as error:
             raise self._now(error) from None
 
+    def checked_row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
+        """Return a row that a node writes, as `Notes.row`; its errors begin with the simulated time."""
+        try:
+            return self.notes.row(node, table, values)
+        except SchedulerError as error:
+            raise self._now(error) from None
+
     def _now(self, error: SchedulerError) -> SchedulerError:
         return SchedulerError(f"t = {self.now / NS} s: {error}")
 

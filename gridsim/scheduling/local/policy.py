@@ -55,8 +55,9 @@ class Message:
 
     nbytes : bytes of one message; or a function that gets the fields by name and returns the bytes; or None
         for a local kind, which a node can only send itself by `View.later`.
-    fields : name -> ``int``, ``float`` or `array`.  A field ``application``, which must be ``int``, makes
-        that application known to the receiver; the sender must know it.
+    fields : name -> ``int``, ``float`` or `array`.  Names begin with a letter, and are not those of what else
+        a message has or `View.send` takes: ``node``, ``sender``, ``kind``, ``to``.  A field ``application``,
+        which must be ``int``, makes that application known to the receiver; the sender must know it.
     moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
         application in its field ``application``.  If such a message is lost because a machine fails, the
         tasks are lost too, and they are submitted again.
@@ -74,6 +75,7 @@ class Message:
 
     def __init__(
         self,
+        /,
         nbytes: int | Callable[..., int] | None,
         *,
         moves_tasks: bool = False,
@@ -93,10 +95,11 @@ class Message:
             raise ScenarioError("a local message has no delay of its own: View.later says when it arrives")
         for name, kind in fields.items():
             allowed = kind in (int, float) or isinstance(kind, Array)
-            if not allowed or name in ("node", "sender", "kind"):
+            taken = ("node", "sender", "kind", "self", "seconds" if nbytes is None else "to")
+            if not allowed or name in taken or name.startswith("_") or not name.isidentifier():
                 raise ScenarioError(
-                    f"message field {name!r} must be int, float or an array, and not be called node, sender "
-                    f"or kind; got {kind!r}"
+                    f"message field {name!r} must be int, float or an array, and have a name that begins "
+                    f"with a letter and is none of {', '.join(taken)}; got {kind!r}"
                 )
         if fields.get("application", int) is not int:
             raise ScenarioError("a message field 'application' must be int")
@@ -255,7 +258,12 @@ class Notes(Stateful):
         self.rows: dict[str, list[Sequence[float]]] = {name: [] for name in tables}
 
     def add(self, node: int, table: str, values: Mapping[str, float]) -> None:
-        """Add a row of `values` to `table`.
+        """Add a row of `values` to `table`; raises as `row` does."""
+        row = self.row(node, table, values)
+        self.rows[table].append(row)
+
+    def row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
+        """Return `values` as a row of `table`.
 
         Raises SchedulerError for a table or columns that are not declared, and for values of the wrong type.
         """
@@ -270,7 +278,7 @@ class Notes(Stateful):
             raise SchedulerError(
                 f"node {node} notes {table!r}, which has no column {name!r}; {listed(columns, name)}"
             )
-        self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
+        return [as_number(kind, values[name], node, name) for name, kind in columns.items()]
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
         """Return name -> columns of the tables, with rows in the order in which they were written."""
