@@ -84,6 +84,9 @@ class _Group(click.Group):
             except GridSimError as error:
                 message = str(error) or type(error).__name__
             except click.UsageError as error:  # as one line, without the usage text
+                if isinstance(error, click.exceptions.NoArgsIsHelpError):
+                    click.echo(error.format_message())
+                    ctx.exit(2)
                 message = error.format_message()
             except MissingExtra as error:
                 message = str(error)

@@ -67,7 +67,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--load", type=FLOAT, help="Scale all releases to this load.  [as drawn, or in the log]"
         ),
-        click.option("--job-log", metavar="FILE", help="Bags of tasks made of a job log (SWF, GWF)."),
+        click.option("--job-log", metavar="FILE", help="Bags of tasks made of a job log (SWF, GWF, .tr)."),
         click.option("--rigid", is_flag=True, default=None, help="Keep its jobs rigid, on equal machines."),
         click.option("--latency", type=SECONDS, help='Of a message, such as 0.05 or "50 ms".  [0.05]'),
         click.option("--bandwidth", type=RATE, help="Of a machine, up and down.  [125000]"),
@@ -166,6 +166,7 @@ def scenario_of(flags: Flags) -> Scenario:
     if "seed" in given:
         whole("--seed", given["seed"])
     if flags["scenario"] is not None:
+        _check_no_log(flags["scenario"])
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(given.get("seed", 1))
@@ -204,6 +205,14 @@ def scenario_of(flags: Flags) -> Scenario:
         faults=_faults(flags, run_seed) or base.faults,
     )
     return made.replaced(dict(map(_change_of, flags["changes"]))) if flags["changes"] else made
+
+
+def _check_no_log(file: str) -> None:
+    """Raise ScenarioError if what should be a scenario is named like a job log."""
+    from gridsim.traces import format_of_name
+
+    if (format := format_of_name(file)) in ("swf", "gwf", "tr"):
+        raise ScenarioError(f"{file}: a job log ({format}) is no scenario: use --job-log {file}")
 
 
 def _check_same_jobs(log: LogRecipe) -> None:

@@ -190,7 +190,8 @@ class Platform:
 
         nodes : number of machines.
         seed : seed of the draw.
-        low, high : slowest and fastest speed, Mflop/s.
+        low : slowest speed, Mflop/s.
+        high : fastest speed, Mflop/s.
         step : difference between two neighbouring speeds, Mflop/s; it must divide high - low.
         """
         return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))

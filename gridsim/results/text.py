@@ -85,8 +85,8 @@ def availability_lines(up: Facts | None, machines: int) -> Lines:
     """
     if up is None or up["mean"] == 1:
         return {}
-    begin = f"{up['at_start']:,} of {_many(machines, 'machine')} are up at the start, {up['never']:,} never"
-    return {"up": f"{begin}; mean availability {up['mean']:.3g}"}
+    begin = f"{up['at_start']:,} of {_many(machines, 'machine')} are up at the start"
+    return {"up": f"{begin}, {up['never']:,} never in this run; mean availability {up['mean']:.3g}"}
 
 
 def planned_lines(scenario: Scenario) -> Lines:

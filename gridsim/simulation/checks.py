@@ -70,6 +70,11 @@ def check_kind(
         raise ScenarioError(
             f"workload must have tasks of one size in each application for {scheduler.name}, "
             f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
+            + (
+                "; workload.own_sizes = false gives each its mean"
+                if applications.estimate is not None
+                else ""
+            )
         )
     if pace is not None and not scheduler.fluctuating:
         raise ScenarioError(

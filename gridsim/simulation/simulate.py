@@ -434,9 +434,12 @@ class Simulation(Stateful):
         if left is None or not len(left):
             return "something"
         first, what = int(left[0]), "jobs" if applications.rigid else "applications"
+        number = (
+            f"number {first}" if applications.job is None else f"job {applications.job[first]} of the log"
+        )
         mean = applications.size[first] / applications.tasks[first] / self.scenario.platform.speeds.mean()
         return (
-            f"{len(left)} of {len(applications)} {what} (the first: number {first}, "
+            f"{len(left)} of {len(applications)} {what} (the first: {number}, "
             f"{applications.tasks[first]} tasks of {mean:.4g} s)"
         )
 

@@ -89,7 +89,12 @@ def detect_format(path: StrPath) -> str:
         if record := _format_of_record(words, commented):
             return record
         break
-    raise format_error(path, 1, f"cannot tell the format, expected one of {', '.join(FORMATS)}: name it")
+    raise format_error(
+        path,
+        1,
+        f"cannot tell the format, expected one of {', '.join(FORMATS)}: name it "
+        "(gridsim trace lint --format); a table of sacct has to be converted first",
+    )
 
 
 def _format_of_record(words: list[str], commented: bool) -> str | None:

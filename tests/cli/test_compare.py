@@ -145,6 +145,17 @@ def test_bags_that_are_a_part_of_the_jobs_are_not_made_rigid(tmp_path: Path) -> 
     assert found.exit_code == 2 and "workload.max_applications = 2 is of bags: with --rigid" in found.stderr
 
 
+def test_what_failures_cut_off_again_and_again_is_named(tmp_path: Path) -> None:
+    """A task of 600 s on machines that stay up for 100 s on average."""
+    bag = gs.Workload.of([0.0], [2], 6e5)
+    gs.Scenario(gs.Platform.of([1e3, 1e3]), bag, seed=1, faults=gs.Faults.poisson(100.0, 3)).save(
+        tmp_path / "s.toml"
+    )
+    found = invoke(tmp_path / "s.toml", "--schedulers", "fcfs")
+    assert not found.exit_code, found.output
+    assert "fcfs: failures cut off application 0 again and again, " in " ".join(found.stdout.split())
+
+
 def test_until_intervals_are_narrow() -> None:
     found = invoke(*SMALL, "--half-width", "0.02", "--at-most", 40, "--workers", 1, "--json")
     said = json.loads(found.stdout)
@@ -183,8 +194,8 @@ def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> No
         (["--retry"], "--retry needs --replicates"),
         (["--keep-results"], "--keep-results needs --replicates"),
         (["--replicates", 2, "--bound", "discrete"], "--bound is for a single run: the metric gap is over"),
-        (["--replicates", "2", "--out", "o"], "--out is for a single run"),
-        (["--replicates", "2", "--record"], "--record is for a single run"),
+        (["--replicates", "2", "--out", "o"], "--out saves or shows whole results"),
+        (["--replicates", "2", "--record"], "--record saves or shows whole results"),
         (["--replicates", "2", "--retry"], "--retry needs --store"),
         (["--replicates", "2", "--store", ""], "--store must name a folder, got ''"),
         (["--replicates", "2", "--at-most", "5"], "--at-most needs --half-width"),

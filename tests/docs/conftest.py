@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ LOG = "".join(
     f"{job} {60 * job} 0 {90 + 30 * job} {1 + job % 3} -1 -1 {1 + job % 3} -1 -1 1 {job % 2} 1 1 1 1 -1 -1\n"
     for job in range(1, 13)
 )
+PAGE = (Path(__file__).parents[2] / "docs/guides/trace.md").read_text()
 FILES = {
+    "sacct.txt": PAGE[PAGE.index("JobIDRaw|User|State") :].partition("```")[0],  # as it is shown there
     "seti_hosts.csv": "cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,3,2.0,1.5,3.0\n",
     "LCG-2005-a.swf.gz": LOG,
     "scenario.toml": default_scenario()

@@ -65,7 +65,10 @@ NOT_RUN = {
         "# with_mpi.py": "mpi4py is no extra of ours",
     },
     "docs/guides/lemmas.md": {'pip install ".[testing]"': "installs"},
-    "docs/guides/trace.md": {"sacct -aXP -S 2026-01-01 -E 2026-02-01 \\": "a command of Slurm"},
+    "docs/guides/trace.md": {
+        "sacct -aXP -S 2026-01-01 -E 2026-02-01 \\": "a command of Slurm",
+        "JobIDRaw|User|State|Submit|Start|ElapsedRaw|NNodes|NCPUS|TimelimitRaw": "what it prints",
+    },
     "docs/guides/experiments.md": {
         "SELECT scheduler, count(*) AS runs, avg(max_stretch) AS mean": "DuckDB is no extra of ours",
         "import polars as pl": "polars is no extra of ours",

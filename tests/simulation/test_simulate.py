@@ -62,7 +62,7 @@ def test_a_result_says_which_machines_were_up(scheduler):
     mean = pytest.approx(1 - (5 + ended) / (3 * ended))
     assert result.provenance["availability"] == {"at_start": 1, "never": 1, "mean": mean}
     assert result.lines()["up"].startswith(
-        "1 of 3 machines are up at the start, 1 never; mean availability 0"
+        "1 of 3 machines are up at the start, 1 never in this run; mean availability 0"
     )
 
 

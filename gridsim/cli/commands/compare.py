@@ -164,7 +164,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     for flag in ("out", "record", "decisions", "messages", "verbose"):
         if flags[flag]:
             raise ScenarioError(
-                f"--{flag} is for a single run; with --replicates, --store keeps what was run"
+                f"--{flag} saves or shows whole results, of one run each; with --replicates, use --store DIR"
             )
     if flags["at_most"] is not None and flags["half_width"] is None:
         raise ScenarioError("--at-most needs --half-width")

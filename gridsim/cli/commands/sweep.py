@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--schedulers", "names", metavar="A,B,C", help="In place of the file's.")
 @click.option("--replicates", type=INT, metavar="N", help="In place of the file's, which are 10 by default.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
+@click.option("--metrics", metavar="A,B,C", help="In place of the file's; the first is shown and drawn.")
 @where_options
 @headline_option
 @click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")
@@ -43,6 +44,7 @@ def sweep(
     names: str | None,
     replicates: int | None,
     baseline: str | None,
+    metrics: str | None,
     report: str | None,
     out: str | None,
     **flags: Any,
@@ -52,6 +54,7 @@ def sweep(
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if runs failed.
     """
+    from gridsim.results.text import planned_lines
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
     from gridsim.support.extras import need
@@ -62,12 +65,15 @@ def sweep(
     check_report(report)
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
+    changes["metrics"] = names_of(metrics) or None
     given = {key: value for key, value in changes.items() if value is not None}
     made = Sweep.from_toml(text("SWEEP.toml", file), **given)
     # what is wrong with a point is to be known before there is a store
     files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
     written = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
     check_apart([("SWEEP.toml", file), *of_scenario(files)], written)
+    if made.cells:
+        planned_lines(made.cells[0].scenario)  # an error here would be one of every run
     with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
         found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
     if out is not None:

@@ -378,7 +378,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),
 }
 #: Other names by which studies can ask for a metric, as tables show it.
-ALIASES = {"stretch": "max_stretch_agg"}
+ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
 _ALWAYS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics that take time quadratic in the number of applications.
 _COSTLY = ("gap", "lower_bound")
@@ -408,7 +408,7 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
         if not (wanted[name] is None or callable(wanted[name])):
             raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {wanted[name]!r}")
         if wanted[name] is None and name not in METRICS:
-            raise ScenarioError(f"metrics: unknown {name!r}; {listed(METRICS, name)}")
+            raise ScenarioError(f"metrics: unknown {name!r}; {listed((*METRICS, *ALIASES), name)}")
     if not wanted:
         raise ScenarioError("metrics must name at least one, got none")
     return wanted

@@ -12,7 +12,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.metrics import registry as measures
 from gridsim.results.metrics.bounds import BOUND_LIMIT
-from gridsim.results.metrics.registry import METRICS, measured, usual_metrics, wanted_metrics
+from gridsim.results.metrics.registry import ALIASES, METRICS, measured, usual_metrics, wanted_metrics
 from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
@@ -31,8 +31,8 @@ def test_what_is_wanted_by_name_and_by_function():
     [
         ("gap", "metrics must be a list of names, or map names to functions, got 'gap'"),
         ({"gap": 3}, "metrics['gap'] must be a function of a result, got 3"),
-        (["gap", "speed"], f"metrics: unknown 'speed'; known: {', '.join(METRICS)}"),
-        ({"speed": None}, f"metrics: unknown 'speed'; known: {', '.join(METRICS)}"),
+        (["gap", "speed"], f"metrics: unknown 'speed'; known: {', '.join((*METRICS, *ALIASES))}"),
+        ({"speed": None}, f"metrics: unknown 'speed'; known: {', '.join((*METRICS, *ALIASES))}"),
         ([], "metrics must name at least one, got none"),
         (["gap", 3], "metrics must be names, got 3"),
         ({None: len}, "metrics must be names, got None"),
