@@ -41,7 +41,7 @@ class RealTimeEngine(Engine):
         self.zero, self.started = zero, True
 
     def clock(self) -> int:
-        """Return the time now, simulated ns; never before what is handled."""
+        """Return the time now, simulated ns; never earlier than the event that is being handled."""
         if not self.started:
             return self.now
         return max(self.now, int((time.monotonic_ns() - self.zero) * self.speedup))

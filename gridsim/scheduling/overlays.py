@@ -20,7 +20,7 @@ def tree_machines(machines: int) -> Integers:
 
 
 def tree_level(nodes: ArrayLike) -> Integers:
-    """Return the levels of `nodes`, or of a single node; the root has level 0."""
+    """Return the level of each of `nodes`, or of one, in the binary tree; the root, node 0, has level 0."""
     return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
 
 

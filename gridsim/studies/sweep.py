@@ -108,8 +108,8 @@ class Sweep:
         """
         for name, metric in ({} if self.metrics is None else wanted_metrics(self.metrics)).items():
             if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
-                what = "a column of the table" if name in COLUMNS else "which is something of gridsim's"
-                raise ScenarioError(f"metrics: a function may not be called {name!r}, {what}")
+                what = "a column of the table" if name in COLUMNS else "a metric or a unit of gridsim"
+                raise ScenarioError(f"metrics: choose another name for the function {name!r}: it is {what}")
             try:
                 check_name(name)
             except ValueError as error:

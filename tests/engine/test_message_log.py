@@ -250,7 +250,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert {"schedule", "message_log"} <= set(result.tables) and "decisions" not in result.tables
     assert len(result.tables["message_log"]) == result.messages["sent"].sum() > 0
     refused = CliRunner().invoke(cli, ["compare", "--nodes", "8", "--replicates", "3", "--messages"])
-    assert refused.exit_code == 2 and "--messages is for a single run" in refused.output
+    assert refused.exit_code == 2 and "--messages saves or shows whole results" in refused.output
 
 
 def test_the_command_tells_what_was_left_out(tmp_path: Path) -> None:

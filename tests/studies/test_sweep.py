@@ -139,10 +139,10 @@ def test_an_entry_that_another_overrides_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("scheduler", "a function may not be called 'scheduler', a column of the table"),
-        ("replicate", "a function may not be called 'replicate', a column of the table"),
-        ("makespan", "a function may not be called 'makespan', which is something of gridsim's"),
-        ("work", "a function may not be called 'work', which is something of gridsim's"),
+        ("scheduler", "choose another name for the function 'scheduler': it is a column of the table"),
+        ("replicate", "choose another name for the function 'replicate': it is a column of the table"),
+        ("makespan", "choose another name for the function 'makespan': it is a metric or a unit"),
+        ("work", "choose another name for the function 'work': it is a metric or a unit"),
         ("", "a table or column name must be letters, digits and _, got ''"),
         ("a\nb", "a table or column name must be letters, digits and _, got 'a"),
         ("\ud800", "a table or column name must be letters, digits and _, got '"),

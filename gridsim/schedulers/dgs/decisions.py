@@ -166,9 +166,9 @@ class DecisionLog:
         self.of_home("released", job, tasks=taken, saw=taken, limit=len(job.nodes))
 
     def places(self, job: Job) -> None:
-        """Record that all machines have committed.
+        """Record that all machines have committed, and the start that they agreed on.
 
-        If one of them has failed since, it is detected later, and there is no true start.
+        If one of them has failed since then, nobody knows that yet, and the true value is NaN.
         """
         start = self.seconds(job.start)
         self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=np.nan if job.hit else start)

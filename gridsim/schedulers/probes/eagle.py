@@ -254,7 +254,7 @@ class DlwlNode(SrptNode):
         return StaleTimes(self.workers(view), (0, reserved), self.parameters.fetch_time)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """See `WorkerNode`: random seconds keep jobs from all choosing the same workers."""
+        """Return the workers that wait the least by the books, with up to `spread` random seconds each."""
         if self.books is None:  # no worker has come up yet
             return []
         added = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))
@@ -334,7 +334,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
 
 
 class Dlwl(Srpt, frozen=True, kw_only=True):
-    """Least work left by books that are refreshed at intervals.
+    """Least work left as in `Lwl`, but the center refreshes the waiting times it knows only at intervals.
 
     heartbeat : s between two refreshes.
     spread : a whole number of s up to this is added to each waiting time, at random.

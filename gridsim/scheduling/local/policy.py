@@ -104,7 +104,10 @@ class Message:
         if fields.get("application", int) is not int:
             raise ScenarioError("a message field 'application' must be int")
         if moves_tasks and nbytes is None:
-            raise ScenarioError("a local message moves no tasks")
+            raise ScenarioError(
+                "a message with nbytes=None is local (a node sends it to itself) and cannot have "
+                "moves_tasks=True"
+            )
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)

@@ -117,5 +117,5 @@ def test_what_cannot_be_sent_later(wrong: Any, said: str, monkeypatch: pytest.Mo
 
 
 def test_a_local_message_moves_no_tasks() -> None:
-    with pytest.raises(gs.ScenarioError, match="a local message moves no tasks"):
+    with pytest.raises(gs.ScenarioError, match="cannot have moves_tasks=True"):
         gs.Message(None, moves_tasks=True, application=int, tasks=int)
