@@ -118,6 +118,7 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
     assert "the same digest" in answer("repro", "r.npz")
 
 
+@pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # given once a process
 def test_what_a_reader_raises_is_an_error_of_the_trace(installed: Path) -> None:
     (installed / "small.jobs.csv").write_text("0,100\n")
     with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):

@@ -92,7 +92,7 @@ def test_what_a_node_says_and_what_is_true() -> None:
     ]  # fmt: skip
     assert rows[0][1] == "keep" and math.isnan(rows[0][6]) and rows[0][8] == 0.0
     text = " ".join(str(result.why(3)).split())
-    assert "t = 2.250000 s: machine 0 gives 1 tasks to machine 1; among 2" in text
+    assert "t = 2.250000 s: machine 0 gives 1 task to machine 1; among 2" in text
     assert "saw a queue of 0 s, threshold 1.75" in text and "1.25 s old; true value 4" in text
     assert result.digest == gs.simulate(given, Telling()).digest
     few = gs.simulate(given, Telling(), record="decisions", decisions_limit=2)
