@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -142,8 +142,12 @@ def workloads(draw: st.DrawFn) -> tuple[int, gs.Workload]:
     )
 
 
+THREE_END_AT_ONCE = 4, gs.Workload.jobs_of([0.0] * 5, [1, 1, 1, 2, 1], [1.0] * 4 + [10.0], submitter=[0] * 5)
+
+
 @settings(max_examples=40, deadline=None)
 @given(workloads(), st.sampled_from(("easy", "fcfs")), st.sampled_from(("run", "requested")))
+@example(THREE_END_AT_ONCE, "easy", "run")
 def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: Any, duration: Any) -> None:
     """If messages take no time, one site starts each job when `Backfill` does, on the same machines."""
     nodes, workload = drawn
