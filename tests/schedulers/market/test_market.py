@@ -51,5 +51,6 @@ def test_time_that_was_offered_is_offered_again_by_who_competes(competition: flo
     assert len(paid) == 4 and paid["late"].sum() == 2 and (paid["machine"] == 2).sum() == sold
 
 
+@pytest.mark.slow
 def test_it_conforms() -> None:
     check_scheduler(gs.Market(), examples=6, hash_seeds=False)
