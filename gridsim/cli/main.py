@@ -104,6 +104,8 @@ class _Group(click.Group):
                 word, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
                 _tell(_noted(f"{word}: {error}".removesuffix(": "), error))
                 ctx.exit(code)
+            except (click.exceptions.Exit, click.Abort):
+                raise
             except Exception as error:
                 if ctx.params.get("verbosity") or not (own := own_frames(error)):
                     raise

@@ -31,8 +31,11 @@ def own_frames(error: BaseException) -> str:
 def _own(file: str) -> bool:
     """Whether a file is neither of gridsim nor of Python or an installed package."""
     places = [*gridsim.__path__, *gridcore.__path__]
-    places += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    places += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
     path = os.path.realpath(file)
-    return os.path.isabs(file) and not any(
-        path.startswith(os.path.realpath(place) + os.sep) for place in places
+    installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
+    return (
+        os.path.isabs(file)
+        and not installed
+        and not any(path.startswith(os.path.realpath(place) + os.sep) for place in places)
     )
