@@ -287,6 +287,8 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
         number = c.s.below(len(of.methods) + 4)
         if number == len(of.methods):
             try:
+                if not hasattr(each, "getstate"):
+                    continue
                 state = each.getstate()
                 c.keep(state)
                 states[id(each)] = copied(state)
