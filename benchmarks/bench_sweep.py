@@ -16,8 +16,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.metrics.registry import METRICS
-from gridsim.studies.execution.processes import Processes
 from gridsim.studies.execution.store import _COLUMNS
+from gridsim.support.processes import Processes
 
 CELLS, ROWS = 2000, 1_000_000
 

@@ -45,9 +45,6 @@ _STATE = {
     "made": Array(DECISION), "made_at": Array(np.int64, ("made",)),
 }
 
-cdef packed struct Share:
-    long long node, sender, application, tasks
-
 # For fewer leaves than this, waking threads does not pay.
 cdef Py_ssize_t _MANY = 512
 # How many messages ahead the kernel prefetches.
@@ -55,18 +52,9 @@ cdef Py_ssize_t _AHEAD = 4
 # How many leaves sample together; limits how many summaries are in memory twice.
 cdef Py_ssize_t _BATCH = 8192
 
-cdef struct Kind:
-    int number
-    long long nbytes, length
-
-
 @cython.auto_pickle(False)
 cdef class _Marked:
     """A set of marked nodes."""
-
-    cdef int[::1] item
-    cdef unsigned char[::1] within
-    cdef Py_ssize_t n
 
     def __init__(self, Py_ssize_t nodes):
         self.item, self.within = np.zeros(nodes, np.int32), np.zeros(nodes, np.uint8)
@@ -113,40 +101,6 @@ cdef class TreeFlow:
     observe : None, or a function that gets what is sent: now (ns), the number of the kind, uint8[1, width].
     threads : how many threads share the leaves that act at one instant; the result does not depend on it.
     """
-
-    cdef bint occupied                  # see `gridcore.common.arguments.hold`
-    cdef SummaryTree tree
-    cdef TaskQueues queues
-    cdef Links links
-    cdef Kind summary, spread, request, accept
-    cdef bint spread_on_change
-    cdef bint run_on
-    cdef long long cell, goal
-    cdef readonly long long placed_at   # ns; `NEVER`: not all tasks are placed
-    cdef long long touched_at           # ns, the instant at which the caller will call `act`, or `NEVER`
-    cdef _DecisionLog log               # None: decisions are not logged
-    cdef double[::1] ordered            # minimum stretch of each leaf when its queue was last ordered
-    cdef object observe
-    cdef const double[::1] idle_minimum
-    cdef const long long[::1] submitter
-    cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
-    cdef _Marked reports, orders         # nodes that must act at the present instant
-    cdef Scratch* scratch               # one per thread
-    cdef unsigned int* sampled          # cells of one summary per thread
-    cdef Py_ssize_t room
-    cdef Py_ssize_t threads
-    cdef object pool
-    # the leaves of a batch, and their reports
-    cdef int[::1] batch, handles
-    cdef double[::1] least
-    cdef unsigned char[::1] fits
-    # summaries that have reached the root: (arrival, oldest change of a leaf), ns
-    cdef long long[:, ::1] arrivals
-    cdef Py_ssize_t n_arrivals
-    # decisions of routers on requests that had climbed to them, and their instants
-    cdef Decision[::1] made
-    cdef long long[::1] made_at
-    cdef Py_ssize_t n_made
 
     def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary: tuple[int, int],
                   spread: tuple[int, int], request: tuple[int, int], accept: tuple[int, int], idle_minimum: ArrayLike,
@@ -231,13 +185,9 @@ cdef class TreeFlow:
         """
         cdef _Held alone = self._hold()
         cdef long long turn, at
-        cdef const Event* first
         cdef bint lost = False
         while True:
-            turn = self.queues.change[self.queues.heap[0]]
-            first = pending_first(&self.turns)
-            if first != NULL and first.time < turn:
-                turn = first.time
+            turn = self._next_turn()
             at = min(self.links._advance(min(limit, turn)), turn)
             if at > limit or at == NEVER:
                 return limit if lost else NEVER
@@ -252,10 +202,19 @@ cdef class TreeFlow:
             if self.placed_at == at and not self.run_on:
                 return at
 
+    cdef long long _next_turn(self) noexcept nogil:
+        """Return the first instant (ns) at which a node acts without a message, else `NEVER`."""
+        cdef long long turn = self.queues.change[self.queues.heap[0]]
+        cdef const Event* first = pending_first(&self.turns)
+        return first.time if first != NULL and first.time < turn else turn
+
+    cdef bint _all_placed(self) except -1:
+        return self.queues.enqueued >= self.goal
+
     cdef int _act(self, long long now) except -1:
         """Let leaves that received shares order their queues, and nodes that learnt something report."""
         self._reorder(now)
-        if self.placed_at == NEVER and self.queues.enqueued >= self.goal:
+        if self.placed_at == NEVER and self._all_placed():
             self.placed_at = now
             if not self.run_on:
                 self.reports.clear()
@@ -276,6 +235,7 @@ cdef class TreeFlow:
                     and payloads_within(&self.tree.payloads, summary.payload)):
                 raise ValueError(f"a summary {summary.payload} from node {summary.sender} to {summary.node}")
             self._receive(&summary, now)
+        self.links.stage += 1
         spreads = self.links._take(self.spread.number, now)
         self.links._by_node(spreads)
         for k in range(spreads):
@@ -288,6 +248,7 @@ cdef class TreeFlow:
             else:
                 self._spread(spread.node, True, now)
         # by receiver, so routers come before leaves: thus their messages leave in order of kind and sender
+        self.links.stage += 1
         n = self.links._take(self.request.number, now)
         self.links._by_node(n)
         for k in range(n):
@@ -463,6 +424,7 @@ cdef class TreeFlow:
                 if handle >= 0:
                     self._send(m, handle, least, now)
         self._tell_leaves(ready, now)
+        self.links.stage += 1
         for k in range(n if self.spread_on_change else 0):
             if nodes[k] < self.tree.first_leaf:
                 self._spread(nodes[k], False, now)
@@ -569,6 +531,11 @@ cdef class TreeFlow:
             self.scratch[t].release, self.scratch[t].order = NULL, NULL
 
     # -- methods for the caller -------------------------------------------------------------------------------
+
+    def total(self, long long count) -> int:
+        """Return `count`, or the sum of the counts of all processes where several share the run."""
+        cdef _Held alone = self._hold()
+        return count
 
     def add_submitters(self, nodes: ArrayLike):
         """Append the submitters of further applications, which tree and queues must have already."""

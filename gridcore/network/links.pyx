@@ -168,8 +168,10 @@ cdef class Links(Transit):
                 raise ValueError(f"records[{k}] goes from node {header[1]} to node {header[0]}, "
                                  f"but there are nodes 0..{nodes - 1}")
         length = self._length(nbytes)
+        self.stage += kind  # within a step of an instant messages leave by kind and sender, see `Transport`
         for k in range(records.shape[0]):
             self._send(now, kind, &records[k, 0], nbytes, length)
+        self.stage -= kind
 
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit with a delivery to handle, else `NEVER`."""

@@ -21,6 +21,10 @@ cdef struct Due:                    # a delivered message: receiver, slot of its
     Py_ssize_t rank
     long long time
 
+cdef struct Sent:                   # a message that waits for the exchange: when its sender, a node, sent it, and its
+    long long time, stage           # slot, or -1 if it stayed on its machine; the key of `gridcore.network.exchange`
+    int node, slot
+
 
 cdef class Transit:
     cdef bint occupied                      # see `gridcore.common.arguments.hold`
@@ -62,6 +66,14 @@ cdef class Transit:
     cdef Py_ssize_t due_room
     cdef MessageLog passages
     cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
+    # where several processes share a run, see `gridcore.network.exchange`: the process of each machine, this
+    # process, what its machines have sent since the last exchange, and the step of the instant that they send in
+    cdef bint shared
+    cdef const int[::1] owner
+    cdef int rank
+    cdef Sent* outbox
+    cdef Py_ssize_t n_outbox, outbox_room
+    cdef long long stage
 
     cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2
     cdef int _make_slots(self) except -1
@@ -71,6 +83,8 @@ cdef class Transit:
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
     cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint counted) except -1
+    cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1
+    cdef int _depart(self, int slot, long long sequence) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil
     cdef long long _advance(self, long long limit) except -1
     cdef long long _first_end(self) noexcept nogil

@@ -63,6 +63,7 @@ cdef class Transit:
         free(self.unused)
         free(self.due)
         free(self.missing)
+        free(self.outbox)
         messagelog_free(&self.passages)
 
     cdef int _make_slots(self) except -1:
@@ -98,6 +99,8 @@ cdef class Transit:
         cdef const long long* header = <const long long*> record
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
         cdef long long sequence = self.sequence, start
+        if self.shared and self.owner[source] != self.rank:
+            return 0  # another process sends it
         if self.n_unused == 0:
             self._make_slots()
         slot = self.unused[self.n_unused - 1]
@@ -122,18 +125,38 @@ cdef class Transit:
             if source != target:
                 self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
         if source == target:
+            if self.shared:
+                self._post(now, header[1], -1)
             return pending_push(&self.queue[kind], now, sequence, slot)
         self._sent[kind] += 1
         self._traffic[kind] += nbytes
         self._out[source] += nbytes
         self._by_level[0, kind, self.level_of[header[1]]] += 1
         self._by_level[1, kind, self.level_of[header[1]]] += nbytes
-        if self.fifo:
-            return pending_push(&self.heads, start + self._delay(sequence), sequence, slot)
-        if self.windows is not None:
+        if self.windows is not None and not self.fifo:
             self._count_window(source, now, <int> nbytes)
             self._count_window(target, now + self.latency, <int> nbytes)
-        return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
+        if self.shared:
+            return self._post(now, header[1], slot)
+        return self._depart(slot, sequence)
+
+    cdef int _depart(self, int slot, long long sequence) except -1:
+        """Put a message between machines, the `sequence`-th that was sent, on its way."""
+        cdef const Message* m = &self.message[slot]
+        if self.fifo:
+            return pending_push(&self.heads, m.start + self._delay(sequence), sequence, slot)
+        return pending_push(&self.queue[m.kind], m.start + self._delay(sequence) + m.length, sequence, slot)
+
+    cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1:
+        """Keep a message for the next exchange between processes."""
+        cdef Sent* sent
+        if self.n_outbox == self.outbox_room:
+            self.outbox = <Sent*> grown(self.outbox, (2 * self.outbox_room + 256) * sizeof(Sent))
+            self.outbox_room = 2 * self.outbox_room + 256
+        sent = &self.outbox[self.n_outbox]
+        sent.time, sent.stage, sent.node, sent.slot = now, self.stage, <int> sender, slot
+        self.n_outbox += 1
+        return 0
 
     cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint counted) except -1:

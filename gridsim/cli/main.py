@@ -231,6 +231,12 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     type=click.Choice(["interpreted", "compiled"]),
     help="How the nodes of a decentralized scheduler are run; changes no result.",
 )
+@click.option(
+    "--processes",
+    type=INT,
+    default=1,
+    help="How many share the run (only of fair-tree); changes no result.  [1]",
+)
 @click.option("--decisions-limit", type=INT, metavar="N", help="Decisions that are kept.  [1000000]")
 @click.option("--messages-limit", type=INT, metavar="N", help="Messages that are kept.  [1000000]")
 def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
@@ -247,6 +253,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         schedulers[name],
         progress=progress_of(flags["progress"], flags["as_json"]),
         threads=flags["threads"],
+        processes=flags["processes"],
         nodes=flags["node_form"],
         time_limit=flags["time_limit"],
         record=recorded(flags, out, flags["report"], checkpoint),

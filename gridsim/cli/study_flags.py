@@ -93,7 +93,7 @@ def _ending(file: str) -> Any:
 @contextmanager
 def places(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
     """Yield what `flags` say about where runs go, as arguments of `replicate`: executor, store, retry."""
-    from gridsim.studies.execution.processes import executor_of
+    from gridsim.support.processes import executor_of
 
     if flags["dask"] is not None and flags["workers"] is not None:
         raise ScenarioError("--dask and --workers exclude each other")

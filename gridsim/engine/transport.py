@@ -312,6 +312,12 @@ class Transport:
             "bytes": links.traffic[counted],
         }
 
+    def counts(self) -> list[NDArray[np.int64]]:
+        """Return the arrays in which the links count messages and bytes."""
+        links = self.links
+        counts = [links.sent, links.delivered, links.dropped, links.traffic, links.bytes_out, links.bytes_in]
+        return [*counts, links.by_level, *([] if links.windows is None else [links.windows])]
+
     def message_log(self, applications: int) -> Table:
         """Return the log of messages, as of the last call of `accounting`; see `message_table`."""
         return message_table(self.links, self.kinds, applications, self._application_of)

@@ -29,6 +29,7 @@ _MADE = {
     "system": "system",
     "seed": "seed",
     "threads": "threads",
+    "processes": "processes that shared the run",
     "cohort_limit": "cohort limit",
     "clock_seconds": "clock at the end (s)",
     "events": "events",

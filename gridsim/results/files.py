@@ -81,6 +81,7 @@ class _Provenance(msgspec.Struct):
     handler_calls: _Whole = 0
     cohort_limit: _Whole | None = None
     threads: _Whole = 1
+    processes: _Whole = 1
     wall_seconds: float = 0.0
     resumed: _Whole = 0
     peak_memory: _Whole | None = None

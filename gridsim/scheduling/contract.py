@@ -79,6 +79,30 @@ class Feed(Protocol):
 
 
 @dataclass(slots=True)
+class Share:
+    """The part that this process has in a run that several share, see `gridcore.network.exchange`.
+
+    rank, ranks : the number of this process, and how many there are.
+    memory : uint8[bytes], which all of them share.
+    watch : raises if another process has ended; to be called while this one waits.
+    gather : returns what the other processes report (`Policy.part`), in order; for process 0.
+    """
+
+    rank: int
+    ranks: int
+    memory: NDArray[np.uint8]
+    watch: Callable[[], None]
+    gather: Callable[[], list[Any]]
+    leave: Callable[[], None] | None = None
+
+    def end(self) -> None:
+        """Let go of the memory."""
+        self.memory = np.zeros(0, np.uint8)
+        if self.leave is not None:
+            self.leave()
+
+
+@dataclass(slots=True)
 class Run:
     """What a policy may use while it runs.
 
@@ -89,6 +113,7 @@ class Run:
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
+    share : the part of this process, where several share the run; only for a scheduler that `shares`.
     core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
@@ -113,6 +138,7 @@ class Run:
     feed: Feed | None = None
     pace: Pace | None = None
     zones: Zones | None = None
+    share: Share | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
 
@@ -217,6 +243,10 @@ class Policy(Stateful, ABC):
         """Return the applications that have not ended yet, ascending; None if it does not know them."""
         return None
 
+    def part(self) -> Any:
+        """Return what process 0 must know for `finish`, where several processes share the run."""
+        raise SchedulerError(f"{type(self).__name__} does not say what it does where processes share a run")
+
     @abstractmethod
     def finish(self) -> Outcome:
         """Carry out what is decided but not yet done, and return the outcome."""
@@ -247,6 +277,8 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = False
     #: Whether it supports failures of machines.
     failures: ClassVar[bool] = True
+    #: Whether several processes can share a run (`Run.share`).
+    shares: ClassVar[bool] = False
     #: The ways in which `start` can run its nodes (`Run.nodes`), the default first, all with the same result:
     #: ``"interpreted"``, as a node program, which has a Python method for each event of a node;
     #: ``"compiled"``, as any other policy, such as a compiled protocol.

@@ -25,7 +25,7 @@ from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
 from gridsim.results.table import Table
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler, Share
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
@@ -39,6 +39,7 @@ from gridsim.simulation.checks import (
     unfinished,
 )
 from gridsim.simulation.outages import Outages
+from gridsim.simulation.shared import check_sharing, sharing
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
 from gridsim.support.arguments import real, whole
@@ -66,6 +67,7 @@ def simulate(
     progress: Progress = False,
     cohort_limit: int | None = None,
     threads: int = 1,
+    processes: int = 1,
     nodes: NodeForm | None = None,
     time_limit: float | None = None,
     events_limit: int | None = None,
@@ -83,6 +85,10 @@ def simulate(
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
     threads : how many threads the kernels may use where many machines act at one instant, as with equal
         delays; the result does not depend on it.
+    processes : how many processes share the run, each of which has some of the machines; only the fair tree
+        can be shared, where machines do not fail and nothing is recorded.  It pays from about 10,000 machines
+        on.  A script that asks for several must keep what it does under ``if __name__ == "__main__":``.  The
+        result does not depend on it.
     nodes : how the nodes of a decentralized scheduler are run: ``"interpreted"``, as its node program, whose
         handlers are Python methods; ``"compiled"``, as its compiled protocol; None, the scheduler's default,
         which is the fastest.  The result does not depend on it.
@@ -112,6 +118,7 @@ def simulate(
     options = Options(
         cohort_limit=cohort_limit,
         threads=threads,
+        processes=processes,
         nodes=nodes,
         time_limit=time_limit,
         events_limit=events_limit,
@@ -141,13 +148,36 @@ def execute(
     options : how to run; None for `Options` of the arguments `more`.
     """
     begun = time.perf_counter()
-    simulation = Simulation(scenario, scheduler, Options(**more) if options is None else options)
-    _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
-    if checkpoint is not None:
-        simulation.keep(checkpoint, checkpoint_every)
-    result = simulation.run(progress)
+    options = Options(**more) if options is None else options
+    with _shared(scenario, scheduler, options, checkpoint) as share:
+        simulation = Simulation(scenario, scheduler, options, share)
+        _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
+        if checkpoint is not None:
+            simulation.keep(checkpoint, checkpoint_every)
+        result = simulation.run(progress)
     _LOG.info("%s: run ends after %.2f s", scheduler.name, time.perf_counter() - begun)
     return result
+
+
+def _shared(
+    scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
+) -> AbstractContextManager[Share | None]:
+    """Return the share of this process in the run, None if it is the only one."""
+    if options.processes == 1:
+        return nullcontext()
+    check_sharing(
+        check_scenario(scenario),
+        scheduler,
+        options.processes,
+        a_record=options.record,
+        a_checkpoint=checkpoint is not None,
+        interpreted_nodes=options.nodes == "interpreted",
+    )
+    return sharing(options.processes, _run_part, scenario, scheduler, options)
+
+
+def _run_part(share: Share, scenario: Scenario, scheduler: Scheduler, options: Options) -> Any:
+    return Simulation(scenario, scheduler, options, share).part()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +186,7 @@ class Options:
 
     cohort_limit: int | None = None
     threads: int = 1
+    processes: int = 1
     nodes: NodeForm | None = None
     time_limit: float | None = None
     events_limit: int | None = None
@@ -182,6 +213,7 @@ class Options:
         if self.events_limit is not None:
             whole("events_limit", self.events_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
+        whole("processes", self.processes, low=1, high=1024)
         if self.nodes not in (None, *get_args(NodeForm)):
             known = ", ".join(map(repr, get_args(NodeForm)))
             raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
@@ -250,11 +282,13 @@ class Simulation(Stateful):
 
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
 
-    def __init__(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
+    def __init__(
+        self, scenario: Scenario, scheduler: Scheduler, options: Options, share: Share | None = None
+    ) -> None:
         check_scenario(scenario)
         if not isinstance(scheduler, Scheduler):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
-        self.scenario, self.scheduler, self.options = scenario, scheduler, options
+        self.scenario, self.scheduler, self.options, self.sharing = scenario, scheduler, options, share
         self._started = time.perf_counter()
         #: s of work before this process took over, and how often the run has been resumed.
         self.worked, self.resumed = 0.0, 0
@@ -299,6 +333,7 @@ class Simulation(Stateful):
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
+                share=self.sharing,
                 **self.parts(),
             )
         )
@@ -416,7 +451,16 @@ class Simulation(Stateful):
                 f"numbers are too large, at {now:g} s and after {failures} failures: {error}"
             ) from error
 
+    def part(self) -> Any:
+        """Run to the end where another process makes the result; return what it needs from this one."""
+        self._run_engine(False)
+        return self.policy.part()
+
     def _run(self, progress: Progress) -> Result:
+        self._run_engine(progress)
+        return self._result()
+
+    def _run_engine(self, progress: Progress) -> None:
         engine, outages, limit = self.engine, self.outages, self.options.time_limit
         with _watch(progress, self.scheduler.name, len(self.applications), engine, self.released):
             last = math.inf if limit is None else limit
@@ -427,7 +471,6 @@ class Simulation(Stateful):
                 f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had "
                 f"{self._not_done()} to do, after {int(outages.failures.sum())} failures"
             )
-        return self._result()
 
     def _not_done(self) -> str:
         left, applications = self.policy.unfinished(), self.applications
@@ -502,6 +545,7 @@ class Simulation(Stateful):
                 "handler_calls": engine.calls,
                 "cohort_limit": self.options.cohort_limit,
                 "threads": self.options.threads,
+                "processes": self.options.processes,
                 "wall_seconds": self._wall_seconds(),
                 "resumed": self.resumed,
                 "peak_memory": provenance.peak_memory(),

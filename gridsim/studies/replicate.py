@@ -32,13 +32,13 @@ from gridsim.results.text import as_text, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
-from gridsim.studies.execution.processes import Processes
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
 from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
 from gridsim.support.arguments import Named, real, sequence, unknown, whole
 from gridsim.support.arrays import Floats
+from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import FirstRead
 from gridsim.support.text import WIDTH, align, wrapped

@@ -18,7 +18,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.studies.execution.processes import environment, unseeing
+from gridsim.support.processes import environment, unseeing
 from gridsim.testing.patience import patience
 
 #: PYTHONHASHSEED of the interpreters, and how far ahead their clocks are, s: a third of a day, and two.

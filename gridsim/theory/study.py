@@ -14,9 +14,9 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.scheduling.contract import NodeForm
-from gridsim.studies.execution.processes import executor_of
 from gridsim.support.arguments import listed, whole
 from gridsim.support.extras import need
+from gridsim.support.processes import executor_of
 from gridsim.support.progress import Progress, watched
 from gridsim.support.text import align
 from gridsim.theory.experiments import EXPERIMENTS, Experiment, Size

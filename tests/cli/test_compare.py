@@ -216,7 +216,7 @@ def test_bad_input(arguments: list[str], said: str) -> None:
 
 
 def test_a_single_run_on_an_executor() -> None:
-    from gridsim.studies.execution.processes import Processes
+    from gridsim.support.processes import Processes
 
     schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}
     here = compare(bags(), schedulers, record=True)

@@ -32,14 +32,14 @@ MESSAGE_CORE = (
 PARTS = [
     path
     for path in KERNELS
-    if path.stem in ("machine_queues", "negotiations", "task_numbers", "transit")
+    if path.stem in ("machine_queues", "negotiations", "task_numbers", "transit", "exchange", "shared_flow")
     or path.parent.name == "probes"
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
 ALONE = (
     "protocol", "summary_tree", "decision_log", "negotiations", "machine_queues", "task_numbers", "transit",
-    "srpt", "waiting_times", "workers", *MESSAGE_CORE,
+    "exchange", "shared_flow", "srpt", "waiting_times", "workers", *MESSAGE_CORE,
 )  # fmt: skip
 REFERRED = [path for path in KERNELS if path.stem not in ALONE]
 REFERENCE = Path(__file__).parents[1] / "reference"

@@ -42,7 +42,7 @@ from gridsim.reproduce.written import write
 from gridsim.results.metrics.estimates import FEW, Estimate, estimate
 from gridsim.results.table import Table
 from gridsim.scheduling.description import describe
-from gridsim.studies.execution.processes import executor_of
+from gridsim.support.processes import executor_of
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.errors import OutOfMemory
 from gridsim.studies.execution.cell import Cell, measure
-from gridsim.studies.execution.processes import Processes
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.support.extras import need
+from gridsim.support.processes import Processes
 from tests.resources.memory_cases import CASES, QUICK
 
 pytestmark = pytest.mark.slow
@@ -180,7 +180,7 @@ def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.Monke
     """Whichever it is, the study ends, and so do its workers."""
     cannot_start(monkeypatch, which)
     if which != "Thread-":
-        monkeypatch.setattr("gridsim.studies.execution.processes._check_threads", lambda: None)
+        monkeypatch.setattr("gridsim.support.processes._check_threads", lambda: None)
     told: list[Any] = []
     workers: list[Any] = []
     wanted = pytest.raises(OutOfMemory, match="not enough memory for .*a pool of workers")
@@ -199,7 +199,7 @@ def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.Monke
 def test_a_worker_without_a_thread_is_lost_without_many_words(tmp_path: Path) -> None:
     worker = """
 import threading
-from gridsim.studies.execution.processes import _begin
+from gridsim.support.processes import _begin
 def no(*_):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = no

@@ -100,7 +100,7 @@ def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]
 
 def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
     from gridsim.studies import compare as experiment
-    from gridsim.studies.execution.processes import executor_of
+    from gridsim.support.processes import executor_of
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}

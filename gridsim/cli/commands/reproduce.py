@@ -158,7 +158,7 @@ def reproduce(
 
     from gridsim.reproduce.framework import Run
     from gridsim.reproduce.written import markdown, to_dict, write
-    from gridsim.studies.execution.processes import executor_of
+    from gridsim.support.processes import executor_of
 
     answers = []
     with executor_of(count) as executor:

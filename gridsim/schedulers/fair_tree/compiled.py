@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from gridcore.fair_tree.protocol import SHARE, TreeFlow
+from gridcore.fair_tree.shared_flow import SharedFlow
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import TreeLog
-from gridsim.schedulers.fair_tree.outcome import Found, outcome
+from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome, together
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.tree import idle_minimum
 from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.scheduling.overlays import tree_level, tree_machines
+from gridsim.scheduling.overlays import tree_level, tree_machines, tree_parts
 from gridsim.support.arrays import Floats, Rows
 from gridsim.support.clock import NEVER, nanoseconds
 
@@ -91,7 +92,7 @@ class Compiled(Policy):
         if run.decisions is not None:
             self.log = TreeLog(run, run.decisions, self.bags)
         #: The compiled protocol.
-        self.flow = TreeFlow(
+        self.flow = (SharedFlow if run.share else TreeFlow)(
             self.tree,
             self.queues,
             network.links,
@@ -106,6 +107,10 @@ class Compiled(Policy):
             observe=network.tell if network.observed else None,
             threads=run.threads,
         )
+        if (share := run.share) and isinstance(self.flow, SharedFlow):
+            parts = tree_parts(machines, share.ranks)
+            self.flow.join(parts, share.rank, share.ranks, share.memory, share.watch)
+            share.leave = self.flow.leave
         network.run_by(self)
         if self.log is not None:
             self.log.read(self.flow)
@@ -211,7 +216,7 @@ class Compiled(Policy):
             rows["application"] = applications
             rows["tasks"] = tasks
             run.network.send("completion", rows)
-        elif self.queues.tasks_done == self.to_place:
+        if not self.flow.total(len(machines)) and self.flow.total(self.queues.tasks_done) == self.to_place:
             run.engine.stop()  # all machines were idle at the last heartbeat and reported it then
             return
         run.network.send("spread", self.tree.spread())
@@ -251,14 +256,29 @@ class Compiled(Policy):
 
     # -- the end --------------------------------------------------------------------------------------------
 
+    def part(self) -> tuple[Found, dict[str, Any], list[Any]]:
+        """Return what this process knows: decisions and so on, totals, and counts of messages."""
+        self.run.network.drain()
+        found = self._found()
+        return found, ended(self.queues), self.run.network.counts()
+
     def finish(self) -> Outcome:
         """Let the leaves complete the tasks that they have, and return the outcome."""
-        self.run.network.drain()
         if self.log is not None:
             self.log.read(self.flow)
+        found, totals, counts = self.part()
+        if self.run.share is not None:
+            for more, other, others in self.run.share.gather():
+                found = found.with_part(more)
+                totals = together(totals, other)
+                for count, further in zip(counts, others, strict=True):
+                    count += further
+        return outcome(self.parameters, self.run, self.grid, self.queues, self.bags, found, totals)
+
+    def _found(self) -> Found:
         rows, time = self.flow.decisions()
         placed = self.flow.placed_at
-        found = Found(
+        return Found(
             decisions=rows,
             decided=time,
             updates=self.flow.arrived(),
@@ -269,4 +289,3 @@ class Compiled(Policy):
             ledger_end=placed if placed < NEVER else None,
             resubmitted=None if self.recovery is None else self.recovery.resubmitted,
         )
-        return outcome(self.parameters, self.run, self.grid, self.queues, self.bags, found)

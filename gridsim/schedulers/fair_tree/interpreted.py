@@ -17,7 +17,7 @@ from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
-from gridsim.schedulers.fair_tree.outcome import Found, outcome
+from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.contract import Outcome, Run
@@ -249,4 +249,5 @@ class TreeNodes(Adapter):
                 ledger_end=None if self.recovery is not None or placed < 0 else placed,
                 resubmitted=None if self.recovery is None else self.recovery.resubmitted,
             ),
+            ended(self.queues),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,48 @@ class Found:
     ledger_end: int | None
     resubmitted: Integers | None
 
+    def with_part(self, other: Found) -> Found:
+        """Return what is known with what another process knows of the nodes that it has."""
+        return replace(
+            self,
+            decisions=np.concatenate((self.decisions, other.decisions)),
+            decided=np.concatenate((self.decided, other.decided)),
+            updates=np.concatenate((self.updates, other.updates)),
+            accepted=self.accepted + other.accepted,
+            completed=self.completed + other.completed,
+            below_window=self.below_window + other.below_window,
+            above_window=self.above_window + other.above_window,
+        )
 
-def outcome(
-    parameters: Any, run: Run, grid: SummaryGrid, queues: TaskQueues, bags: Bags, found: Found
-) -> Outcome:
-    """Let the leaves complete the tasks that they have, and return the outcome of a `FairTree`."""
+
+def ended(queues: TaskQueues) -> dict[str, Integers]:
+    """Let the leaves complete the tasks that they have, and return `TaskQueues.totals`."""
     queues.log = False  # completions are not reported any more
     queues.advance(NEVER)
-    totals = queues.totals()
+    return queues.totals()
+
+
+def together(one: dict[str, Integers], other: dict[str, Integers]) -> dict[str, Integers]:
+    """Return the totals of two processes, each of which has `ended` the queues of its own machines."""
+    totals = {name: one[name] + other[name] for name in one}
+    totals["finish"] = np.maximum(one["finish"], other["finish"])
+    first, second = one["first_start"], other["first_start"]  # -1: never
+    totals["first_start"] = np.where(
+        (first < 0) | (second < 0), np.maximum(first, second), np.minimum(first, second)
+    )
+    return totals
+
+
+def outcome(
+    parameters: Any,
+    run: Run,
+    grid: SummaryGrid,
+    queues: TaskQueues,
+    bags: Bags,
+    found: Found,
+    totals: dict[str, Integers],
+) -> Outcome:
+    """Return the outcome of a `FairTree`, of which all leaves have `ended`."""
     applications = len(run.applications)
     requests = _requests(grid, bags, totals, found)
     level = np.full(applications, -1, np.int64)

@@ -91,6 +91,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     )
     decision_words: ClassVar[Words] = WORDS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
+    shares: ClassVar[bool] = True
 
     bound: Annotated[float, Limits(low=0)] = 1.0
     samples: int | tuple[int, int, int] = 720

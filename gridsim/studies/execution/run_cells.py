@@ -24,8 +24,8 @@ from typing import Any
 
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.studies.execution.cell import Cell, Measured, measure, measure_all
-from gridsim.studies.execution.processes import _NO_THREAD, _NO_THREADS, Processes
 from gridsim.support.arguments import whole
+from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes
 from gridsim.support.provenance import code_version
 
 #: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of

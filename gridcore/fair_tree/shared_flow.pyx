@@ -1,0 +1,304 @@
+"""The compiled protocol of the fair tree in several processes, each of which has some of the machines.
+
+`gridcore.network.exchange` says how they meet.  All processes run the same program, step by step: the caller does the
+same in each of them, and `SharedFlow` lets only the nodes act that its own machines have.
+
+The messages that nodes send are ordered by stages, which are the same in all processes::
+
+    call of the caller | turn of the instant | round | phase
+                         nodes may act more   one after another until no message to
+                         than once at it      the same machine is left; the last are acts
+
+Whether all tasks are placed, which ends the reports, is known of all processes together only.  When it may come to
+that within an epoch, the processes meet at each instant.
+"""
+
+cimport cython
+
+from libc.string cimport memcpy
+
+from gridcore.common.arguments cimport _Held, check_instant, hold, indices
+from gridcore.common.instants cimport NEVER
+from gridcore.common.pending cimport pending_first
+from gridcore.fair_tree.payloads cimport (
+    payloads_at, payloads_drop, payloads_new, payloads_release, payloads_wide, payloads_within,
+)
+from gridcore.fair_tree.protocol cimport TreeFlow
+from gridcore.fair_tree.summary_tree cimport Request, Summary, SummaryTree
+from gridcore.network.exchange cimport FACTS, Exchange
+from gridcore.network.links cimport Links
+
+import numpy as np
+
+__all__ = ["SharedFlow", "TreeExchange"]
+
+# The places of the parts of a stage, in bits, and the last round of a turn.
+cdef enum:
+    CALL = 40
+    TURN = 24
+    ROUND = 4
+    ACT = 0xFFFFF
+
+# The facts that processes tell each other: the first instant at which something may happen (ns), tasks that leaves
+# have, and tasks in requests that may reach a leaf within an epoch.
+cdef enum:
+    NEXT, ENQUEUED, COMING
+
+
+@cython.auto_pickle(False)
+cdef class TreeExchange(Exchange):
+    """An exchange that hands over summaries with what they refer to."""
+
+    cdef SummaryTree tree
+    cdef int summary, request
+    cdef long long coming               # tasks in requests on their way to leaves of this process, or routers above
+
+    cdef Py_ssize_t _extra(self, int slot) noexcept nogil:
+        if self.links.message[slot].kind != self.summary:
+            return 0
+        # which width, for which release, and the cells
+        return 16 + self.tree.payloads.pool[payloads_wide(self._handle(slot))].nbytes
+
+    cdef int _handle(self, int slot) noexcept nogil:
+        return <int> (<Summary*> (self.links.data + slot * self.links.stride)).payload
+
+    cdef int _wrap(self, int slot, char* to) except -1:
+        cdef int handle
+        cdef long long wide
+        if self.links.message[slot].kind != self.summary:
+            return 0
+        handle = self._handle(slot)
+        wide = payloads_wide(handle)
+        memcpy(to, &wide, 8)
+        memcpy(to + 8, payloads_release(&self.tree.payloads, handle), 8)
+        memcpy(to + 16, payloads_at(&self.tree.payloads, handle), self.tree.payloads.pool[wide].nbytes)
+        payloads_drop(&self.tree.payloads, handle)
+        return 0
+
+    cdef int _unwrap(self, int slot, const char* given) except -1:
+        cdef Links links = self.links
+        cdef int handle
+        cdef long long wide
+        if links.message[slot].kind != self.summary:
+            return 0
+        memcpy(&wide, given, 8)
+        handle = payloads_new(&self.tree.payloads, wide)
+        memcpy(payloads_release(&self.tree.payloads, handle), given + 8, 8)
+        memcpy(payloads_at(&self.tree.payloads, handle), given + 16, self.tree.payloads.pool[wide].nbytes)
+        (<Summary*> (links.data + slot * links.stride)).payload = handle
+        return 0
+
+    cdef int _came(self, int slot) except -1:
+        if self.links.message[slot].kind == self.request:
+            self._count(<const Request*> (self.links.data + slot * self.links.stride), 1)
+        return 0
+
+    cdef void _count(self, const Request* row, long long sign) noexcept nogil:
+        if 2 * row.node + 2 >= self.tree.first_leaf:
+            self.coming += sign * row.tasks
+
+
+cdef class SharedFlow(TreeFlow):
+    """A `TreeFlow` of which each of several processes runs the nodes on its machines.
+
+    It takes what `TreeFlow` takes, and does nothing until `join` is called.  Machines must not fail, decisions are not
+    logged, and no machine has two routers.
+    """
+
+    cdef TreeExchange exchange
+    cdef long long calls, epoch
+    cdef bint together                  # whether all processes are at the same instant
+    cdef const int[::1] owner
+
+    def join(self, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks, memory: NDArray[np.uint8],
+             watch: Callable[[], None]):
+        """Run the machines of which the `owner` is `rank`, one of `ranks` processes; see `Exchange`.
+
+        Raises ValueError for links without a delay, which give the processes nothing to do by themselves.
+        """
+        cdef _Held alone = self._hold()
+        cdef Links links = self.links
+        if links.latency - links.jitter < 1:
+            raise ValueError(f"links must delay each message, got {links.latency - links.jitter} ns")
+        if self.log is not None or self.observe is not None or links.passages.most:
+            raise ValueError("log and observe must be None where processes share a run")
+        routers = np.asarray(links.machine_of)[:self.tree.first_leaf]
+        if len(np.unique(routers)) != len(routers):
+            raise ValueError("links must have at most one router on each machine")
+        self.exchange = TreeExchange(links, owner, rank, ranks, memory, watch)
+        self.exchange.tree, self.exchange.summary = self.tree, self.summary.number
+        self.exchange.request = self.request.number
+        self.owner, self.epoch = links.owner, links.latency - links.jitter
+        self._end_call()
+
+    def leave(self):
+        """Let go of the memory that the processes share; nothing can be run any more."""
+        cdef _Held alone = self._hold()
+        if self.exchange is not None:
+            self.exchange.memory = np.zeros(0, np.uint8)
+
+    cdef bint _mine(self, Py_ssize_t m) noexcept nogil:
+        return self.owner[self.links.machine_of[m]] == self.links.rank
+
+    cdef void _end_call(self) noexcept nogil:
+        """Order what the caller sends next after all that nodes have sent in this call, by kind and sender."""
+        self.calls += 1
+        self.links.stage = (self.calls << CALL) - 1024
+
+    cdef void _set_stage(self, long long turn, long long round) noexcept nogil:
+        self.links.stage = (self.calls << CALL) + (turn << TURN) + (round << ROUND)
+
+    cdef int _swap(self) except -1:
+        """Exchange messages, and learn when the next of all processes may have something to do."""
+        cdef long long[FACTS] facts
+        self._learn(facts)
+        if self.links.n_outbox:
+            facts[<int> NEXT] = min(facts[<int> NEXT], self.links.outbox[0].time + self.epoch)
+        return self.exchange._swap(facts)
+
+    cdef void _learn(self, long long* facts) noexcept nogil:
+        """Set the facts of this process."""
+        cdef long long first = min(self._next_turn(), self.links._first_end())
+        if pending_first(&self.links.heads) != NULL:
+            first = min(first, pending_first(&self.links.heads).time)
+        facts[<int> NEXT], facts[<int> ENQUEUED], facts[<int> COMING] = first, self.queues.enqueued, 0
+        facts[FACTS - 1] = 0
+
+    cdef long long _of_all(self, int fact) noexcept nogil:
+        """Return a fact of all processes together: their sum, or the least for `NEXT`."""
+        cdef Py_ssize_t p
+        cdef long long total = NEVER if fact == NEXT else 0, value
+        for p in range(self.exchange.ranks):
+            value = self.exchange.facts[p * FACTS + fact]
+            total = min(total, value) if fact == NEXT else total + value
+        return total
+
+    cdef bint _all_placed(self) except -1:
+        cdef long long[FACTS] facts
+        if not self.together:
+            return False
+        self._learn(facts)
+        self.exchange._share(facts)
+        return self._of_all(ENQUEUED) >= self.goal
+
+    cdef bint _may_end(self) except -1:
+        """Return whether all tasks may be placed within the next epoch."""
+        cdef long long[FACTS] facts
+        if self.placed_at != NEVER or self.goal == NEVER:
+            return False
+        self._learn(facts)
+        facts[<int> COMING] = self.exchange.coming
+        self.exchange._share(facts)
+        return self._of_all(ENQUEUED) + self._of_all(COMING) >= self.goal
+
+    def advance(self, long long limit) -> int:
+        """See `TreeFlow.advance`; all processes return the same."""
+        cdef _Held alone = self._hold()
+        cdef long long at
+        cdef bint first = True
+        while True:
+            self._swap()
+            at = self._of_all(NEXT)
+            if at > limit or at == NEVER:
+                self._end_call()
+                return NEVER
+            # what the caller has sent may arrive at once, on the same machine
+            if first or self._may_end():
+                self._run_together(at)
+                if self.placed_at == at and not self.run_on:
+                    self._swap()
+                    self._end_call()
+                    return at
+            else:
+                self._run(min(limit, at + self.epoch - 1))
+            first = False
+
+    cdef int _run(self, long long limit) except -1:
+        """Run the nodes of this process up to `limit` ns."""
+        cdef long long at, instant = -1, turn = 0
+        while True:
+            at = self._first(limit)
+            if at > limit:
+                return 0
+            turn = turn + 1 if at == instant else 0
+            instant = at
+            self._handle(at, turn)
+            if at != self.touched_at:
+                self._set_stage(turn, ACT)
+                self._act(at)
+
+    cdef int _run_together(self, long long at) except -1:
+        """Run the nodes of this process at `at` ns, with all others."""
+        cdef long long[FACTS] facts
+        cdef long long turn = 0
+        self.together = True
+        while True:
+            self._first(at)
+            self._handle(at, turn)
+            if at != self.touched_at:
+                self._set_stage(turn, ACT)
+                self._act(at)
+            if self.placed_at == at and not self.run_on:
+                break
+            turn += 1
+            self._learn(facts)
+            self.exchange._share(facts)
+            if self._of_all(NEXT) > at:
+                break
+        self.together = False
+        return 0
+
+    cdef long long _first(self, long long limit) except -1:
+        """Return the first instant (ns) up to `limit` at which a node of this process acts, else `NEVER`."""
+        cdef long long turn = self._next_turn()
+        cdef long long at = min(self.links._advance(min(limit, turn)), turn)
+        return at if at <= limit else NEVER
+
+    cdef int _handle(self, long long at, long long turn) except -1:
+        """Deliver what arrives at `at` ns, and let those act whose turn has come."""
+        cdef long long round = 0
+        self._take_turns(at)
+        self._set_stage(turn, 0)
+        while self._arrive(at):
+            self.links._advance(at)
+            round += 1
+            self._set_stage(turn, round)
+        return 0
+
+    cdef int _route(self, const Request* row, long long now) except -1:
+        self._leaves(row)
+        return TreeFlow._route(self, row, now)
+
+    cdef int _enqueue(self, const Request* row, long long now) except -1:
+        self._leaves(row)
+        return TreeFlow._enqueue(self, row, now)
+
+    cdef void _leaves(self, const Request* row) noexcept nogil:
+        """Count a request as no longer on its way, if the exchange has counted it."""
+        if self.links.machine_of[row.node] != self.links.machine_of[row.sender]:
+            self.exchange._count(row, -1)
+
+    def total(self, long long count) -> int:
+        """See `TreeFlow.total`; all processes must call it together."""
+        cdef _Held alone = self._hold()
+        cdef long long[FACTS] facts
+        facts[:] = [0, count, 0, 0]
+        self.exchange._share(facts)
+        return self._of_all(ENQUEUED)
+
+    def touch(self, nodes: ArrayLike, long long now):
+        """See `TreeFlow.touch`; nodes of other processes are left to these."""
+        cdef Py_ssize_t k
+        cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
+        TreeFlow.touch(self, [m[k] for k in range(m.shape[0]) if self._mine(m[k])], now)
+
+    def act(self, long long now):
+        """See `TreeFlow.act`."""
+        cdef _Held alone = self._hold()
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
+        self.touched_at = NEVER
+        self.together = True
+        self._set_stage(0, ACT)
+        self._act(now)
+        self.together = False
+        self._end_call()

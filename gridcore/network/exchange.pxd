@@ -1,0 +1,47 @@
+"""C-level contract of the exchange between processes."""
+
+from gridcore.network.links cimport Links
+from gridcore.network.transit cimport Sent
+
+cdef enum:
+    FACTS = 4
+
+cdef struct Head:                       # of an area: how many keys and bytes of parcels follow, and whether more will
+    long long keys, nbytes, more
+    long long[FACTS] facts
+
+cdef struct Inbox:                      # what another process has sent
+    Sent* key
+    char* parcels
+    Py_ssize_t n, room, nbytes, parcel_room
+    Py_ssize_t at, parcel               # how far it has been read
+
+
+cdef class Exchange:
+    cdef Links links
+    cdef readonly Py_ssize_t rank, ranks
+    cdef unsigned char[::1] memory
+    cdef object watch
+    cdef Py_ssize_t room                # bytes of an area
+    cdef long long turn                 # how often the processes have met
+    cdef long long base                 # how many messages had been sent by all at the last exchange
+    cdef Inbox* inbox
+    cdef long long* facts               # of each process, as of the last exchange: [ranks, FACTS]
+
+    cdef long long* _counter(self, Py_ssize_t rank) noexcept nogil
+    cdef char* _area(self, Py_ssize_t rank) noexcept nogil
+    cdef int _meet(self) except -1
+    cdef int _swap(self, const long long* facts) except -1
+        # hands over what was sent since the last exchange, and `facts`; afterwards `facts` are those of all
+    cdef int _share(self, const long long* facts) except -1
+        # hands over `facts` alone
+    cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1
+    cdef int _get(self, Py_ssize_t rank) except -1
+    cdef int _merge(self) except -1
+    cdef int _unpack(self, const char* parcel, long long sequence) except -1
+    # what goes with the record of a message; a subclass says what, if anything
+    cdef Py_ssize_t _extra(self, int slot) noexcept nogil
+    cdef int _wrap(self, int slot, char* to) except -1
+    cdef int _unwrap(self, int slot, const char* given) except -1
+    cdef int _came(self, int slot) except -1
+        # called for each message that is now on its way to a machine of this process

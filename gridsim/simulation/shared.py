@@ -1,0 +1,106 @@
+"""A run that several processes share, each of which has some of the machines.
+
+Every process runs the whole program: the scenario, the engine and the scheduler, with the same numbers.  Only
+what a compiled protocol does for the nodes is divided, see `gridcore.network.exchange`.  The first
+process makes the result, from what the others report at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.shared_memory import SharedMemory
+from typing import Any
+
+import numpy as np
+
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.model.scenario import Scenario
+from gridsim.scheduling.contract import Scheduler, Share
+from gridsim.support.clock import nanoseconds
+from gridsim.support.processes import Processes
+
+#: Bytes of the shared memory of each process; what is longer goes in parts.
+_ROOM = 8 * 2**20
+
+
+def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **others: Any) -> None:
+    """Raise ScenarioError unless so many processes can share a run.
+
+    others : what else the run is to do, by what it is; anything true is refused.
+    """
+    network = scenario.network
+    refused = {
+        f"a run of {scheduler.name}, which cannot be shared": not scheduler.shares,
+        "machines that fail": scenario.faults is not None,
+        "background load": scenario.fluctuation is not None,
+        "a message that may take no time (network.latency less network.jitter)": (
+            nanoseconds(network.latency) - nanoseconds(network.jitter) < 1
+        ),
+        f"{scenario.platform.nodes} machines": processes > scenario.platform.nodes,
+        **{what.replace("_", " "): bool(given) for what, given in others.items()},
+    }
+    for what, wrong in refused.items():
+        if wrong:
+            raise ScenarioError(f"processes must be 1 with {what}, got {processes}")
+
+
+@contextmanager
+def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[Share]:
+    """Start processes that call ``part(share, *args)`` each, and provide the share of this one.
+
+    Raises what one of them raises, as soon as this one waits for it.
+    """
+    memory = SharedMemory(create=True, size=processes * _ROOM)
+    try:
+        with Processes(processes - 1) as pool:
+            others = [
+                pool.submit(_call, memory.name, rank, processes, part, args) for rank in range(1, processes)
+            ]
+            share = Share(0, processes, _cells(memory), partial(_look, others), partial(_reports, others))
+            try:
+                yield share
+            finally:
+                share.end()
+    finally:
+        memory.close()
+        memory.unlink()
+
+
+def _cells(memory: SharedMemory) -> Any:
+    assert memory.buf is not None
+    return np.frombuffer(memory.buf, np.uint8)
+
+
+def _reported(other: Future[Any]) -> Any:
+    try:
+        return other.result()
+    except BrokenExecutor as error:
+        raise GridSimError(
+            "a process that shares the run was killed, as the system does when memory runs out"
+        ) from error
+
+
+def _reports(others: list[Future[Any]]) -> list[Any]:
+    return [_reported(other) for other in others]
+
+
+def _look(others: list[Future[Any]]) -> None:
+    """Raise what another process has raised."""
+    for other in others:
+        if other.done():
+            _reported(other)
+            raise GridSimError("a process that shares the run has ended before the others")
+
+
+def _call(name: str, rank: int, ranks: int, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call `part` as process `rank` of those that share the memory `name`."""
+    memory = SharedMemory(name)
+    share = Share(rank, ranks, _cells(memory), lambda: None, list)
+    try:
+        return part(share, *args)
+    finally:
+        share.end()
+        memory.close()

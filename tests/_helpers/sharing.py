@@ -1,0 +1,46 @@
+"""Runs that several processes share, without the processes: each part in a thread, over common memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+import gridsim as gs
+from gridsim.scheduling.contract import Scheduler, Share
+from gridsim.simulation.simulate import Options, Simulation
+
+
+def shared(scenario: gs.Scenario, scheduler: Scheduler, parts: int, *, room: int = 2**17) -> gs.Result:
+    """Run `scenario` in so many parts, which have `room` bytes each to hand over messages at a time."""
+    memory, reports, failed = np.zeros(parts * room, np.uint8), {}, []
+
+    def watch() -> None:
+        if failed:
+            raise RuntimeError("another part has failed") from failed[0]
+
+    def part(rank: int) -> None:
+        try:
+            share = Share(rank, parts, memory, watch, list)
+            reports[rank] = Simulation(scenario, scheduler, Options(), share).part()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=part, args=(rank,)) for rank in range(1, parts)]
+
+    def gather() -> list[Any]:
+        for thread in threads:
+            thread.join()
+        return [reports[rank] for rank in range(1, parts)]
+
+    for thread in threads:
+        thread.start()
+    try:
+        return Simulation(scenario, scheduler, Options(), Share(0, parts, memory, watch, gather)).run()
+    except BaseException as error:
+        failed.append(error)
+        raise
+    finally:
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,122 @@
+"""Runs of the fair tree that several processes share: the result is that of one process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.scheduling.contract import Share
+from gridsim.simulation.shared import sharing
+from gridsim.testing import scenarios
+from tests._helpers.scenarios import fair_trees
+from tests._helpers.sharing import shared
+
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: A day's and a night's worth.
+LONG = settings(QUICK, max_examples=5_000)
+PARTS = st.integers(2, 3)
+
+
+def scenario(nodes: int = 40, faults: gs.Faults | None = None, **network: Any) -> gs.Scenario:
+    return gs.Scenario(
+        platform=gs.Platform.desktop_grid(nodes=nodes, seed=1),
+        workload=gs.Workload.bags(applications=8, interarrival=20.0, tasks_per_node=3.0, seed=1),
+        network=gs.Network(**network),
+        faults=faults,
+        seed=1,
+    )
+
+
+def check_parts(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
+    assume(parts <= given.platform.nodes and given.network.latency > given.network.jitter)
+    alone, together = gs.simulate(given, scheduler), shared(given, scheduler, parts)
+    assert together.tables == alone.tables
+    assert together.digest == alone.digest
+
+
+@QUICK
+@given(scenarios(max_nodes=40), fair_trees(), PARTS)
+def test_the_result_does_not_depend_on_processes(
+    given: gs.Scenario, scheduler: gs.FairTree, parts: int
+) -> None:
+    check_parts(given, scheduler, parts)
+
+
+@pytest.mark.claims
+@LONG
+@given(scenarios(max_nodes=40), fair_trees(), PARTS)
+def test_the_result_does_not_depend_on_processes_at_length(
+    given: gs.Scenario, scheduler: gs.FairTree, parts: int
+) -> None:
+    check_parts(given, scheduler, parts)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [{}, {"interfaces": "equal"}, {"jitter": 0.02}, {"interfaces": "equal", "jitter": 0.0499}],
+    ids=["fifo", "equal", "fifo differing", "equal differing"],
+)
+def test_messages_that_do_not_fit_go_in_parts(network: dict[str, Any]) -> None:
+    """With room for a few summaries at a time; 4,000 bytes a summary."""
+    scheduler = gs.FairTree(update_on="change", spread="change")
+    given = scenario(60, record_use=True, **network)
+    assert shared(given, scheduler, 4, room=2**14).tables == gs.simulate(given, scheduler).tables
+
+
+def test_processes() -> None:
+    alone = gs.simulate(scenario(), gs.FairTree())
+    together = gs.simulate(scenario(), gs.FairTree(), processes=2)
+    assert together.tables == alone.tables
+    assert (together.digest, together.provenance["processes"]) == (alone.digest, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scheduler": gs.Fcfs()}, "processes must be 1 with a run of fcfs, which cannot be shared, got 2"),
+        ({"record": True}, "processes must be 1 with a record, got 2"),
+        ({"nodes": "interpreted"}, "processes must be 1 with interpreted nodes, got 2"),
+        ({"checkpoint": "a.npz"}, "processes must be 1 with a checkpoint, got 2"),
+        ({"processes": 41}, "processes must be 1 with 40 machines, got 41"),
+        ({"processes": 0}, "processes must be a whole number in 1..1024, got 0"),
+        (
+            {"scenario": scenario(latency=0.01, jitter=0.01)},
+            r"processes must be 1 with a message that may take no time "
+            r"\(network.latency less network.jitter\), got 2",
+        ),
+        (
+            {"scenario": scenario(faults=gs.Faults.exponential(up=9e3, down=9e2, seed=1))},
+            "processes must be 1 with machines that fail, got 2",
+        ),
+    ],
+)
+def test_what_cannot_be_shared(options: dict[str, Any], message: str) -> None:
+    arguments = {"scenario": scenario(), "scheduler": gs.FairTree(), "processes": 2, **options}
+    with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
+        gs.simulate(**arguments)
+
+
+def fail(share: Share) -> None:
+    raise ZeroDivisionError("of another process")
+
+
+def end(share: Share) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "message"),
+    [(fail, ZeroDivisionError, "of another process"), (end, gs.GridSimError, "was killed"),
+     (len, TypeError, "len"), (type, gs.GridSimError, "has ended before the others")],
+)  # fmt: skip
+def test_another_process_ends(part: Any, error: type[BaseException], message: str) -> None:
+    """This one waits for it in vain, and raises what it has raised."""
+    with pytest.raises(error, match=message), sharing(2, part) as share:
+        while True:
+            share.watch()
