@@ -25,6 +25,7 @@ from gridsim.scheduling.contract import (
     Scheduler,
 )
 from gridsim.simulation.outages import Outages
+from gridsim.support.arrays import first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
@@ -66,7 +67,7 @@ def check_kind(
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
-        i = int(np.flatnonzero(low < high)[0])
+        (i,) = first_true(low < high)
         raise ScenarioError(
             f"workload must have tasks of one size in each application for {scheduler.name}, "
             f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
@@ -105,12 +106,12 @@ def check_size(
     with np.errstate(over="ignore"):
         shortest = least / platform.speeds.max() * NS
         longest = float(most.max() / platform.speeds.min())
-    for i in np.flatnonzero(shortest < 1)[:1]:
+    for i in first_true(shortest < 1):
         raise ScenarioError(
             f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
             f"got {least[i]:g} Mflop"
         )
-    for i in np.flatnonzero(applications.tasks >= 2**31)[:1]:  # a machine counts its share in 32 bits
+    for i in first_true(applications.tasks >= 2**31):  # a machine counts its share in 32 bits
         raise ScenarioError(
             f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
         )
@@ -199,18 +200,18 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
     failed = given_up(outcome, applications)
-    for i in np.flatnonzero(failed & ((completed != 0) | (finish != -1)))[:1]:
+    for i in first_true(failed & ((completed != 0) | (finish != -1))):
         raise InvariantViolation(f"application {i}: rejected, but {completed[i]} tasks were completed")
     tasks = np.where(failed, 0, tasks)
-    for i in np.flatnonzero(completed != tasks)[:1]:
+    for i in first_true(completed != tasks):
         raise InvariantViolation(
             f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
         )
-    for i in np.flatnonzero((first < applications.release_ns) & ~(failed & (first == -1)))[:1]:
+    for i in first_true((first < applications.release_ns) & ~(failed & (first == -1))):
         raise InvariantViolation(
             f"application {i}: started at {first[i]} ns, before its release, {applications.release_ns[i]} ns"
         )
-    for i in np.flatnonzero((finish < first) & ~failed)[:1]:
+    for i in first_true((finish < first) & ~failed):
         raise InvariantViolation(
             f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
         )
@@ -223,11 +224,11 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     later = outages.failures.any() or "ended" in outcome.machines
     end = max(int(finish.max()), outages.now if later else 0)
     busy, span = outcome.machines["busy"], max(0, end - int(applications.release_ns.min()))
-    for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
+    for u in first_true((busy < 0) | (busy > span)):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
     end = max(int(finish.max()), outages.now)
     up_time = end - outages.down_time(end)
-    for u in np.flatnonzero(busy > up_time)[:1]:
+    for u in first_true(busy > up_time):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     worked = total(busy * (platform.speeds / NS))
     work = total(applications.size[~failed])
@@ -243,13 +244,13 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
 
 def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
     """Raise InvariantViolation unless cycles account for all work of the machines, up to `slack` Mflop."""
-    for i in np.flatnonzero(outcome.cycles["useful"] != applications.size)[:1]:
+    for i in first_true(outcome.cycles["useful"] != applications.size):
         useful = float(outcome.cycles["useful"][i])
         raise InvariantViolation(
             f"application {i}: {useful!r} Mflop were useful, it has {applications.size[i]!r} Mflop"
         )
     for name in CYCLES:
-        for i in np.flatnonzero(~(outcome.cycles[name] >= -slack))[:1]:
+        for i in first_true(~(outcome.cycles[name] >= -slack)):
             raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
     told = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
     if not abs(told - worked) <= slack:
