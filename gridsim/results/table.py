@@ -29,8 +29,8 @@ def frozen(column: Column) -> Column:
 
 def _column(name: str, values: Any) -> Column:
     """Return `values` as a column of a `Table`: read-only, contiguous, in the machine's byte order."""
-    shared = type(values) is np.ndarray and values.flags.owndata and not values.flags.writeable
-    column = values if shared else np.array(values)
+    flags = values.flags if type(values) is np.ndarray else None
+    column = values if flags and flags.owndata and not flags.writeable else np.array(values)
     if column.dtype.kind in "OT":
         if not all(isinstance(value, str) for value in column.tolist()):
             raise ValueError(f"column {name!r} must hold numbers or text")
@@ -45,7 +45,8 @@ def _column(name: str, values: Any) -> Column:
         raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
     if not (column.dtype.isnative and column.flags.c_contiguous):
         column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
-    return frozen(column)
+    column.setflags(write=False)
+    return column
 
 
 class Table:
@@ -186,8 +187,9 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
         for key in sorted(table.keys()):
             column = table[key]
             if column.dtype.kind == "f":
-                column = np.where(np.isnan(column), column.dtype.type(np.nan), column + 0.0)
-            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("<"), copy=False))
+                column = column + 0.0  # -0.0 becomes 0.0
+                column[np.isnan(column)] = np.nan
+            column = column.astype(column.dtype.newbyteorder("<"), copy=False)
             total.update(f"column {key} {column.dtype.str}\n".encode())
             total.update(column.data.cast("B") if column.size else b"")
     total.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
