@@ -57,12 +57,13 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
 
 class Queue(Policy):
-    """The policy of `Backfill`.
+    """The policy of `Backfill`; its kernel knows all releases from the beginning.
 
     Where machines fail, it is a source of the engine, and it ends the run when the last job ends.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "resubmitted", "up")
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
+    takes_releases: ClassVar[bool] = True
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
@@ -73,15 +74,13 @@ class Queue(Policy):
         self.queue = BackfillQueue(len(run.speeds), tasks, lasts, self.estimate, easy=easy, log=log)
         #: ns -> number of machines that are up from then on, where decisions are recorded.
         self.up: dict[int, int] = {}
-        self.unreleased = len(tasks)
+        self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
         self.resubmitted = np.zeros(len(tasks), np.int64)
         if run.faults:
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Add `applications` to the queue."""
-        self.queue.submit(np.array(applications, np.int64), self.run.engine.now)
-        self.unreleased -= len(applications)
+        """Not called; see `Policy.takes_releases`."""
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Put jobs that have lost a machine back to their places in the queue."""
@@ -95,8 +94,7 @@ class Queue(Policy):
 
     def advance(self, limit: int) -> int:
         """Run the queue; the end of the last job is the end of the run.  See `gridsim.engine.Source`."""
-        ended = self._run(limit)
-        if self.unreleased or ended < len(self.resubmitted):
+        if self._run(limit) < len(self.resubmitted):
             return NEVER
         return int(self.queue.totals()["finish"].max())
 
