@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.centralized.pull_queue import PullQueue, bind_earliest
+from gridcore.centralized.earliest_ends import bind_earliest
+from gridcore.centralized.pull_queue import PullQueue
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.model.applications import Applications
 from gridsim.schedulers.centralized.pull import Fcfs, MinCent

@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.engine.transport import Transport
@@ -228,7 +226,9 @@ class _LastWorkload:
         """Return all that the workload depends on; None if its file cannot be read."""
         path = getattr(scenario.workload.recipe, "path", None)
         content = "" if path is None else files.get(path)
-        return None if content is None else (content, scenario.workload, scenario.platform, scenario.platform.files)
+        if content is None:
+            return None
+        return content, scenario.workload, scenario.platform, scenario.platform.files
 
     def of(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
         """Return the cached workload if it is that of `scenario` and of `files` (SHA-256), else drop it."""

@@ -11,6 +11,6 @@ from gridcore.common.arrays import Rows as Rows
 
 
 def first_true(where: NDArray[Any]) -> list[int]:
-    """Return the first index at which `where`, bool[n], is true, as a list of one; an empty one if none is."""
+    """Return the first index at which `where`, bool[n], is true, as a list of one; empty if none is."""
     found: list[int] = where.nonzero()[0][:1].tolist()
     return found

@@ -23,7 +23,7 @@ class Streams:
 
     def __call__(self, name: str) -> np.random.Generator:
         """Return a new generator for the stream `name`, at its beginning."""
-        # the words of SeedSequence(seed, spawn_key=(four words of the digest)), which would take twice as long
+        # the words of SeedSequence(seed, spawn_key=(four words of the digest)), which takes twice as long
         entropy = self.seed.to_bytes(16, "little") + hashlib.sha256(name.encode()).digest()[:16]
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(np.frombuffer(entropy, "<u4"))))
 

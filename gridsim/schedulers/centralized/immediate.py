@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.centralized.pull_queue import EarliestEnds, bind_earliest
+from gridcore.centralized.earliest_ends import EarliestEnds, bind_earliest
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
