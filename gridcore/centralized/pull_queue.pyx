@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from gridcore.centralized.durations cimport duration
 from gridcore.common.arguments cimport (
-    POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, refuse, writable,
+    POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers, plain, refuse, writable,
 )
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.heap cimport Entry, heap_before, heap_pop, heap_push, heap_settle
@@ -51,6 +51,28 @@ cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] mach
     return n
 
 
+cdef const long long[::1] instants(object values):
+    """Return `values` as an int64 vector, copied only where needed: there may be many calls."""
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1 \
+            and values.flags.c_contiguous and values.flags.aligned:
+        return plain(values)
+    return integers(values, "released")
+
+
+cdef struct Turn:                       # see `PullQueue.run_released`
+    Py_ssize_t first, came
+    long long waiting, peak
+
+
+cdef int _check_done(long long done) except -1:
+    """Raise the error for which a negative number stands."""
+    if done == -1:
+        raise MemoryError
+    if done == -2:
+        raise OverflowError("a task ends after the last instant")
+    return 0
+
+
 cdef class PullQueue:
     """Machines that take tasks from one central list when they become free.
 
@@ -83,8 +105,9 @@ cdef class PullQueue:
     cdef long long[::1] busy, done, interrupted
     # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
-    # (machine, application): the first machines that began a task of it, at most `most_few` of each application;
-    # and by application the bits of the further ones, which then take less memory
+    # by application the machine that first began a task of it, or -1; (machine, application) of the next ones, until
+    # there are `most_few`; and the bits of the further ones, which then take less memory
+    cdef long long[::1] one
     cdef Pairs few
     cdef Py_ssize_t most_few
     cdef unsigned long long** seen
@@ -116,6 +139,7 @@ cdef class PullQueue:
         self.finish = np.full(self.applications + 1, -1, np.int64)
         self.started = np.zeros(self.applications, np.int64)
         self.nodes = np.zeros(self.applications, np.int64)
+        self.one = np.full(self.applications, -1, np.int64)
         self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
         self.heap = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
         self.idle = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
@@ -224,7 +248,7 @@ cdef class PullQueue:
         known = self._columns()
         given = read(state, {
             **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
-                   finish=OR_NEVER),
+                   finish=OR_NEVER, one=(-1, self.machines)),
             **_STATE,
         }, machines=self.machines, applications=self.applications, words=words)
         if (given["busy"] > given["free"]).any():
@@ -272,9 +296,9 @@ cdef class PullQueue:
         return {name: np.asarray(column) for name, column in (
             ("away", self.away), ("free", self.free), ("last", self.last), ("busy", self.busy),
             ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
-            ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
+            ("finish", self.finish), ("started", self.started), ("nodes", self.nodes), ("one", self.one))}
 
-    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike, bint more=False) -> int:
+    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
@@ -287,7 +311,6 @@ cdef class PullQueue:
         order : int64[k], indices of applications.
         left : int64[applications], unstarted tasks; changed in place.
         task_size : float64[applications], Mflop > 0; only entries that `order` names are read.
-        more : whether others follow `order`; if it is used up, the instant reached stays as it is until a call with them.
 
         Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
         """
@@ -307,12 +330,53 @@ cdef class PullQueue:
             if not isfinite(size[i]) or size[i] <= 0.0:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
         with nogil:
-            count = self._run(until, first, rest, size, more)
-        if count == -1:
-            raise MemoryError
-        if count == -2:
-            raise OverflowError("a task ends after the last instant")
+            count = self._run(until, first, rest, size)
+        _check_done(count)
         return count
+
+    def run_released(self, long long until, released: ArrayLike, left: Integers, task_size: ArrayLike,
+                     Py_ssize_t first, Py_ssize_t came, long long waiting) -> tuple[int, int, int, int]:
+        """Start tasks as `run` does, in order of application, each application from its release on.
+
+        Running to t1 and then to t2 equals running to t2.
+
+        Parameters
+        ----------
+        released : int64[applications], ns, not descending: when the tasks of each application become available.
+        left : int64[applications], unstarted tasks; changed in place.
+        task_size : float64[applications], Mflop > 0.
+        first : no application before it has tasks left.
+        came : how many applications have been counted as released.
+        waiting : how many tasks of these are left.
+
+        Returns `first`, `came` and `waiting` as they are after the call, which counts the applications released
+        before `until`, and the most tasks that waited at the release of one of them, else `waiting` as given.
+        Entries of the arrays are checked when their turn comes.
+
+        Raises ValueError naming the argument, its index and value; OverflowError if a task ends after the last instant.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] at = instants(released)
+        cdef long long[::1] rest = writable(left, "left")
+        cdef const double[::1] size = doubles(task_size, "task_size")
+        cdef Turn t
+        cdef long long done
+        for name, count in ("released", at.shape[0]), ("left", rest.shape[0]), ("task_size", size.shape[0]):
+            check_lengths(self.applications, count, "applications", name)
+        for name, value in ("first", first), ("came", came):
+            if not 0 <= value <= self.applications:
+                raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
+        t.first, t.came, t.waiting, t.peak = first, came, waiting, waiting
+        with nogil:
+            done = self._run_released(until, at, rest, size, &t)
+        if done == -3:
+            if rest[t.first] < 0:
+                raise ValueError(f"left[{t.first}] must be >= 0, got {rest[t.first]}")
+            raise refuse("task_size", t.first, "must be finite and > 0", size[t.first])
+        if done == -4:
+            raise ValueError(f"released[{t.came}] must be at least {at[t.came - 1]}, the one before, got {at[t.came]}")
+        _check_done(done)
+        return t.first, t.came, t.waiting, t.peak
 
     def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers]:
         """Let `machines` fail at `now` ns, the instant reached by `run`; they lose the tasks that they run.
@@ -371,14 +435,9 @@ cdef class PullQueue:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
         return indices(machines, "machines", 0, self.machines)
 
-    cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
-                        const double[::1] task_size, bint more) noexcept nogil:
-        cdef Py_ssize_t k = 0
-        cdef long long u, i, at, end, length, before_it, count = 0
+    cdef void _wake(self) noexcept nogil:
+        """Let the machines whose tasks have ended by now be idle."""
         cdef Entry entry
-        cdef bint waiting
-        if until <= self.now:
-            return 0
         while self.n_heap > 0 and self.heap[0].at <= self.now:
             entry = self.heap[0]
             heap_pop(self.heap, self.n_heap)
@@ -386,58 +445,117 @@ cdef class PullQueue:
             entry.at = 0
             heap_push(self.idle, self.n_idle, entry)
             self.n_idle += 1
-        while k < order.shape[0]:
+
+    cdef inline long long _next(self) noexcept nogil:
+        """Return when the next machine is free."""
+        if self.n_idle > 0:
+            return self.now
+        return self.heap[0].at if self.n_heap > 0 else NEVER
+
+    cdef inline int _begin(self, long long i, double task_size) noexcept nogil:
+        """Start a task of application `i` on the next machine that is free, or return what `_check_done` raises."""
+        cdef bint waiting = self.n_idle > 0
+        cdef Entry entry = self.idle[0] if waiting else self.heap[0]
+        cdef long long at = self.now if waiting else entry.at
+        cdef long long u = self.machine[entry.number], length = duration(task_size, self.speed[u]), before_it, end
+        if length > NEVER - at:
+            return -2
+        end = at + length
+        before_it = self.last[u]
+        if self.free[u] > self.finish[before_it]:
+            self.finish[before_it] = self.free[u]
+        if before_it != i and not self._meet(i, u):
+            return -1
+        if self.log and not self._note(u, i, at, end):
+            return -1
+        self.free[u] = end
+        self.busy[u] += length
+        self.done[u] += 1
+        if self.first_start[i] < 0:
+            self.first_start[i] = at
+        self.started[i] += 1
+        entry.at = end
+        if not waiting:
+            heap_settle(self.heap, self.n_heap, 0, entry)
+        elif end > self.now:
+            heap_pop(self.idle, self.n_idle)
+            self.n_idle -= 1
+            heap_push(self.heap, self.n_heap, entry)
+            self.n_heap += 1
+        return 0
+
+    cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
+                        const double[::1] task_size) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef long long i, count = 0
+        cdef int failed
+        if until <= self.now:
+            return 0
+        self._wake()
+        for k in range(order.shape[0]):
             i = order[k]
-            if left[i] == 0:
-                k += 1
-                continue
-            waiting = self.n_idle > 0
-            if waiting:
-                entry = self.idle[0]
-                at = self.now
-            elif self.n_heap > 0 and self.heap[0].at < until:
-                entry = self.heap[0]
-                at = entry.at
-            else:
-                break
-            u = self.machine[entry.number]
-            length = duration(task_size[i], self.speed[u])
-            if length > NEVER - at:
-                return -2
-            end = at + length
-            before_it = self.last[u]
-            if self.free[u] > self.finish[before_it]:
-                self.finish[before_it] = self.free[u]
-            if before_it != i and not self._meet(i, u):
-                return -1
-            if self.log and not self._note(u, i, at, end):
-                return -1
-            self.free[u] = end
-            self.busy[u] += length
-            self.done[u] += 1
-            if self.first_start[i] < 0:
-                self.first_start[i] = at
-            self.started[i] += 1
-            left[i] -= 1
-            count += 1
-            if not waiting:
-                entry.at = end
-                heap_settle(self.heap, self.n_heap, 0, entry)
-            elif end > self.now:
-                heap_pop(self.idle, self.n_idle)
-                self.n_idle -= 1
-                entry.at = end
-                heap_push(self.heap, self.n_heap, entry)
-                self.n_heap += 1
-        if k < order.shape[0] or not more:
-            self.now = until
+            while left[i] > 0 and self._next() < until:
+                failed = self._begin(i, task_size[i])
+                if failed:
+                    return failed
+                left[i] -= 1
+                count += 1
+        self.now = until
         return count
+
+    cdef long long _run_released(self, long long until, const long long[::1] released, long long[::1] left,
+                                 const double[::1] task_size, Turn* t) noexcept nogil:
+        cdef long long at
+        cdef int failed
+        if until <= self.now:
+            return 0
+        self._wake()
+        while True:
+            while t.first < self.applications and left[t.first] == 0:
+                t.first += 1
+            if t.first == self.applications or released[t.first] >= until:
+                break
+            if left[t.first] < 0 or not (isfinite(task_size[t.first]) and task_size[t.first] > 0.0):
+                return -3
+            if released[t.first] > self.now:  # nothing can start before it
+                self.now = released[t.first]
+                self._wake()
+            at = self._next()
+            if at >= until:
+                break
+            if not self._count(at + 1, released, left, t):
+                return -4
+            failed = self._begin(t.first, task_size[t.first])
+            if failed:
+                return failed
+            left[t.first] -= 1
+            t.waiting -= 1
+        if not self._count(until, released, left, t):
+            return -4
+        self.now = until
+        return 0
+
+    cdef inline bint _count(self, long long until, const long long[::1] released, const long long[::1] left,
+                            Turn* t) noexcept nogil:
+        """Count the applications released before `until`; False if one is released before the one before it."""
+        while t.came < self.applications and released[t.came] < until:
+            if t.came > 0 and released[t.came] < released[t.came - 1]:
+                return False
+            t.waiting += left[t.came]
+            t.came += 1
+            if t.waiting > t.peak and (t.came == self.applications or released[t.came] > released[t.came - 1]):
+                t.peak = t.waiting  # with all that are released at this instant
+        return True
 
     cdef inline bint _meet(self, long long i, long long u) noexcept nogil:
         """Record that the last task of machine `u` is of application `i`; count `u` in its nodes once."""
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         self.last[u] = i
-        if pairs_have(&self.few, pair_of(u, i)):
+        if self.nodes[i] == 0:
+            self.one[i] = u
+            self.nodes[i] = 1
+            return True
+        if self.one[i] == u or pairs_have(&self.few, pair_of(u, i)):
             return True
         if self.nodes[i] < self.most_few:
             self.nodes[i] += 1

@@ -77,9 +77,7 @@ class PullQueue:
         machine, application, start, end = np.array(self._log, np.int64).reshape(-1, 4).T.copy()
         return machine, application, start, end
 
-    def run(
-        self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike, more: bool = False
-    ) -> int:
+    def run(self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         wanted = [int(i) for i in np.asarray(order)]
         size = [float(a) for a in np.asarray(task_size)]
         writable(left, "left")
@@ -116,9 +114,48 @@ class PullQueue:
                 elif end > self.now:
                     heappop(self._idle)
                     heappush(self._heap, (end, rank))
-        if not more or any(left[i] for i in wanted):
-            self.now = until
+        self.now = until
         return count
+
+    def run_released(
+        self,
+        until: int,
+        released: ArrayLike,
+        left: Integers,
+        task_size: ArrayLike,
+        first: int,
+        came: int,
+        waiting: int,
+    ) -> tuple[int, int, int, int]:
+        at = [int(each) for each in np.asarray(released)]
+        for name, count in (
+            ("released", len(at)),
+            ("left", len(left)),
+            ("task_size", len(np.asarray(task_size))),
+        ):
+            if count != self.applications:
+                raise ValueError(
+                    f"{name} must have as many entries as applications, got {count} and {self.applications}"
+                )
+        for name, value in ("first", first), ("came", came):
+            if not 0 <= value <= self.applications:
+                raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
+        for k, (here, before) in enumerate(zip(at[1:], at, strict=False), 1):
+            if here < before:
+                raise ValueError(f"released[{k}] must be at least {before}, the one before, got {here}")
+        peak = waiting
+        if until <= self.now:
+            return first, came, waiting, peak
+        for instant in sorted({each for each in at[came:] if each < until}):
+            waiting -= self.run(instant, range(first, came), left, task_size)
+            while came < self.applications and at[came] == instant:
+                waiting += int(left[came])
+                came += 1
+            peak = max(peak, waiting)
+        waiting -= self.run(until, range(first, came), left, task_size)
+        while first < self.applications and left[first] == 0:
+            first += 1
+        return first, came, waiting, peak
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:
         lost = []

@@ -50,10 +50,8 @@ def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> l
     for until, order, arriving in steps:
         for i, tasks in arriving:
             left[i] = tasks
-        # the first two, then the others, is as all together
-        begun = queue.run(until, order[:2], left, sizes, more=True)
         seen += [
-            begun + queue.run(until, order[2:], left, sizes),
+            queue.run(until, order, left, sizes),
             left.tolist(),
             queue.free_at.tolist(),
             queue.now,
@@ -86,6 +84,39 @@ def test_pull_equals_reference_with_many_machines() -> None:
     assert play(central, speeds.tolist(), sizes.tolist(), steps) == play(
         reference, speeds.tolist(), sizes.tolist(), steps
     )
+
+
+@given(
+    SPEEDS,
+    st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 10**9]), st.integers(0, 9), SIZES), max_size=6),
+    st.lists(st.tuples(st.sampled_from([0, 1, 3, 10**9]), st.integers(0, 9)), max_size=6),
+)
+@QUICK
+def test_what_is_released_meanwhile_equals_reference(
+    speeds: list[float], jobs: list[tuple[int, int, float]], stops: list[tuple[int, int]]
+) -> None:
+    """A machine fails at each stop, and the one that failed before it recovers."""
+
+    def seen(kernel: Any) -> list[Any]:
+        queue = kernel.PullQueue(speeds, len(jobs), log=True)
+        released = np.cumsum([gap for gap, _, _ in jobs] or [0])[: len(jobs)]
+        left, sizes = np.array([tasks for _, tasks, _ in jobs], np.int64), [size for _, _, size in jobs]
+        first = came = waiting = until = 0
+        found: list[Any] = []
+        for gap, machine in [*stops, (NEVER, 0)]:
+            until = min(NEVER, until + gap)
+            reached = queue.run_released(until, released, left, sizes, first, came, waiting)
+            first, came, waiting, _ = reached
+            found += [*reached, left.tolist(), queue.now]
+            if until < NEVER:
+                _, lost = queue.fail([machine % len(speeds)], until)
+                queue.restore([(machine + 1) % len(speeds)], until)
+                np.add.at(left, lost, 1)
+                first, waiting = int(lost.min(initial=first)), waiting + len(lost)
+        found += [column.tolist() for column in (*queue.starts(), *queue.totals().values())]
+        return found
+
+    assert seen(central) == seen(reference)
 
 
 @given(plans())
@@ -262,6 +293,16 @@ def test_pull_messages(kernel: Any) -> None:
     with pytest.raises(ValueError, match="^left must have one dimension, got 2$"):
         queue.run(9, [0], left.reshape(1, 2), [1.0, 1.0])
     assert left.tolist() == [1, 1]
+    for released, message in (
+        ([0], "^released must have as many entries as applications, got 1 and 2$"),
+        ([3, 2], r"^released\[1\] must be at least 3, the one before, got 2$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kernel.PullQueue([1.0], 2).run_released(9, released, left.copy(), [1e-9, 1e-9], 0, 0, 0)
+    with pytest.raises(ValueError, match=r"^came must be in 0\.\.2, got 3$"):
+        queue.run_released(9, [0, 0], left, [1.0, 1.0], 0, 3, 0)
+    with pytest.raises(ValueError, match=r"^left\[0\] must be >= 0, got -1$"):
+        kernel.PullQueue([1.0], 2).run_released(9, [0, 0], np.array([-1, 1]), [1.0, 1.0], 0, 0, 0)
     queue.run(9, [0], left, [1e-9, 1.0])
     for call in queue.fail, queue.restore:
         with pytest.raises(ValueError, match=r"^machines\[1\] must be in 0..0, got 1$"):
