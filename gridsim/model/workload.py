@@ -48,7 +48,7 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
     """
     begins = np.cumsum(tasks) - tasks
     for k in first_true(~(np.isfinite(sizes) & (sizes > 0))):
-        i = np.searchsorted(begins, k, side="right") - 1
+        i = int(np.searchsorted(begins, k, side="right")) - 1
         raise ScenarioError(
             f"workload.sizes[{i}][{k - begins[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
         )

@@ -63,7 +63,7 @@ class Queue(Policy):
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
-    takes_releases: ClassVar[bool] = True
+    takes_releases = True
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
@@ -87,7 +87,8 @@ class Queue(Policy):
         now = self.run.engine.now
         if self.run.decisions is not None:
             self.up[now] = int(self.run.up.sum())
-        self._run(now)
+        if now > self.queue.now:  # at 0 machines fail before jobs are released
+            self._run(now)
         cut = self.queue.fail(failed, now)
         self.resubmitted[cut] += self.run.applications.tasks[cut]
         self.queue.restore(back[self.run.up[back]], now)
