@@ -1,4 +1,4 @@
-"""What a sweep costs besides its runs, here, on processes and on Dask, and a store of many runs.
+"""What a sweep costs besides its runs, here, on processes and on Dask; a store of many runs; the least run.
 
 ``pytest benchmarks/bench_sweep.py`` (extras ``data`` and ``sweep``).  Runs are of the least scenario, so that
 much of the time is the cells', the tasks' and the store's; it is under ``extra_info``, ms a cell.
@@ -6,6 +6,7 @@ much of the time is the cells', the tasks' and the store's; it is under ``extra_
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -61,6 +62,16 @@ def test_cells(benchmark: Any, executor: Executor | None, stored: bool, tmp_path
 
     benchmark.pedantic(run, rounds=3, warmup_rounds=1)
     benchmark.extra_info["ms_per_cell"] = round(1e3 * benchmark.stats.stats.median / CELLS, 3)
+
+
+@pytest.mark.benchmark(timer=time.process_time)
+@pytest.mark.parametrize("scheduler", ["fcfs", "wqr-ft", "sparrow", "fair-tree"])
+@pytest.mark.parametrize("new", [False, True], ids=["same scenario", "new scenario"])
+def test_least_run(benchmark: Any, scheduler: str, new: bool) -> None:
+    """One run, s of a processor; of the same scenario again the applications are there already."""
+    benchmark.group = "the least run"
+    again = sweep(2, 1).scenario
+    benchmark(lambda: gs.simulate(sweep(2, 1).scenario if new else again, scheduler))
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,15 @@ PULL = Part(
             "left": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
             "task_size": lambda c: POSITIVE[c.s.bytes(c.sizes["applications"])],
         },
+        "run_released": {
+            "until": later(10**11),
+            "released": lambda c: np.cumsum(c.s.bytes(c.sizes["applications"]).astype(np.int64)) * 10**7,
+            "left": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
+            "task_size": lambda c: POSITIVE[c.s.bytes(c.sizes["applications"])],
+            "first": whole(0, 0),
+            "came": whole(0, 0),
+            "waiting": whole(0, 9),
+        },
         "fail": {"machines": _machines(), "now": reached},
         "restore": {"machines": _machines(), "now": reached},
         "backlog": {"now": now},
@@ -84,7 +93,7 @@ PULL = Part(
         "starts": {},
     },
     ("free_at", "now", "machines", "applications", "log"),
-    written=frozenset({"run.left"}),
+    written=frozenset({"run.left", "run_released.left"}),
 )
 BACKFILL = Part(
     "BackfillQueue",

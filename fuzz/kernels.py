@@ -36,7 +36,8 @@ class Disagreement(Exception):
 #: What each target calls.
 KERNELS: dict[str, tuple[Part, ...]] = {
     **FUNCTIONS,
-    "centralized.pull_queue": (PULL, ENDS, bind_earliest),
+    "centralized.earliest_ends": (ENDS, bind_earliest),
+    "centralized.pull_queue": (PULL,),
     "rigid_queue.backfill": (BACKFILL,),
     "work_queue.dispatch": (WORK,),
     "dgs.slots": (SLOTS,),

@@ -11,8 +11,9 @@ if find_spec("gridcore.queues.edf") is None:
         "or compile in place with `pip install -e .`"
     )
 
+from gridcore.centralized.earliest_ends import EarliestEnds, bind_earliest
 from gridcore.centralized.mapping import map_batch, map_in_turn
-from gridcore.centralized.pull_queue import EarliestEnds, PullQueue, bind_earliest
+from gridcore.centralized.pull_queue import PullQueue
 from gridcore.common.state import NEVER
 from gridcore.dgs.overlay import Views
 from gridcore.dgs.protocol import JobFlow

@@ -1,28 +1,28 @@
-"""Central dispatch of whole tasks: machines that pull tasks from one list, and binding to the earliest end.
+"""Central dispatch of whole tasks to machines that pull them from one list.
 
-Times are int64 nanoseconds.  A task of `a` Mflop takes round(a / speed * 1e9) ns on a machine (half to
-even); this duration is computed in the same way everywhere.  A started task is never taken back; it is lost if its
-machine fails.
+Times are int64 nanoseconds, durations those of `gridcore.centralized.durations`.  A started task is never taken back;
+it is lost if its machine fails.
 
 The reference implementation is `tests.reference.pull_queue`.
 """
 
-from libc.math cimport isfinite, llrint
+from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
+from gridcore.centralized.durations cimport duration
 from gridcore.common.arguments cimport (
-    POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, plain, refuse,
+    POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers, plain, refuse, writable,
 )
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
+from gridcore.common.heap cimport Entry, heap_before, heap_pop, heap_push, heap_settle
 from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_have, pairs_put
 
 import numpy as np
 
 from gridcore.common.state import ANY, FLAG, INSTANT, OR_NEVER, Array, Number, Rows, like, read, shown
 
-__all__ = ["EarliestEnds", "PullQueue", "bind_earliest"]
+__all__ = ["PullQueue"]
 
 _STATE = {
     "now": Number(0, LATEST + 1), "seen_of": Array(np.int64, limits=(0, "applications")),
@@ -30,10 +30,6 @@ _STATE = {
     "few": Rows({"machine": (0, "machines"), "application": (0, "applications")}),
     "log": Rows(dict.fromkeys(("machine", "application", "tasks", "start"), ANY)),
 }
-
-cdef double _LONGEST = 9.2e18
-# The last double before 2**63.
-cdef long long _LAST = 9223372036854774784
 
 
 cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] machine,
@@ -55,25 +51,27 @@ cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] mach
     return n
 
 
-cdef inline long long duration(double task_size, double speed) noexcept nogil:
-    """Return the run time of a task in ns; the last instant if it would be longer than that."""
-    cdef double ns = task_size / speed * 1e9
-    return llrint(ns) if ns < _LONGEST else NEVER
+cdef const long long[::1] instants(object values):
+    """Return `values` as an int64 vector, copied only where needed: there may be many calls."""
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1 \
+            and values.flags.c_contiguous and values.flags.aligned:
+        return plain(values)
+    return integers(values, "released")
 
 
-cdef long long[::1] writable(object values, str name):
-    """Return `values`; raise TypeError or ValueError unless it is an int64 vector that can be written in place."""
-    values = plain(values)
-    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise TypeError(f"{name} must be an int64 array, it is changed in place")
-    if values.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
-        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")
-    return values
+cdef struct Turn:                       # see `PullQueue.run_released`
+    Py_ssize_t first, came
+    long long waiting, peak
 
 
-# --- machines that pull ---------------------------------------------------------------------------
+cdef int _check_done(long long done) except -1:
+    """Raise the error for which a negative number stands."""
+    if done == -1:
+        raise MemoryError
+    if done == -2:
+        raise OverflowError("a task ends after the last instant")
+    return 0
+
 
 cdef class PullQueue:
     """Machines that take tasks from one central list when they become free.
@@ -107,8 +105,9 @@ cdef class PullQueue:
     cdef long long[::1] busy, done, interrupted
     # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
-    # (machine, application): the first machines that began a task of it, at most `most_few` of each application;
-    # and by application the bits of the further ones, which then take less memory
+    # by application the machine that first began a task of it, or -1; (machine, application) of the next ones, until
+    # there are `most_few`; and the bits of the further ones, which then take less memory
+    cdef long long[::1] one
     cdef Pairs few
     cdef Py_ssize_t most_few
     cdef unsigned long long** seen
@@ -140,6 +139,7 @@ cdef class PullQueue:
         self.finish = np.full(self.applications + 1, -1, np.int64)
         self.started = np.zeros(self.applications, np.int64)
         self.nodes = np.zeros(self.applications, np.int64)
+        self.one = np.full(self.applications, -1, np.int64)
         self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
         self.heap = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
         self.idle = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
@@ -248,7 +248,7 @@ cdef class PullQueue:
         known = self._columns()
         given = read(state, {
             **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
-                   finish=OR_NEVER),
+                   finish=OR_NEVER, one=(-1, self.machines)),
             **_STATE,
         }, machines=self.machines, applications=self.applications, words=words)
         if (given["busy"] > given["free"]).any():
@@ -296,9 +296,9 @@ cdef class PullQueue:
         return {name: np.asarray(column) for name, column in (
             ("away", self.away), ("free", self.free), ("last", self.last), ("busy", self.busy),
             ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
-            ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
+            ("finish", self.finish), ("started", self.started), ("nodes", self.nodes), ("one", self.one))}
 
-    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike, bint more=False) -> int:
+    def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
@@ -311,7 +311,6 @@ cdef class PullQueue:
         order : int64[k], indices of applications.
         left : int64[applications], unstarted tasks; changed in place.
         task_size : float64[applications], Mflop > 0; only entries that `order` names are read.
-        more : whether others follow `order`; if it is used up, the instant reached stays as it is until a call with them.
 
         Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
         """
@@ -331,12 +330,53 @@ cdef class PullQueue:
             if not isfinite(size[i]) or size[i] <= 0.0:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
         with nogil:
-            count = self._run(until, first, rest, size, more)
-        if count == -1:
-            raise MemoryError
-        if count == -2:
-            raise OverflowError("a task ends after the last instant")
+            count = self._run(until, first, rest, size)
+        _check_done(count)
         return count
+
+    def run_released(self, long long until, released: ArrayLike, left: Integers, task_size: ArrayLike,
+                     Py_ssize_t first, Py_ssize_t came, long long waiting) -> tuple[int, int, int, int]:
+        """Start tasks as `run` does, in order of application, each application from its release on.
+
+        Running to t1 and then to t2 equals running to t2.
+
+        Parameters
+        ----------
+        released : int64[applications], ns, not descending: when the tasks of each application become available.
+        left : int64[applications], unstarted tasks; changed in place.
+        task_size : float64[applications], Mflop > 0.
+        first : no application before it has tasks left.
+        came : how many applications have been counted as released.
+        waiting : how many tasks of these are left.
+
+        Returns `first`, `came` and `waiting` as they are after the call, which counts the applications released
+        before `until`, and the most tasks that waited at the release of one of them, else `waiting` as given.
+        Entries of the arrays are checked when their turn comes.
+
+        Raises ValueError naming the argument, its index and value; OverflowError if a task ends after the last instant.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] at = instants(released)
+        cdef long long[::1] rest = writable(left, "left")
+        cdef const double[::1] size = doubles(task_size, "task_size")
+        cdef Turn t
+        cdef long long done
+        for name, count in ("released", at.shape[0]), ("left", rest.shape[0]), ("task_size", size.shape[0]):
+            check_lengths(self.applications, count, "applications", name)
+        for name, value in ("first", first), ("came", came):
+            if not 0 <= value <= self.applications:
+                raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
+        t.first, t.came, t.waiting, t.peak = first, came, waiting, waiting
+        with nogil:
+            done = self._run_released(until, at, rest, size, &t)
+        if done == -3:
+            if rest[t.first] < 0:
+                raise ValueError(f"left[{t.first}] must be >= 0, got {rest[t.first]}")
+            raise refuse("task_size", t.first, "must be finite and > 0", size[t.first])
+        if done == -4:
+            raise ValueError(f"released[{t.came}] must be at least {at[t.came - 1]}, the one before, got {at[t.came]}")
+        _check_done(done)
+        return t.first, t.came, t.waiting, t.peak
 
     def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers]:
         """Let `machines` fail at `now` ns, the instant reached by `run`; they lose the tasks that they run.
@@ -395,14 +435,9 @@ cdef class PullQueue:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
         return indices(machines, "machines", 0, self.machines)
 
-    cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
-                        const double[::1] task_size, bint more) noexcept nogil:
-        cdef Py_ssize_t k = 0
-        cdef long long u, i, at, end, length, before_it, count = 0
+    cdef void _wake(self) noexcept nogil:
+        """Let the machines whose tasks have ended by now be idle."""
         cdef Entry entry
-        cdef bint waiting
-        if until <= self.now:
-            return 0
         while self.n_heap > 0 and self.heap[0].at <= self.now:
             entry = self.heap[0]
             heap_pop(self.heap, self.n_heap)
@@ -410,58 +445,117 @@ cdef class PullQueue:
             entry.at = 0
             heap_push(self.idle, self.n_idle, entry)
             self.n_idle += 1
-        while k < order.shape[0]:
+
+    cdef inline long long _next(self) noexcept nogil:
+        """Return when the next machine is free."""
+        if self.n_idle > 0:
+            return self.now
+        return self.heap[0].at if self.n_heap > 0 else NEVER
+
+    cdef inline int _begin(self, long long i, double task_size) noexcept nogil:
+        """Start a task of application `i` on the next machine that is free, or return what `_check_done` raises."""
+        cdef bint waiting = self.n_idle > 0
+        cdef Entry entry = self.idle[0] if waiting else self.heap[0]
+        cdef long long at = self.now if waiting else entry.at
+        cdef long long u = self.machine[entry.number], length = duration(task_size, self.speed[u]), before_it, end
+        if length > NEVER - at:
+            return -2
+        end = at + length
+        before_it = self.last[u]
+        if self.free[u] > self.finish[before_it]:
+            self.finish[before_it] = self.free[u]
+        if before_it != i and not self._meet(i, u):
+            return -1
+        if self.log and not self._note(u, i, at, end):
+            return -1
+        self.free[u] = end
+        self.busy[u] += length
+        self.done[u] += 1
+        if self.first_start[i] < 0:
+            self.first_start[i] = at
+        self.started[i] += 1
+        entry.at = end
+        if not waiting:
+            heap_settle(self.heap, self.n_heap, 0, entry)
+        elif end > self.now:
+            heap_pop(self.idle, self.n_idle)
+            self.n_idle -= 1
+            heap_push(self.heap, self.n_heap, entry)
+            self.n_heap += 1
+        return 0
+
+    cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
+                        const double[::1] task_size) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef long long i, count = 0
+        cdef int failed
+        if until <= self.now:
+            return 0
+        self._wake()
+        for k in range(order.shape[0]):
             i = order[k]
-            if left[i] == 0:
-                k += 1
-                continue
-            waiting = self.n_idle > 0
-            if waiting:
-                entry = self.idle[0]
-                at = self.now
-            elif self.n_heap > 0 and self.heap[0].at < until:
-                entry = self.heap[0]
-                at = entry.at
-            else:
-                break
-            u = self.machine[entry.number]
-            length = duration(task_size[i], self.speed[u])
-            if length > NEVER - at:
-                return -2
-            end = at + length
-            before_it = self.last[u]
-            if self.free[u] > self.finish[before_it]:
-                self.finish[before_it] = self.free[u]
-            if before_it != i and not self._meet(i, u):
-                return -1
-            if self.log and not self._note(u, i, at, end):
-                return -1
-            self.free[u] = end
-            self.busy[u] += length
-            self.done[u] += 1
-            if self.first_start[i] < 0:
-                self.first_start[i] = at
-            self.started[i] += 1
-            left[i] -= 1
-            count += 1
-            if not waiting:
-                entry.at = end
-                heap_settle(self.heap, self.n_heap, 0, entry)
-            elif end > self.now:
-                heap_pop(self.idle, self.n_idle)
-                self.n_idle -= 1
-                entry.at = end
-                heap_push(self.heap, self.n_heap, entry)
-                self.n_heap += 1
-        if k < order.shape[0] or not more:
-            self.now = until
+            while left[i] > 0 and self._next() < until:
+                failed = self._begin(i, task_size[i])
+                if failed:
+                    return failed
+                left[i] -= 1
+                count += 1
+        self.now = until
         return count
+
+    cdef long long _run_released(self, long long until, const long long[::1] released, long long[::1] left,
+                                 const double[::1] task_size, Turn* t) noexcept nogil:
+        cdef long long at
+        cdef int failed
+        if until <= self.now:
+            return 0
+        self._wake()
+        while True:
+            while t.first < self.applications and left[t.first] == 0:
+                t.first += 1
+            if t.first == self.applications or released[t.first] >= until:
+                break
+            if left[t.first] < 0 or not (isfinite(task_size[t.first]) and task_size[t.first] > 0.0):
+                return -3
+            if released[t.first] > self.now:  # nothing can start before it
+                self.now = released[t.first]
+                self._wake()
+            at = self._next()
+            if at >= until:
+                break
+            if not self._count(at + 1, released, left, t):
+                return -4
+            failed = self._begin(t.first, task_size[t.first])
+            if failed:
+                return failed
+            left[t.first] -= 1
+            t.waiting -= 1
+        if not self._count(until, released, left, t):
+            return -4
+        self.now = until
+        return 0
+
+    cdef inline bint _count(self, long long until, const long long[::1] released, const long long[::1] left,
+                            Turn* t) noexcept nogil:
+        """Count the applications released before `until`; False if one is released before the one before it."""
+        while t.came < self.applications and released[t.came] < until:
+            if t.came > 0 and released[t.came] < released[t.came - 1]:
+                return False
+            t.waiting += left[t.came]
+            t.came += 1
+            if t.waiting > t.peak and (t.came == self.applications or released[t.came] > released[t.came - 1]):
+                t.peak = t.waiting  # with all that are released at this instant
+        return True
 
     cdef inline bint _meet(self, long long i, long long u) noexcept nogil:
         """Record that the last task of machine `u` is of application `i`; count `u` in its nodes once."""
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         self.last[u] = i
-        if pairs_have(&self.few, pair_of(u, i)):
+        if self.nodes[i] == 0:
+            self.one[i] = u
+            self.nodes[i] = 1
+            return True
+        if self.one[i] == u or pairs_have(&self.few, pair_of(u, i)):
             return True
         if self.nodes[i] < self.most_few:
             self.nodes[i] += 1
@@ -491,317 +585,3 @@ cdef class PullQueue:
         self.entries[4 * self.n_log + 3] = end
         self.n_log += 1
         return True
-
-
-# --- binding to the earliest end ------------------------------------------------------------------
-
-def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks: SupportsIndex,
-                  long long now) -> Integers:
-    """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
-
-    Parameters
-    ----------
-    free_at : int64[machines], ns, when each machine has done the tasks bound to it; changed in place.
-    speed : float64[machines], Mflop/s > 0.
-    task_size : Mflop > 0.
-    n_tasks : number of tasks, >= 0.
-    now : ns; no task starts earlier.
-
-    Returns int64[machines], the number of tasks bound to each machine.  A machine that gets none keeps its `free_at`.
-
-    A machine runs its tasks in order, so each task ends one duration after the one before.  The tasks go to the
-    `n_tasks` earliest of these ends of all machines.  All ends up to an instant by which there are at most
-    `n_tasks` of them are taken at once, and the rest by a heap.  This takes O(machines * log(machines)), however
-    many tasks there are.
-
-    Raises ValueError if there are tasks but no machines, OverflowError if a task ends after the last instant.
-    """
-    cdef long long[::1] at = writable(free_at, "free_at")
-    cdef const double[::1] s = doubles(speed, "speed")
-    cdef Py_ssize_t n = s.shape[0], u
-    cdef long long rest, bulk
-    cdef Entry* heap
-    cdef long long* length
-    cdef bint fine
-    check_array(s, "speed", POSITIVE)
-    check_lengths(n, at.shape[0], "speed", "free_at")
-    check_scalar(task_size, "task_size", POSITIVE)
-    if not isinstance(n_tasks, int | np.integer):
-        raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
-    if not 0 <= n_tasks <= NEVER:
-        raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {n_tasks}")
-    for u in range(n):
-        if at[u] < 0:
-            raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
-    if now < 0:
-        raise ValueError(f"now must be >= 0, got {now}")
-    result = np.zeros(n, np.int64)
-    cdef long long[::1] out = result         # OUT
-    rest = n_tasks
-    if rest == 0:
-        return result
-    if n == 0:
-        raise ValueError(f"speed must have an entry, there are {n_tasks} tasks to bind")
-    heap = <Entry*> malloc(n * (sizeof(Entry) + sizeof(long long)))
-    if heap == NULL:
-        raise MemoryError
-    length = <long long*> (heap + n)
-    with nogil:
-        for u in range(n):
-            length[u] = duration(task_size, s[u])
-        bulk = take_bulk(at, length, out, rest, now) if rest > n else 0
-        fine = bulk >= 0 and take_first(at, length, heap, out, rest - bulk, now)
-        if fine:
-            for u in range(n):
-                if out[u] > 0:
-                    at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
-    free(heap)
-    if not fine:
-        raise OverflowError("a task ends after the last instant")
-    return result
-
-
-cdef long long take_bulk(const long long[::1] at, const long long* length, long long[::1] out,
-                         long long tasks, long long now) noexcept nogil:
-    """Take all ends up to an instant by which there are at most `tasks` of them; return how many are taken.
-
-    The instant is that at which the machines would have done `tasks` if they could do parts of tasks.  It is
-    found by Newton steps on a convex function, from above.  If the result is too inexact, nothing is taken.
-    Returns -1 if the last end is certainly after the last instant.
-    """
-    cdef Py_ssize_t n = at.shape[0], u, step
-    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
-    cdef long long limit = _LAST, base, count = 0
-    if tasks > 1048576:
-        # too many tasks for the precision of float64: aim a little lower, and take the rest one by one
-        aim -= aim * 4e-12
-    for u in range(n):
-        base = at[u] if at[u] > now else now
-        if length[u] == 0:
-            # a machine that needs 0 ns for a task takes all that is left as soon as it is free
-            limit = min(limit, base - 1)
-            continue
-        start = <double> (at[u] if at[u] > now else now)
-        if start > latest:
-            latest = start
-        rate += 1.0 / <double> length[u]
-    if rate == 0.0:
-        return 0
-    instant = latest + aim / rate
-    for step in range(64):
-        rate = 0.0
-        done = 0.0
-        for u in range(n):
-            gap = instant - <double> (at[u] if at[u] > now else now)
-            if gap > 0.0 and length[u] > 0:
-                rate += 1.0 / <double> length[u]
-                done += gap / <double> length[u]
-        if not done > aim * (1.0 + 1e-12):
-            break
-        instant -= (done - aim) / rate
-    if not instant > 0.0:
-        return 0
-    if instant < <double> _LAST:
-        limit = min(limit, <long long> instant)
-    elif instant > 9.3e18 and limit == _LAST:
-        return -1
-    for u in range(n):
-        base = at[u] if at[u] > now else now
-        if base < limit and length[u] > 0:
-            out[u] = (limit - base) // length[u]
-            if out[u] > tasks - count:
-                for u in range(n):
-                    out[u] = 0
-                return 0
-            count += out[u]
-    return count
-
-
-cdef bint take_first(const long long[::1] at, const long long* length, Entry* heap, long long[::1] out,
-                     long long tasks, long long now) noexcept nogil:
-    """Take the next `tasks` ends one by one; False if one is after the last instant."""
-    cdef Py_ssize_t n = at.shape[0], u
-    cdef long long base
-    for u in range(n):
-        base = (at[u] if at[u] > now else now) + out[u] * length[u]
-        heap[u].number = u
-        heap[u].at = base + length[u] if length[u] <= NEVER - base else NEVER
-    heap_make(heap, n)
-    while tasks > 0:
-        u = heap[0].number
-        if heap[0].at == NEVER:
-            return False
-        if length[u] == 0:
-            out[u] += tasks
-            return True
-        out[u] += 1
-        tasks -= 1
-        heap[0].at = heap[0].at + length[u] if length[u] <= NEVER - heap[0].at else NEVER
-        heap_settle(heap, n, 0, heap[0])
-    return True
-
-
-cdef class EarliestEnds:
-    """The machines that would end a task first, found without a look at each of them.
-
-    Machines of one speed are of one kind.  A heap of each kind has the machines that have work, by when they are
-    free, and another one those that are idle, by id.  A task then takes O(kinds + log(machines)), while
-    `bind_earliest` looks at every machine, however few tasks there are.
-
-    Parameters
-    ----------
-    speed : float64[machines], Mflop/s > 0.
-
-    Raises
-    ------
-    ValueError naming the argument, its index and value.
-    """
-
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
-    cdef readonly Py_ssize_t machines, kinds
-    cdef readonly long long now
-    cdef const double[::1] speed            # by kind
-    cdef const long long[::1] kind          # by machine
-    cdef const long long[::1] first         # kind k has the places first[k] .. first[k + 1] - 1 of both heaps
-    cdef long long[::1] n_busy, n_idle      # by kind
-    cdef Entry* busy                        # by (when it is free, machine)
-    cdef Entry* idle                        # machines free by `now`, by machine; at is 0
-
-    def __cinit__(self, speed: ArrayLike):
-        cdef const double[::1] given = doubles(speed, "speed")
-        check_array(given, "speed", POSITIVE)
-        self.machines = given.shape[0]
-        kinds, kind, count = np.unique(np.asarray(given), return_inverse=True, return_counts=True)
-        self.kinds = len(kinds)
-        self.speed, self.kind = kinds, kind.astype(np.int64)
-        self.first = np.concatenate((np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)))
-        self.n_busy, self.n_idle = np.zeros(self.kinds, np.int64), np.zeros(self.kinds, np.int64)
-        self.busy = <Entry*> malloc(2 * max(1, self.machines) * sizeof(Entry))
-        if self.busy == NULL:
-            raise MemoryError
-        self.idle = self.busy + self.machines
-
-    def __dealloc__(self):
-        free(self.busy)
-
-    def restart(self, free_at: Integers, up: ArrayLike, long long now) -> None:
-        """Take over when each machine is free, and which are up; only these get tasks.
-
-        Parameters
-        ----------
-        free_at : int64[machines], ns, when each machine has done the tasks bound to it; >= 0.
-        up : bool[machines].
-        now : ns; no task starts earlier.
-
-        Raises ValueError naming the argument, its index and value.
-        """
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] at = writable(free_at, "free_at")
-        cdef const unsigned char[::1] on = np.ascontiguousarray(up, np.bool_).view(np.uint8)
-        cdef Py_ssize_t u, k
-        cdef Entry entry
-        check_lengths(self.machines, at.shape[0], "machines", "free_at")
-        check_lengths(self.machines, on.shape[0], "machines", "up")
-        if now < 0:
-            raise ValueError(f"now must be >= 0, got {now}")
-        for u in range(self.machines):
-            if at[u] < 0:
-                raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
-        self.now = now
-        with nogil:
-            for k in range(self.kinds):
-                self.n_busy[k] = self.n_idle[k] = 0
-            for u in range(self.machines):
-                if on[u]:
-                    k = self.kind[u]
-                    entry.number = u
-                    if at[u] > now:
-                        entry.at = at[u]
-                        self.busy[self.first[k] + self.n_busy[k]] = entry
-                        self.n_busy[k] += 1
-                    else:
-                        entry.at = 0
-                        self.idle[self.first[k] + self.n_idle[k]] = entry
-                        self.n_idle[k] += 1  # ascending, and so a heap
-            for k in range(self.kinds):
-                heap_make(self.busy + self.first[k], self.n_busy[k])
-
-    def bind(self, free_at: Integers, double task_size, n_tasks: SupportsIndex, long long now) -> Integers:
-        """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
-
-        Parameters
-        ----------
-        free_at : int64[machines], ns, as it was left by the last call; changed in place.
-        task_size : Mflop > 0.
-        n_tasks : number of tasks, >= 0 and < 2**31.
-        now : ns; not earlier than before.
-
-        Returns int64[n_tasks], the machine of each task.
-
-        Raises ValueError naming the argument and its value, or if there are tasks and no machine is up;
-        OverflowError if a task ends after the last instant.
-        """
-        cdef _Held alone = hold(&self.occupied)
-        cdef long long[::1] at = writable(free_at, "free_at")
-        cdef Py_ssize_t k, j, best, count
-        cdef long long end, least, length
-        cdef Entry entry, chosen
-        cdef bint fine = True, found = True
-        check_lengths(self.machines, at.shape[0], "machines", "free_at")
-        check_scalar(task_size, "task_size", POSITIVE)
-        if not isinstance(n_tasks, int | np.integer):
-            raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
-        if not 0 <= n_tasks < 2**31:
-            raise ValueError(f"n_tasks must be in 0..{2**31 - 1}, got {n_tasks}")
-        if now < self.now:
-            raise ValueError(f"now must be at least {self.now}, got {now}")
-        count = n_tasks
-        result = np.empty(count, np.int64)
-        cdef long long[::1] out = result         # OUT
-        with nogil:
-            self.now = now
-            for k in range(self.kinds):
-                while self.n_busy[k] > 0 and self.busy[self.first[k]].at <= now:
-                    entry = self.busy[self.first[k]]
-                    heap_pop(self.busy + self.first[k], self.n_busy[k])
-                    self.n_busy[k] -= 1
-                    entry.at = 0
-                    heap_push(self.idle + self.first[k], self.n_idle[k], entry)
-                    self.n_idle[k] += 1
-            for j in range(count):
-                best = -1
-                least = NEVER
-                for k in range(self.kinds):
-                    if self.n_idle[k] > 0:
-                        entry = self.idle[self.first[k]]
-                        end = now
-                    elif self.n_busy[k] > 0:
-                        entry = self.busy[self.first[k]]
-                        end = entry.at
-                    else:
-                        continue
-                    length = duration(task_size, self.speed[k])
-                    end = end + length if length <= NEVER - end else NEVER
-                    if best < 0 or end < least or (end == least and entry.number < chosen.number):
-                        best = k
-                        least = end
-                        chosen = entry
-                if best < 0 or least == NEVER:
-                    found = best >= 0
-                    fine = False
-                    break
-                out[j] = chosen.number
-                at[chosen.number] = least
-                chosen.at = least
-                if self.n_idle[best] == 0:
-                    heap_settle(self.busy + self.first[best], self.n_busy[best], 0, chosen)
-                elif least > now:
-                    heap_pop(self.idle + self.first[best], self.n_idle[best])
-                    self.n_idle[best] -= 1
-                    heap_push(self.busy + self.first[best], self.n_busy[best], chosen)
-                    self.n_busy[best] += 1
-        if not found:
-            raise ValueError(f"up must have a machine, there are {count} tasks to bind")
-        if not fine:
-            raise OverflowError("a task ends after the last instant")
-        return result

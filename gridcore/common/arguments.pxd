@@ -23,4 +23,5 @@ cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except
 cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1
 cdef object plain(object values)
 cdef object integers(object values, str name)
+cdef long long[::1] writable(object values, str name)
 cdef object indices(object values, str name, long long low, long long high)

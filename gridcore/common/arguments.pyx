@@ -72,6 +72,18 @@ cdef object indices(object values, str name, long long low, long long high):
     return array
 
 
+cdef long long[::1] writable(object values, str name):
+    """Return `values`; raise TypeError or ValueError unless it is an int64 vector that can be written in place."""
+    values = plain(values)
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        raise TypeError(f"{name} must be an int64 array, it is changed in place")
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {values.ndim}")
+    if not values.flags.carray:  # aligned, too
+        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")
+    return values
+
+
 cdef int check_entry(double value, str name, Py_ssize_t index, int rule) except -1:
     if bad(value, rule):
         raise refuse(name, index, <str>RULES[rule], value)

@@ -19,6 +19,8 @@ def columns(rows: Integers) -> dict[str, Integers]:
 
 def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
     """In order of machine and start; with `merge`, rows that go on where the one before ended are one."""
+    if not len(rows):
+        return columns(rows)
     found = columns(rows[np.lexsort((rows[:, 3], rows[:, 0]))])
     if not merge:
         return found
@@ -28,8 +30,6 @@ def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
     for name in ("machine", "application"):
         on[1:] &= found[name][1:] == found[name][:-1]
     first = np.flatnonzero(~on)
-    if not len(first):
-        return found
     last = np.r_[first[1:], len(rows)] - 1
     merged = {name: found[name][first] for name in ("machine", "application", "start")}
     merged |= {name: np.add.reduceat(found[name], first) for name in ("tasks", "completed")}

@@ -62,6 +62,11 @@ cdef _rows(const Journal* j):
     return rows
 
 
+cdef _grown(values, more):
+    """Return a new array: the entries of both; the first of many is often empty."""
+    return np.concatenate((values, more)) if len(values) else np.array(more)
+
+
 @cython.auto_pickle(False)
 cdef class MachineQueues:
     """The queues of machines, without an order other than that of arrival; `TaskQueues` says what the parameters are."""
@@ -152,16 +157,13 @@ cdef class MachineQueues:
             if a[j] != self.task_size[i[j]]:
                 raise ValueError(f"task_size[{j}] of a further bag must be that of application {i[j]}, "
                                  f"{self.task_size[i[j]]!r}, got {a[j]!r}")
-        self._add_sizes(np.asarray(i) == np.arange(n, n + k), sizes, tasks)
-        self.whose = np.concatenate((self.whose, i))
-        self.release = np.concatenate((self.release, r))
-        self.size = np.concatenate((self.size, w))
-        self.task_size = np.concatenate((self.task_size, a))
+        if self.own_sizes or sizes is not None or tasks is not None:
+            self._add_sizes(np.asarray(i) == np.arange(n, n + k), sizes, tasks)
+        self.whose = _grown(self.whose, i)
+        self.release, self.size, self.task_size = _grown(self.release, r), _grown(self.size, w), _grown(self.task_size, a)
         zeros, never = np.zeros(k, np.int64), np.full(k, -1, np.int64)
-        self.first_start = np.concatenate((self.first_start, never))
-        self.finish = np.concatenate((self.finish, never))
-        self.completed = np.concatenate((self.completed, zeros))
-        self.nodes_used = np.concatenate((self.nodes_used, zeros))
+        self.first_start, self.finish = _grown(self.first_start, never), _grown(self.finish, never)
+        self.completed, self.nodes_used = _grown(self.completed, zeros), _grown(self.nodes_used, zeros)
         self.n_applications += k
         if not self.sparse and self.machines * ((self.n_applications + 7) // 8) > _MOST_BITS // 8:
             self._make_sparse()

@@ -301,7 +301,7 @@ class Transport:
         Hands over deferred messages first, see `drain`.
         """
         self.drain()
-        links, counted = self.links, [kind.number for kind in self._kinds if kind.counted]
+        links, counted = self.links, np.array([kind.number for kind in self._kinds if kind.counted], np.int64)
         sent, delivered, dropped = (each[counted] for each in (links.sent, links.delivered, links.dropped))
         return {
             "kind": np.array([self.kinds[number] for number in counted], dtype="U"),

@@ -14,7 +14,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import MOST_DATA, Columns, Machine, check_columns
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, real, shown
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams, normal_factors
@@ -179,10 +179,13 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         return _at_load(made, self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
-        draw, size = streams("workload.task_sizes"), self.task_size
+        size = self.task_size
+        if isinstance(size, float):
+            return np.full(self.applications, size)
+        draw = streams("workload.task_sizes")
         if isinstance(size, Range):
             return draw.uniform(size.low, size.high, self.applications)
-        classes = np.array(size if isinstance(size, tuple) else [size])
+        classes = np.array(size)
         sizes: NDArray[np.float64] = classes[draw.integers(len(classes), size=self.applications)]
         return sizes
 
@@ -331,7 +334,7 @@ def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integer
     if recipe.submitter is None:
         return np.arange(count, dtype=np.int64) % platform.nodes
     submitter = np.array(recipe.submitter, dtype=np.int64)
-    for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+    for i in first_true(submitter >= platform.nodes):
         raise ScenarioError(
             f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, got {submitter[i]}"
         )

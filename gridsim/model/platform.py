@@ -258,6 +258,11 @@ class Platform:
         return len(self.recipe.listed) if isinstance(self.recipe, ListedSpeeds) else self.recipe.nodes
 
     @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """Speeds of the slowest and of the fastest machine, Mflop/s."""
+        return float(self.speeds.min()), float(self.speeds.max())
+
+    @cached_property
     def aggregate_speed(self) -> float:
         """Speed of all machines together, Mflop/s (summed exactly, rounded once)."""
         return math.fsum(self.speeds.tolist())

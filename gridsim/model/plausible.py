@@ -22,7 +22,7 @@ def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
 
 def unusual(scenario: Scenario) -> Iterator[str]:
     """Iterate over what is unusual about a scenario, as texts; only its recipes and speeds are looked at."""
-    network, speeds = scenario.network, scenario.platform.speeds
+    network, platform = scenario.network, scenario.platform
     if network.latency > LATENCY:
         yield (
             f"network.latency is {network.latency:g} s; messages usually take less than 1 s (in s, "
@@ -33,7 +33,7 @@ def unusual(scenario: Scenario) -> Iterator[str]:
             f"network.bandwidth is {network.bandwidth:g} bytes/s; it is usually above 10,000 (or as text: "
             '"1 Mbit/s")'
         )
-    slowest, fastest, mean = float(speeds.min()), float(speeds.max()), float(speeds.mean())
+    (slowest, fastest), mean = platform.extremes, platform.aggregate_speed / platform.nodes
     for odd, which in ((slowest < SLOW, slowest), (fastest > FAST, fastest)):
         if odd:
             yield (

@@ -15,7 +15,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Columns, Machine, check_columns
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
@@ -176,13 +176,13 @@ def _columns(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
-    for i in np.flatnonzero(tasks > platform.nodes)[:1]:
+    for i in first_true(tasks > platform.nodes):
         which, rest = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
         raise ScenarioError(
             f"workload.nodes[{i}]: job {which} wants {tasks[i]} machines, but there are only "
             f"{platform.nodes}{rest}"
         )
-    for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+    for i in first_true(submitter >= platform.nodes):
         raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
     return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
 

@@ -26,7 +26,7 @@ from gridsim.model.bag_workloads import (
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
 from gridsim.support.arguments import explained, real, sequence, text
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 
 #: The latest release (s).  The clock counts int64 nanoseconds.
@@ -47,8 +47,8 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
     The third is None if the tasks of each application are equal.
     """
     begins = np.cumsum(tasks) - tasks
-    for k in np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)))[:1]:
-        i = np.searchsorted(begins, k, side="right") - 1
+    for k in first_true(~(np.isfinite(sizes) & (sizes > 0))):
+        i = int(np.searchsorted(begins, k, side="right")) - 1
         raise ScenarioError(
             f"workload.sizes[{i}][{k - begins[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
         )
@@ -407,7 +407,7 @@ class Workload:
             columns = self.recipe.columns(platform)
         release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job = columns
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
-        for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
+        for i in first_true(~(release <= LATEST_RELEASE)):
             latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
             raise ScenarioError(
                 f"{log}workload.release[{i}] must be at most {latest}, got {float(release[i])!r}"
@@ -418,8 +418,8 @@ class Workload:
             task_size, size, sizes = _summed(tasks, sizes, order)
         else:
             with np.errstate(over="ignore"):
-                size = tasks.astype(np.float64) * task_size
-        for i in np.flatnonzero(~np.isfinite(size))[:1]:
+                size = tasks * task_size
+        for i in first_true(~np.isfinite(size)):
             size_i = f"{task_size[i]:g} Mflop"
             raise ScenarioError(f"{log}workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
         release_ns = release_ns[order]

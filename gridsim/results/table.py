@@ -27,6 +27,28 @@ def frozen(column: Column) -> Column:
     return column
 
 
+def _column(name: str, values: Any) -> Column:
+    """Return `values` as a column of a `Table`: read-only, contiguous, in the machine's byte order."""
+    flags = values.flags if type(values) is np.ndarray else None
+    column = values if flags and flags.owndata and not flags.writeable else np.array(values)
+    if column.dtype.kind in "OT":
+        if not all(isinstance(value, str) for value in column.tolist()):
+            raise ValueError(f"column {name!r} must hold numbers or text")
+        column = np.array(column.tolist(), dtype=np.str_)
+    if column.dtype.kind == "U":
+        # the shortest type that holds them, so that equal texts have equal types
+        column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
+        codes = column.view(np.uint32)
+        if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
+            raise ValueError(f"column {name!r} must hold text, got what is no character")
+    if column.dtype.kind not in "biufU" or column.ndim != 1:
+        raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
+    if not (column.dtype.isnative and column.flags.c_contiguous):
+        column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
+    column.setflags(write=False)
+    return column
+
+
 class Table:
     """A table of read-only numpy columns of equal length.
 
@@ -38,29 +60,12 @@ class Table:
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        self._columns: dict[str, Column] = {}
-        for name, values in columns.items():
-            shared = type(values) is np.ndarray and values.flags.owndata and not values.flags.writeable
-            column = values if shared else np.array(values)
-            if column.dtype.kind in "OT":
-                if not all(isinstance(value, str) for value in column.tolist()):
-                    raise ValueError(f"column {name!r} must hold numbers or text")
-                column = np.array(column.tolist(), dtype=np.str_)
-            if column.dtype.kind == "U":
-                # the shortest type that holds them, so that equal texts have equal types
-                column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
-                codes = column.view(np.uint32)
-                if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
-                    raise ValueError(f"column {name!r} must hold text, got what is no character")
-            if column.dtype.kind not in "biufU" or column.ndim != 1:
-                raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
-            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
-            column.flags.writeable = False
-            self._columns[check_name(name)] = column
-        lengths = {name: len(column) for name, column in self._columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"columns must be equally long, got {lengths}")
-        self._rows = next(iter(lengths.values()), 0)
+        self._columns = {check_name(name): _column(name, values) for name, values in columns.items()}
+        lengths = {len(column) for column in self._columns.values()}
+        if len(lengths) > 1:
+            said = {name: len(column) for name, column in self._columns.items()}
+            raise ValueError(f"columns must be equally long, got {said}")
+        self._rows = lengths.pop() if lengths else 0
 
     def __len__(self) -> int:
         return self._rows
@@ -182,8 +187,9 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
         for key in sorted(table.keys()):
             column = table[key]
             if column.dtype.kind == "f":
-                column = np.where(np.isnan(column), column.dtype.type(np.nan), column + 0.0)
-            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("<"), copy=False))
+                column = column + 0.0  # -0.0 becomes 0.0
+                column[np.isnan(column)] = np.nan
+            column = column.astype(column.dtype.newbyteorder("<"), copy=False)
             total.update(f"column {key} {column.dtype.str}\n".encode())
             total.update(column.data.cast("B") if column.size else b"")
     total.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())

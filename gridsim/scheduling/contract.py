@@ -222,8 +222,8 @@ class Policy(Stateful, ABC):
     takes_blocks: ClassVar[bool] = False
 
     #: Whether it reads releases from ``run.applications`` itself, so that `on_release` is not called.  Such a
-    #: policy must be a source of the engine.
-    takes_releases: ClassVar[bool] = False
+    #: policy must be a source of the engine, unless nothing has to happen before `finish`.
+    takes_releases: bool = False
 
     @abstractmethod
     def on_release(self, applications: list[int]) -> None:

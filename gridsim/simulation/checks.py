@@ -25,6 +25,7 @@ from gridsim.scheduling.contract import (
     Scheduler,
 )
 from gridsim.simulation.outages import Outages
+from gridsim.support.arrays import first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
@@ -66,7 +67,7 @@ def check_kind(
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
-        i = int(np.flatnonzero(low < high)[0])
+        (i,) = first_true(low < high)
         raise ScenarioError(
             f"workload must have tasks of one size in each application for {scheduler.name}, "
             f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
@@ -102,15 +103,16 @@ def check_size(
     if latency > LONGEST_LATENCY:
         raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
     field, (least, most) = "sizes" if applications.unequal else "task_size", applications.extremes()
+    slowest, fastest = platform.extremes
     with np.errstate(over="ignore"):
-        shortest = least / platform.speeds.max() * NS
-        longest = float(most.max() / platform.speeds.min())
-    for i in np.flatnonzero(shortest < 1)[:1]:
+        shortest = least / fastest * NS
+        longest = float(most.max() / slowest)
+    for i in first_true(shortest < 1):
         raise ScenarioError(
             f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
             f"got {least[i]:g} Mflop"
         )
-    for i in np.flatnonzero(applications.tasks >= 2**31)[:1]:  # a machine counts its share in 32 bits
+    for i in first_true(applications.tasks >= 2**31):  # a machine counts its share in 32 bits
         raise ScenarioError(
             f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
         )
@@ -198,19 +200,23 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     """
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
-    failed = given_up(outcome, applications)
-    for i in np.flatnonzero(failed & ((completed != 0) | (finish != -1)))[:1]:
-        raise InvariantViolation(f"application {i}: rejected, but {completed[i]} tasks were completed")
-    tasks = np.where(failed, 0, tasks)
-    for i in np.flatnonzero(completed != tasks)[:1]:
+    size, release = applications.size, applications.release_ns
+    if (failed := given_up(outcome, applications)).any():
+        for i in first_true(failed & ((completed != 0) | (finish != -1))):
+            raise InvariantViolation(f"application {i}: rejected, but {completed[i]} tasks were completed")
+        tasks, size = np.where(failed, 0, tasks), size[~failed]
+        # a rejected one need neither start nor finish
+        first = np.where(failed & (first == -1), release, first)
+        finish = np.where(failed, first, finish)
+    for i in first_true(completed != tasks):
         raise InvariantViolation(
             f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
         )
-    for i in np.flatnonzero((first < applications.release_ns) & ~(failed & (first == -1)))[:1]:
+    for i in first_true(first < release):
         raise InvariantViolation(
-            f"application {i}: started at {first[i]} ns, before its release, {applications.release_ns[i]} ns"
+            f"application {i}: started at {first[i]} ns, before its release, {release[i]} ns"
         )
-    for i in np.flatnonzero((finish < first) & ~failed)[:1]:
+    for i in first_true(finish < first):
         raise InvariantViolation(
             f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
         )
@@ -219,20 +225,21 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         raise InvariantViolation(
             f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
         )
+    last = int(outcome.applications["finish"].max())
     # copies that others have outdone may end later than the last task
     later = outages.failures.any() or "ended" in outcome.machines
-    end = max(int(finish.max()), outages.now if later else 0)
-    busy, span = outcome.machines["busy"], max(0, end - int(applications.release_ns.min()))
-    for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
+    end = max(last, outages.now if later else 0)
+    busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
+    for u in first_true((busy < 0) | (busy > span)):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
-    end = max(int(finish.max()), outages.now)
+    end = max(last, outages.now)
     up_time = end - outages.down_time(end)
-    for u in np.flatnonzero(busy > up_time)[:1]:
+    for u in first_true(busy > up_time):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
-    worked = total(busy * (platform.speeds / NS))
-    work = total(applications.size[~failed])
+    speeds = platform.speeds / NS
+    worked, work = total(busy * speeds), total(size)
     # each task's duration is rounded to whole ns, and products and sums have rounding errors too
-    slack = float(done @ (platform.speeds / NS)) + 1e-9 * max(work, worked)
+    slack = float(done @ speeds) + 1e-9 * max(work, worked)
     if outcome.cycles:
         _check_cycles(outcome, applications, worked, slack)
     elif worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
@@ -243,13 +250,13 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
 
 def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
     """Raise InvariantViolation unless cycles account for all work of the machines, up to `slack` Mflop."""
-    for i in np.flatnonzero(outcome.cycles["useful"] != applications.size)[:1]:
+    for i in first_true(outcome.cycles["useful"] != applications.size):
         useful = float(outcome.cycles["useful"][i])
         raise InvariantViolation(
             f"application {i}: {useful!r} Mflop were useful, it has {applications.size[i]!r} Mflop"
         )
     for name in CYCLES:
-        for i in np.flatnonzero(~(outcome.cycles[name] >= -slack))[:1]:
+        for i in first_true(~(outcome.cycles[name] >= -slack)):
             raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
     told = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
     if not abs(told - worked) <= slack:

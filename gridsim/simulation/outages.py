@@ -164,7 +164,8 @@ class Outages:
 
     def _settle(self, until: int) -> None:
         """Apply all changes before `until` ns; there can be new ones only where a policy takes blocks."""
-        self._happen(max(self._at, int(np.searchsorted(self._block.time, until))))
+        if self._at < (end := int(np.searchsorted(self._block.time, until))):
+            self._happen(end)
 
     # -- checkpoints ----------------------------------------------------------------------------------
 

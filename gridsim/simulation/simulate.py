@@ -11,9 +11,8 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
-
-import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
@@ -194,7 +193,7 @@ class Options:
     decisions_limit: int = DECISIONS_LIMIT
     messages_limit: int = MESSAGES_LIMIT
 
-    @property
+    @cached_property
     def recorded(self) -> tuple[Recording, ...]:
         """The names of what is recorded, in the order of `Recording`."""
         if self.record == "all":
@@ -248,23 +247,28 @@ def _ours(error: BaseException) -> bool:
     return name.partition(".")[0] in ("gridcore", "gridsim")
 
 
-class _LastLog:
-    """Cache of the last workload read from a log, so that many runs of a study parse their log once."""
+class _LastWorkload:
+    """Cache of the last workload, so that the runs of a study draw it, or parse its log, once."""
 
     def __init__(self) -> None:
         self._kept: tuple[Any, Applications] | None = None
 
     @staticmethod
     def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
-        """Return all that the workload depends on; None if it is not read from a file."""
+        """Return all that the workload depends on; None if its file cannot be read."""
         path = getattr(scenario.workload.recipe, "path", None)
-        content = files.get(path) if path is not None else None
-        return content and (content, scenario.workload, scenario.platform, scenario.platform.files)
+        content = "" if path is None else files.get(path)
+        if content is None:
+            return None
+        return content, scenario.workload, scenario.platform, scenario.platform.files
 
     def of(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
-        """Return the cached workload if it is that of `scenario` and of `files` (SHA-256), else None."""
+        """Return the cached workload if it is that of `scenario` and of `files` (SHA-256), else drop it."""
         kept, key = self._kept, self._key(scenario, files)
-        return kept[1] if kept is not None and key is not None and kept[0] == key else None
+        if kept is not None and key is not None and kept[0] == key:
+            return kept[1]
+        self._kept = None  # not to have two workloads in memory
+        return None
 
     def keep(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
         """Cache `applications`, which were made from files that have not changed meanwhile."""
@@ -272,7 +276,7 @@ class _LastLog:
             self._kept = key, applications
 
 
-_LAST_LOG = _LastLog()
+_LAST_WORKLOAD = _LastWorkload()
 
 
 class Simulation(Stateful):
@@ -295,12 +299,12 @@ class Simulation(Stateful):
         self._keeper: Keeper | None = None
         read, paths = scenario.platform.files, scenario.files
         with provenance.reading(file for file in paths if file not in read) as files:
-            self._begin(scenario, scheduler, options, _LAST_LOG.of(scenario, files))
+            self._begin(scenario, scheduler, options, _LAST_WORKLOAD.of(scenario, files))
         if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: SHA-256 of each trace file as it was read: for this run, or earlier when the platform was made.
         self.files = {file: (read | files)[file] for file in paths}
-        _LAST_LOG.keep(scenario, files, self.applications)
+        _LAST_WORKLOAD.keep(scenario, files, self.applications)
 
     def _begin(
         self, scenario: Scenario, scheduler: Scheduler, options: Options, known: Applications | None
@@ -395,13 +399,14 @@ class Simulation(Stateful):
         return Decisions(words, self.options.decisions_limit)
 
     def _schedule_releases(self) -> None:
-        release, last = self.applications.release_ns, len(self.applications) - 1
-        which = np.arange(last + 1)
-        if self.policy.takes_releases:
-            # the engine must get control now and then: for a progress bar, a checkpoint, and Ctrl-C
-            which = np.unique(np.append(which[::_STRIDE], last))
-        for index, at in zip(which.tolist(), release[which].tolist(), strict=True):
-            self.engine.at(at, "release", index)
+        release = self.applications.release_ns.tolist()
+        # where the policy takes them, the engine must get control now and then: for a progress bar, a
+        # checkpoint, and Ctrl-C
+        which = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
+        for index in which:
+            self.engine.at(release[index], "release", index)
+        if which[-1] < len(release) - 1:
+            self.engine.at(release[-1], "release", len(release) - 1)
 
     def keep(self, path: str | os.PathLike[str], every: float) -> None:
         """Save the run in the checkpoint file `path` from now on, after each `every` s of work."""

@@ -161,6 +161,12 @@ def peak_memory() -> int | None:
 
 def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
     """Return versions, the kind of machine, the seed, and `files`, the SHA-256 of each trace file as read."""
+    return {**_machine(), "seed": seed, "files": dict(files)}
+
+
+@cache
+def _machine() -> dict[str, str]:
+    """Return what is the same for all runs of a process."""
     import platform
 
     import numpy
@@ -171,6 +177,4 @@ def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
         "implementation": platform.python_implementation(),
         "numpy": numpy.__version__,
         "system": f"{platform.system()} {platform.machine()}",
-        "seed": seed,
-        "files": dict(files),
     }

@@ -14,8 +14,7 @@ from gridsim.errors import in_line
 
 #: Characters of a line of text where the width of the terminal is not known.
 WIDTH = 100
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
+_PLAIN = frozenset((str, bool, int, float, type(None)))
 
 #: Characters that JSON may hold unescaped, but that no terminal (or encoding) should get.
 _UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -23,7 +22,7 @@ _UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]
 
 def check_name(name: str) -> str:
     """Return `name` if it can name a table or column (letters, digits, _), else raise ValueError."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
         raise ValueError(f"a table or column name must be letters, digits and _, got {name!r}")
     return name
 
@@ -73,12 +72,13 @@ def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
 
 def plain(value: Any) -> Any:
     """Return `value` as plain dicts, lists, text, numbers, booleans and None; TypeError for anything else."""
-    if value is None or isinstance(value, (str, bool, int, float)):
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (str, bool, int, float)):
         # subclasses (np.float64 is one) become the plain type
         for kind in (bool, int, float, str):
             if isinstance(value, kind):
                 return kind(value)
-        return None
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, np.ndarray):

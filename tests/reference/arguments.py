@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gridcore.common.arrays import Integers
+
 FINITE = "must be finite"
 NOT_NEGATIVE = "must be finite and >= 0"
 POSITIVE = "must be finite and > 0"
@@ -90,3 +92,13 @@ def check_offsets(offsets: Sequence[int], entries: int) -> None:
             raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {here} and {before}")
     if offsets[-1] != entries:
         raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[-1]}")
+
+
+def writable(values: Integers, name: str) -> None:
+    """As in the kernels."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        raise TypeError(f"{name} must be an int64 array, it is changed in place")
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {values.ndim}")
+    if not values.flags.carray:  # aligned, too
+        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from tests.reference.arguments import integers
+from tests.reference.arguments import integers, writable
 
-__all__ = ["EarliestEnds", "PullQueue", "bind_earliest"]
+__all__ = ["PullQueue"]
 
 
 def duration(task_size: float, speed: float) -> int:
@@ -26,7 +26,7 @@ class PullQueue:
     """See `gridcore.centralized.pull_queue.PullQueue`."""
 
     def __init__(self, speed: ArrayLike, applications: SupportsIndex, *, log: bool = False) -> None:
-        self._speed = _positive(speed, "speed")
+        self._speed = positive(speed, "speed")
         self.machines = len(self._speed)
         self.applications = index(applications)
         if not 0 <= self.applications < 2**31:
@@ -77,12 +77,10 @@ class PullQueue:
         machine, application, start, end = np.array(self._log, np.int64).reshape(-1, 4).T.copy()
         return machine, application, start, end
 
-    def run(
-        self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike, more: bool = False
-    ) -> int:
+    def run(self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         wanted = [int(i) for i in np.asarray(order)]
         size = [float(a) for a in np.asarray(task_size)]
-        _writable(left, "left")
+        writable(left, "left")
         for name, count in ("left", len(left)), ("task_size", len(size)):
             if count != self.applications:
                 raise ValueError(
@@ -116,9 +114,48 @@ class PullQueue:
                 elif end > self.now:
                     heappop(self._idle)
                     heappush(self._heap, (end, rank))
-        if not more or any(left[i] for i in wanted):
-            self.now = until
+        self.now = until
         return count
+
+    def run_released(
+        self,
+        until: int,
+        released: ArrayLike,
+        left: Integers,
+        task_size: ArrayLike,
+        first: int,
+        came: int,
+        waiting: int,
+    ) -> tuple[int, int, int, int]:
+        at = [int(each) for each in np.asarray(released)]
+        for name, count in (
+            ("released", len(at)),
+            ("left", len(left)),
+            ("task_size", len(np.asarray(task_size))),
+        ):
+            if count != self.applications:
+                raise ValueError(
+                    f"{name} must have as many entries as applications, got {count} and {self.applications}"
+                )
+        for name, value in ("first", first), ("came", came):
+            if not 0 <= value <= self.applications:
+                raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
+        for k, (here, before) in enumerate(zip(at[1:], at, strict=False), 1):
+            if here < before:
+                raise ValueError(f"released[{k}] must be at least {before}, the one before, got {here}")
+        peak = waiting
+        if until <= self.now:
+            return first, came, waiting, peak
+        for instant in sorted({each for each in at[came:] if each < until}):
+            waiting -= self.run(instant, range(first, came), left, task_size)
+            while came < self.applications and at[came] == instant:
+                waiting += int(left[came])
+                came += 1
+            peak = max(peak, waiting)
+        waiting -= self.run(until, range(first, came), left, task_size)
+        while first < self.applications and left[first] == 0:
+            first += 1
+        return first, came, waiting, peak
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:
         lost = []
@@ -175,99 +212,9 @@ class PullQueue:
         return end
 
 
-def bind_earliest(
-    free_at: Integers, speed: ArrayLike, task_size: float, n_tasks: SupportsIndex, now: int
-) -> Integers:
-    """See `gridcore.centralized.pull_queue.bind_earliest`."""
-    _writable(free_at, "free_at")
-    speeds = _positive(speed, "speed")
-    if len(free_at) != len(speeds):
-        raise ValueError(f"free_at must have as many entries as speed, got {len(free_at)} and {len(speeds)}")
-    if not 0.0 < task_size < float("inf"):
-        raise ValueError(f"task_size must be finite and > 0, got {task_size!r}")
-    count = index(n_tasks)
-    if not 0 <= count <= NEVER:
-        raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {count}")
-    for u, at in enumerate(free_at):
-        if at < 0:
-            raise ValueError(f"free_at[{u}] must be >= 0, got {at}")
-    if now < 0:
-        raise ValueError(f"now must be >= 0, got {now}")
-    tasks = np.zeros(len(speeds), np.int64)
-    if count and not speeds:
-        raise ValueError(f"speed must have an entry, there are {count} tasks to bind")
-    length = [duration(task_size, s) for s in speeds]
-    heap = [(max(int(at), now) + length[u], u) for u, at in enumerate(free_at)]
-    heapify(heap)
-    ends: dict[int, int] = {}
-    for _ in range(count):
-        end, u = heap[0]
-        if end >= NEVER:
-            raise OverflowError("a task ends after the last instant")
-        tasks[u] += 1
-        ends[u] = end
-        heapreplace(heap, (end + length[u], u))
-    for u, end in ends.items():
-        free_at[u] = end
-    return tasks
-
-
-class EarliestEnds:
-    """See `gridcore.centralized.pull_queue.EarliestEnds`: here all machines are looked at for each task."""
-
-    def __init__(self, speed: ArrayLike) -> None:
-        self.speed = _positive(speed, "speed")
-        self.machines, self.kinds, self.now = len(self.speed), len(set(self.speed)), 0
-        self._up: list[bool] = [False] * self.machines
-
-    def restart(self, free_at: Integers, up: ArrayLike, now: int) -> None:
-        """See `gridcore.centralized.pull_queue.EarliestEnds.restart`."""
-        _writable(free_at, "free_at")
-        on = np.asarray(up, np.bool_).tolist()
-        for name, given in (("free_at", free_at), ("up", on)):
-            if len(given) != self.machines:
-                raise ValueError(f"{name} must have {self.machines} entries, got {len(given)}")
-        if now < 0 or any(at < 0 for at in free_at):
-            raise ValueError("now and free_at must be >= 0")
-        self.now, self._up = now, on
-
-    def bind(self, free_at: Integers, task_size: float, n_tasks: SupportsIndex, now: int) -> Integers:
-        """See `gridcore.centralized.pull_queue.EarliestEnds.bind`."""
-        _writable(free_at, "free_at")
-        count = index(n_tasks)
-        if len(free_at) != self.machines or not 0.0 < task_size < float("inf"):
-            raise ValueError("free_at must have an entry a machine, and task_size be finite and > 0")
-        if not 0 <= count < 2**31 or now < self.now:
-            raise ValueError(f"n_tasks must be in 0..2**31 - 1, and now at least {self.now}")
-        self.now, found = now, []
-        for _ in range(count):
-            ends = [
-                (max(int(free_at[u]), now) + duration(task_size, speed), u)
-                for u, speed in enumerate(self.speed)
-                if self._up[u]
-            ]
-            if not ends:
-                raise ValueError(f"up must have a machine, there are {count} tasks to bind")
-            end, u = min(ends)
-            if end >= NEVER:
-                raise OverflowError("a task ends after the last instant")
-            free_at[u] = end
-            found.append(u)
-        return np.array(found, np.int64)
-
-
-def _positive(values: ArrayLike, name: str) -> list[float]:
+def positive(values: ArrayLike, name: str) -> list[float]:
     numbers = [float(x) for x in np.asarray(values)]
     for k, x in enumerate(numbers):
         if not 0.0 < x < float("inf"):
             raise ValueError(f"{name}[{k}] must be finite and > 0, got {x!r}")
     return numbers
-
-
-def _writable(values: Integers, name: str) -> None:
-    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise TypeError(f"{name} must be an int64 array, it is changed in place")
-    if values.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
-        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")

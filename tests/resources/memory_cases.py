@@ -13,8 +13,7 @@ import numpy as np
 
 import gridcore
 import gridsim as gs
-from gridcore.centralized import mapping
-from gridcore.centralized import pull_queue as central
+from gridcore.centralized import earliest_ends, mapping
 from gridcore.fair_tree import summaries
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
@@ -137,8 +136,8 @@ def functions() -> None:
     for one in ("mct", "met", "olb", "switching", "kpb"):
         mapping.map_in_turn(etc, [3, 2], np.zeros(3), one)
     free = np.zeros(3, np.int64)
-    central.bind_earliest(free, [1.0, 2.0, 3.0], 5.0, 40, 0)
-    ends = central.EarliestEnds([1.0, 2.0, 3.0])
+    earliest_ends.bind_earliest(free, [1.0, 2.0, 3.0], 5.0, 40, 0)
+    ends = earliest_ends.EarliestEnds([1.0, 2.0, 3.0])
     ends.restart(free, [True] * 3, 0)
     ends.bind(free, 5.0, 2, 0)
 

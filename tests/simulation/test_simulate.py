@@ -39,6 +39,16 @@ def test_a_run_by_hand(toy):
     assert result.scheduler["parameters"] == {"pause": 0.0, "flaw": ""}
 
 
+def test_a_run_has_the_applications_of_its_own_scenario(toy):
+    """Those of the run before are kept; how many tasks there are depends on the platform, too."""
+    scenarios = [
+        Scenario(Platform.desktop_grid(nodes, 1), Workload.bags(3, seed=seed))
+        for nodes, seed in ((5, 1), (9, 1), (9, 2), (5, 1))
+    ]
+    tasks = [simulate(scenario, toy()).applications["tasks"].tolist() for scenario in scenarios]
+    assert tasks == [each.workload.realize(each.platform).tasks.tolist() for each in scenarios]
+
+
 def test_provenance_names_what_made_the_result_and_no_host(toy):
     import platform
 

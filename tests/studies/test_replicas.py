@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from typing import ClassVar
 
 import numpy as np
@@ -81,6 +82,13 @@ def test_who_draws_more_shifts_nobody_else() -> None:
     assert np.array_equal(streams("b").random(8), alone)
     others = (streams("a"), Streams(2)("b"), streams("b "), Streams(2**63)("b"))
     assert len({float(draw.random()) for draw in (streams("b"), *others)}) == 5
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32, 2**63 + 1])
+def test_streams_are_those_of_seed_sequences_of_numpy(seed: int) -> None:
+    words = np.frombuffer(hashlib.sha256(b"name").digest()[:16], "<u4")
+    sequence = np.random.SeedSequence(seed, spawn_key=tuple(words.tolist()))
+    assert Streams(seed)("name").random() == np.random.Generator(np.random.PCG64(sequence)).random()
 
 
 class Watched(gs.Scheduler, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ def total(values: NDArray[Any]) -> float:
 
     Raises OverflowError if the sum is too large for float64.
     """
+    if len(values) <= _BLOCK:
+        return math.fsum(values.tolist())
     blocks = (values[k : k + _BLOCK].tolist() for k in range(0, len(values), _BLOCK))
     return math.fsum(chain.from_iterable(blocks))
 

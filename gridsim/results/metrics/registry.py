@@ -127,9 +127,13 @@ class Metrics:
         finish: Floats = self.applications["finish"]
         return ~np.isnan(finish)
 
+    @cached_property
+    def _all_completed(self) -> bool:
+        return bool(self._completed.all())
+
     def _of_completed(self, name: str) -> Floats:
         column: Floats = self.applications[name]
-        return column[self._completed]
+        return column if self._all_completed else column[self._completed]
 
     def _of_rigid(self, name: str) -> Floats:
         return self._of_completed(name) if self.rigid else np.zeros(0)

@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from gridcore.centralized.earliest_ends import bind_earliest
 from gridcore.centralized.mapping import map_in_turn
-from gridcore.centralized.pull_queue import bind_earliest
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.batch_mode import Batches, lasting, sooner_than_never

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.centralized.pull_queue import EarliestEnds, bind_earliest
+from gridcore.centralized.earliest_ends import EarliestEnds, bind_earliest
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
@@ -160,9 +161,13 @@ class EarliestEnd(Timed):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.ends = EarliestEnds(run.speeds)
         #: Whether `ends` has seen `free_at` and which machines are up.
         self.known = False
+
+    @cached_property
+    def ends(self) -> EarliestEnds:
+        """The machines by the end of a task, which only applications of few tasks need."""
+        return EarliestEnds(self.run.speeds)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `Timed.on_faults`."""
@@ -171,7 +176,8 @@ class EarliestEnd(Timed):
 
     def placed(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
         """See `Bound.placed`; where tasks are few, not every machine is looked at."""
-        if count * self.ends.kinds > len(self.free_at):
+        machines = len(self.free_at)
+        if count > machines or count * self.ends.kinds > machines:
             self.known = False
             return super().placed(application, count, now)
         if not self.known:

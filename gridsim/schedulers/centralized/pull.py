@@ -117,34 +117,34 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return EarliestEnd(run) if self.mode == "ect" else Uniform(run)
 
 
-#: Applications at the head of a list that are looked at together.
-_AT_ONCE = 256
-
 # -- one list, from which machines pull -----------------------------------------------------------------
 
 
 class Pull(Policy):
-    """Keeps unstarted tasks in one list, in the order that `order` gives.
+    """Keeps unstarted tasks in one list, in order of application.
 
     Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
     that waited in the list at a release or a failure.
+
+    It acts at a release only where decisions are recorded; otherwise the kernel knows all releases.
 
     Where machines fail, the policy is a source of the engine: it starts the tasks that are due up to the
     engine's next instant, and ends the run with the last task.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "queue", "lost", "left", "waiting", "resubmitted", "unreleased", "peak_waiting", "_first", "_order"
+        "queue", "lost", "left", "released", "waiting", "resubmitted", "peak_waiting", "_first", "_order"
     )  # fmt: skip
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.takes_releases = run.decisions is None
         self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
         self.lost: list[tuple[int, int]] = []  # machine and ns of each failure that cut off a task
-        self.left = np.zeros(len(run.applications), np.int64)
+        self.left = run.applications.tasks.copy()
+        self.released = 0  # applications
         self.waiting = 0  # tasks in the list
         self.resubmitted = np.zeros(len(run.applications), np.int64)
-        self.unreleased = len(run.applications)
         self.peak_waiting = 0
         self._first = 0  # no application before it waits
         self._order: Integers | None = None
@@ -154,34 +154,37 @@ class Pull(Policy):
     def on_release(self, applications: list[int]) -> None:
         """Start the tasks that were due before now, and put the new ones into the list."""
         self._advance(self.run.engine.now)
-        tasks = self.run.applications.tasks[applications]
-        self.left[applications] = tasks
-        self.unreleased -= len(applications)
-        self._changed(tasks, applications[0])
+        self._release(applications[-1] + 1)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Start the tasks that were due before now, and put lost ones back into the list."""
         now = self.run.engine.now
         self._advance(now)
+        self._release(int(np.searchsorted(self.run.applications.release_ns, now, side="right")))
         machines, lost = self.queue.fail(failed, now)
         if self.run.record:
             self.lost += [(u, now) for u in machines.tolist()]
         self.queue.restore(back, now)
         np.add.at(self.left, lost, 1)
         np.add.at(self.resubmitted, lost, 1)
-        self._changed(np.ones(len(lost), np.int64), int(lost.min(initial=self._first)))
+        self._first = int(lost.min(initial=self._first))
+        self._enter(len(lost))
 
-    def _changed(self, tasks: Integers, first: int) -> None:
-        """Note that these tasks have come into the list, of applications from `first` on."""
-        self.waiting += int(tasks.sum())
+    def _release(self, count: int) -> None:
+        """Put the tasks of the applications up to `count` into the list, which come now."""
+        self._enter(int(self.left[self.released : count].sum()))
+        self.released = count
+
+    def _enter(self, tasks: int) -> None:
+        """Note that so many tasks have come into the list."""
+        self.waiting += tasks
         self.peak_waiting = max(self.peak_waiting, self.waiting)
-        self._first = min(self._first, first)
         self._order = None
 
     def advance(self, limit: int) -> int:
         """See `gridsim.engine.Source`: the run ends when the last task ends."""
         self._advance(limit)
-        if self.unreleased or self.waiting:
+        if self.released < len(self.left) or self.waiting:
             return NEVER
         end = int(self.queue.free_at.max())
         return end if end <= limit else NEVER
@@ -194,21 +197,27 @@ class Pull(Policy):
         if until <= self.queue.now:
             return
         if self._order is None and self.run.decisions is not None:
-            self._order = self.order(np.flatnonzero(self.left))
+            self._order = self.order(self._waiting())
             self.note(self.run.decisions, self._order)
         self._start(until)
 
+    def _waiting(self) -> Integers:
+        """Return the applications in the list, ascending."""
+        return np.flatnonzero(self.left[: self.released])
+
     def _start(self, until: int) -> None:
-        """Start tasks in order of application, of which only the first ones are looked at."""
-        count = len(self.left) - self.unreleased
-        while self.queue.now < until:
-            end = min(self._first + _AT_ONCE, count)
-            piece = np.flatnonzero(self.left[self._first : end]) + self._first
-            self.waiting -= self.queue.run(
-                until, piece, self.left, self.run.applications.task_size, more=end < count
-            )
-            if self.queue.now < until:  # all in the piece have been started
-                self._first = end
+        """Start what is due before `until` ns, in order of application, also of those that come meanwhile."""
+        applications = self.run.applications
+        self._first, self.released, self.waiting, peak = self.queue.run_released(
+            until,
+            applications.release_ns,
+            self.left,
+            applications.task_size,
+            self._first,
+            self.released,
+            self.waiting,
+        )
+        self.peak_waiting = max(self.peak_waiting, peak)
 
     def order(self, waiting: Integers) -> Integers:
         """Return the applications `waiting` (ascending) in the order in which they go from `queue.now` on."""
@@ -265,6 +274,7 @@ class Replan(Pull):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
+        self.takes_releases = False
         self.aggregate_speed = math.fsum(run.speeds)  # of the machines that are up
         self.stretch = math.nan  # of the current order
 
@@ -276,7 +286,7 @@ class Replan(Pull):
     def _start(self, until: int) -> None:
         """See `Pull._start`: in the order of deadlines."""
         if self._order is None:
-            self._order = self.order(np.flatnonzero(self.left))
+            self._order = self.order(self._waiting())
         self.waiting -= self.queue.run(until, self._order, self.left, self.run.applications.task_size)
 
     def order(self, waiting: Integers) -> Integers:

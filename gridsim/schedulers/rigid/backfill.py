@@ -57,12 +57,13 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
 
 class Queue(Policy):
-    """The policy of `Backfill`.
+    """The policy of `Backfill`; its kernel knows all releases from the beginning.
 
     Where machines fail, it is a source of the engine, and it ends the run when the last job ends.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "resubmitted", "up")
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
+    takes_releases = True
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
@@ -73,30 +74,28 @@ class Queue(Policy):
         self.queue = BackfillQueue(len(run.speeds), tasks, lasts, self.estimate, easy=easy, log=log)
         #: ns -> number of machines that are up from then on, where decisions are recorded.
         self.up: dict[int, int] = {}
-        self.unreleased = len(tasks)
+        self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
         self.resubmitted = np.zeros(len(tasks), np.int64)
         if run.faults:
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Add `applications` to the queue."""
-        self.queue.submit(np.array(applications, np.int64), self.run.engine.now)
-        self.unreleased -= len(applications)
+        """Not called; see `Policy.takes_releases`."""
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Put jobs that have lost a machine back to their places in the queue."""
         now = self.run.engine.now
         if self.run.decisions is not None:
             self.up[now] = int(self.run.up.sum())
-        self._run(now)
+        if now > self.queue.now:  # at 0 machines fail before jobs are released
+            self._run(now)
         cut = self.queue.fail(failed, now)
         self.resubmitted[cut] += self.run.applications.tasks[cut]
         self.queue.restore(back[self.run.up[back]], now)
 
     def advance(self, limit: int) -> int:
         """Run the queue; the end of the last job is the end of the run.  See `gridsim.engine.Source`."""
-        ended = self._run(limit)
-        if self.unreleased or ended < len(self.resubmitted):
+        if self._run(limit) < len(self.resubmitted):
             return NEVER
         return int(self.queue.totals()["finish"].max())
 

@@ -95,7 +95,7 @@ class Walking(Policy):
     """Runs all jobs in `gridcore.random_walk.walk`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("walks",)
-    takes_releases: ClassVar[bool] = True
+    takes_releases = True
 
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs

@@ -1,0 +1,334 @@
+"""Binding whole tasks to the machines that would end them first.
+
+Times are int64 nanoseconds, durations those of `gridcore.centralized.durations`.  A bound task is never taken back.
+
+The reference implementation is `tests.reference.earliest_ends`.
+"""
+
+from libc.stdlib cimport free, malloc
+
+from gridcore.centralized.durations cimport duration
+from gridcore.common.arguments cimport (
+    POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, writable,
+)
+from gridcore.common.heap cimport Entry, heap_make, heap_pop, heap_push, heap_settle
+from gridcore.common.instants cimport NEVER
+
+import numpy as np
+
+__all__ = ["EarliestEnds", "bind_earliest"]
+
+# The last double before 2**63.
+cdef long long _LAST = 9223372036854774784
+
+
+def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks: SupportsIndex,
+                  long long now) -> Integers:
+    """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
+
+    Parameters
+    ----------
+    free_at : int64[machines], ns, when each machine has done the tasks bound to it; changed in place.
+    speed : float64[machines], Mflop/s > 0.
+    task_size : Mflop > 0.
+    n_tasks : number of tasks, >= 0.
+    now : ns; no task starts earlier.
+
+    Returns int64[machines], the number of tasks bound to each machine.  A machine that gets none keeps its `free_at`.
+
+    A machine runs its tasks in order, so each task ends one duration after the one before.  The tasks go to the
+    `n_tasks` earliest of these ends of all machines.  All ends up to an instant by which there are at most
+    `n_tasks` of them are taken at once, and the rest by a heap.  This takes O(machines * log(machines)), however
+    many tasks there are.
+
+    Raises ValueError if there are tasks but no machines, OverflowError if a task ends after the last instant.
+    """
+    cdef long long[::1] at = writable(free_at, "free_at")
+    cdef const double[::1] s = doubles(speed, "speed")
+    cdef Py_ssize_t n = s.shape[0], u
+    cdef long long rest, bulk
+    cdef Entry* heap
+    cdef long long* length
+    cdef bint fine
+    check_array(s, "speed", POSITIVE)
+    check_lengths(n, at.shape[0], "speed", "free_at")
+    check_scalar(task_size, "task_size", POSITIVE)
+    if not isinstance(n_tasks, int | np.integer):
+        raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
+    if not 0 <= n_tasks <= NEVER:
+        raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {n_tasks}")
+    for u in range(n):
+        if at[u] < 0:
+            raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
+    if now < 0:
+        raise ValueError(f"now must be >= 0, got {now}")
+    result = np.zeros(n, np.int64)
+    cdef long long[::1] out = result         # OUT
+    rest = n_tasks
+    if rest == 0:
+        return result
+    if n == 0:
+        raise ValueError(f"speed must have an entry, there are {n_tasks} tasks to bind")
+    heap = <Entry*> malloc(n * (sizeof(Entry) + sizeof(long long)))
+    if heap == NULL:
+        raise MemoryError
+    length = <long long*> (heap + n)
+    with nogil:
+        for u in range(n):
+            length[u] = duration(task_size, s[u])
+        bulk = take_bulk(at, length, out, rest, now) if rest > n else 0
+        fine = bulk >= 0 and take_first(at, length, heap, out, rest - bulk, now)
+        if fine:
+            for u in range(n):
+                if out[u] > 0:
+                    at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
+    free(heap)
+    if not fine:
+        raise OverflowError("a task ends after the last instant")
+    return result
+
+
+cdef long long take_bulk(const long long[::1] at, const long long* length, long long[::1] out,
+                         long long tasks, long long now) noexcept nogil:
+    """Take all ends up to an instant by which there are at most `tasks` of them; return how many are taken.
+
+    The instant is that at which the machines would have done `tasks` if they could do parts of tasks.  It is
+    found by Newton steps on a convex function, from above.  If the result is too inexact, nothing is taken.
+    Returns -1 if the last end is certainly after the last instant.
+    """
+    cdef Py_ssize_t n = at.shape[0], u, step
+    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
+    cdef long long limit = _LAST, base, count = 0
+    if tasks > 1048576:
+        # too many tasks for the precision of float64: aim a little lower, and take the rest one by one
+        aim -= aim * 4e-12
+    for u in range(n):
+        base = at[u] if at[u] > now else now
+        if length[u] == 0:
+            # a machine that needs 0 ns for a task takes all that is left as soon as it is free
+            limit = min(limit, base - 1)
+            continue
+        start = <double> (at[u] if at[u] > now else now)
+        if start > latest:
+            latest = start
+        rate += 1.0 / <double> length[u]
+    if rate == 0.0:
+        return 0
+    instant = latest + aim / rate
+    for step in range(64):
+        rate = 0.0
+        done = 0.0
+        for u in range(n):
+            gap = instant - <double> (at[u] if at[u] > now else now)
+            if gap > 0.0 and length[u] > 0:
+                rate += 1.0 / <double> length[u]
+                done += gap / <double> length[u]
+        if not done > aim * (1.0 + 1e-12):
+            break
+        instant -= (done - aim) / rate
+    if not instant > 0.0:
+        return 0
+    if instant < <double> _LAST:
+        limit = min(limit, <long long> instant)
+    elif instant > 9.3e18 and limit == _LAST:
+        return -1
+    for u in range(n):
+        base = at[u] if at[u] > now else now
+        if base < limit and length[u] > 0:
+            out[u] = (limit - base) // length[u]
+            if out[u] > tasks - count:
+                for u in range(n):
+                    out[u] = 0
+                return 0
+            count += out[u]
+    return count
+
+
+cdef bint take_first(const long long[::1] at, const long long* length, Entry* heap, long long[::1] out,
+                     long long tasks, long long now) noexcept nogil:
+    """Take the next `tasks` ends one by one; False if one is after the last instant."""
+    cdef Py_ssize_t n = at.shape[0], u
+    cdef long long base
+    for u in range(n):
+        base = (at[u] if at[u] > now else now) + out[u] * length[u]
+        heap[u].number = u
+        heap[u].at = base + length[u] if length[u] <= NEVER - base else NEVER
+    heap_make(heap, n)
+    while tasks > 0:
+        u = heap[0].number
+        if heap[0].at == NEVER:
+            return False
+        if length[u] == 0:
+            out[u] += tasks
+            return True
+        out[u] += 1
+        tasks -= 1
+        heap[0].at = heap[0].at + length[u] if length[u] <= NEVER - heap[0].at else NEVER
+        heap_settle(heap, n, 0, heap[0])
+    return True
+
+
+cdef class EarliestEnds:
+    """The machines that would end a task first, found without a look at each of them.
+
+    Machines of one speed are of one kind.  A heap of each kind has the machines that have work, by when they are
+    free, and another one those that are idle, by id.  A task then takes O(kinds + log(machines)), while
+    `bind_earliest` looks at every machine, however few tasks there are.
+
+    Parameters
+    ----------
+    speed : float64[machines], Mflop/s > 0.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t machines, kinds
+    cdef readonly long long now
+    cdef const double[::1] speed            # by kind
+    cdef const long long[::1] kind          # by machine
+    cdef const long long[::1] first         # kind k has the places first[k] .. first[k + 1] - 1 of both heaps
+    cdef long long[::1] n_busy, n_idle      # by kind
+    cdef Entry* busy                        # by (when it is free, machine)
+    cdef Entry* idle                        # machines free by `now`, by machine; at is 0
+
+    def __cinit__(self, speed: ArrayLike):
+        cdef const double[::1] given = doubles(speed, "speed")
+        check_array(given, "speed", POSITIVE)
+        self.machines = given.shape[0]
+        kinds, kind, count = np.unique(np.asarray(given), return_inverse=True, return_counts=True)
+        self.kinds = len(kinds)
+        self.speed, self.kind = kinds, kind.astype(np.int64)
+        self.first = np.concatenate((np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)))
+        self.n_busy, self.n_idle = np.zeros(self.kinds, np.int64), np.zeros(self.kinds, np.int64)
+        self.busy = <Entry*> malloc(2 * max(1, self.machines) * sizeof(Entry))
+        if self.busy == NULL:
+            raise MemoryError
+        self.idle = self.busy + self.machines
+
+    def __dealloc__(self):
+        free(self.busy)
+
+    def restart(self, free_at: Integers, up: ArrayLike, long long now) -> None:
+        """Take over when each machine is free, and which are up; only these get tasks.
+
+        Parameters
+        ----------
+        free_at : int64[machines], ns, when each machine has done the tasks bound to it; >= 0.
+        up : bool[machines].
+        now : ns; no task starts earlier.
+
+        Raises ValueError naming the argument, its index and value.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] at = writable(free_at, "free_at")
+        cdef const unsigned char[::1] on = np.ascontiguousarray(up, np.bool_).view(np.uint8)
+        cdef Py_ssize_t u, k
+        cdef Entry entry
+        check_lengths(self.machines, at.shape[0], "machines", "free_at")
+        check_lengths(self.machines, on.shape[0], "machines", "up")
+        if now < 0:
+            raise ValueError(f"now must be >= 0, got {now}")
+        for u in range(self.machines):
+            if at[u] < 0:
+                raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
+        self.now = now
+        with nogil:
+            for k in range(self.kinds):
+                self.n_busy[k] = self.n_idle[k] = 0
+            for u in range(self.machines):
+                if on[u]:
+                    k = self.kind[u]
+                    entry.number = u
+                    if at[u] > now:
+                        entry.at = at[u]
+                        self.busy[self.first[k] + self.n_busy[k]] = entry
+                        self.n_busy[k] += 1
+                    else:
+                        entry.at = 0
+                        self.idle[self.first[k] + self.n_idle[k]] = entry
+                        self.n_idle[k] += 1  # ascending, and so a heap
+            for k in range(self.kinds):
+                heap_make(self.busy + self.first[k], self.n_busy[k])
+
+    def bind(self, free_at: Integers, double task_size, n_tasks: SupportsIndex, long long now) -> Integers:
+        """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
+
+        Parameters
+        ----------
+        free_at : int64[machines], ns, as it was left by the last call; changed in place.
+        task_size : Mflop > 0.
+        n_tasks : number of tasks, >= 0 and < 2**31.
+        now : ns; not earlier than before.
+
+        Returns int64[n_tasks], the machine of each task.
+
+        Raises ValueError naming the argument and its value, or if there are tasks and no machine is up;
+        OverflowError if a task ends after the last instant.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef long long[::1] at = writable(free_at, "free_at")
+        cdef Py_ssize_t k, j, best, count
+        cdef long long end, least, length
+        cdef Entry entry, chosen
+        cdef bint fine = True, found = True
+        check_lengths(self.machines, at.shape[0], "machines", "free_at")
+        check_scalar(task_size, "task_size", POSITIVE)
+        if not isinstance(n_tasks, int | np.integer):
+            raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
+        if not 0 <= n_tasks < 2**31:
+            raise ValueError(f"n_tasks must be in 0..{2**31 - 1}, got {n_tasks}")
+        if now < self.now:
+            raise ValueError(f"now must be at least {self.now}, got {now}")
+        count = n_tasks
+        result = np.empty(count, np.int64)
+        cdef long long[::1] out = result         # OUT
+        with nogil:
+            self.now = now
+            for k in range(self.kinds):
+                while self.n_busy[k] > 0 and self.busy[self.first[k]].at <= now:
+                    entry = self.busy[self.first[k]]
+                    heap_pop(self.busy + self.first[k], self.n_busy[k])
+                    self.n_busy[k] -= 1
+                    entry.at = 0
+                    heap_push(self.idle + self.first[k], self.n_idle[k], entry)
+                    self.n_idle[k] += 1
+            for j in range(count):
+                best = -1
+                least = NEVER
+                for k in range(self.kinds):
+                    if self.n_idle[k] > 0:
+                        entry = self.idle[self.first[k]]
+                        end = now
+                    elif self.n_busy[k] > 0:
+                        entry = self.busy[self.first[k]]
+                        end = entry.at
+                    else:
+                        continue
+                    length = duration(task_size, self.speed[k])
+                    end = end + length if length <= NEVER - end else NEVER
+                    if best < 0 or end < least or (end == least and entry.number < chosen.number):
+                        best = k
+                        least = end
+                        chosen = entry
+                if best < 0 or least == NEVER:
+                    found = best >= 0
+                    fine = False
+                    break
+                out[j] = chosen.number
+                at[chosen.number] = least
+                chosen.at = least
+                if self.n_idle[best] == 0:
+                    heap_settle(self.busy + self.first[best], self.n_busy[best], 0, chosen)
+                elif least > now:
+                    heap_pop(self.idle + self.first[best], self.n_idle[best])
+                    self.n_idle[best] -= 1
+                    heap_push(self.busy + self.first[best], self.n_busy[best], chosen)
+                    self.n_busy[best] += 1
+        if not found:
+            raise ValueError(f"up must have a machine, there are {count} tasks to bind")
+        if not fine:
+            raise OverflowError("a task ends after the last instant")
+        return result

@@ -1,0 +1,176 @@
+"""Binding to the earliest end: equality with the reference implementation, brute force, bad input."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gridcore.centralized import earliest_ends as central
+from tests.reference import earliest_ends as reference
+
+QUICK = settings(max_examples=30, deadline=None)
+NEVER = 2**63 - 1
+
+# Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
+SPEEDS = st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0, 1000.0, 1234.5]), min_size=1, max_size=7)
+SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
+
+
+@given(
+    SPEEDS,
+    SIZES,
+    st.one_of(st.integers(0, 20), st.integers(0, 3000)),
+    st.integers(0, 20),
+    st.data(),
+)
+@QUICK
+def test_bind_equals_reference(
+    speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
+) -> None:
+    given_free = data.draw(st.lists(st.integers(0, 40), min_size=len(speeds), max_size=len(speeds)))
+    free, free_too = np.array(given_free), np.array(given_free)
+    bound = central.bind_earliest(free, speeds, size, tasks, now)
+    assert bound.sum() == tasks
+    assert bound.tolist() == reference.bind_earliest(free_too, speeds, size, tasks, now).tolist()
+    assert free.tolist() == free_too.tolist()
+
+
+@given(
+    st.lists(st.floats(100.0, 5000.0), min_size=1, max_size=30),
+    st.floats(1.0, 1e5),
+    st.integers(0, 2000),
+    st.integers(0, 10**12),
+    st.data(),
+)
+@QUICK
+def test_bind_equals_reference_on_real_speeds(
+    speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
+) -> None:
+    ends = st.integers(0, 2 * 10**12)
+    given_free = data.draw(st.lists(ends, min_size=len(speeds), max_size=len(speeds)))
+    free, free_too = np.array(given_free), np.array(given_free)
+    bound = central.bind_earliest(free, speeds, size, tasks, now)
+    assert bound.tolist() == reference.bind_earliest(free_too, speeds, size, tasks, now).tolist()
+    assert free.tolist() == free_too.tolist()
+
+
+@given(SPEEDS, st.lists(st.tuples(SIZES, st.integers(0, 7), st.integers(0, 9)), max_size=12), st.data())
+@QUICK
+def test_few_tasks_are_bound_as_by_a_look_at_all_machines(
+    speeds: list[float], steps: list[tuple[float, int, int]], data: st.DataObject
+) -> None:
+    """Machines become idle meanwhile, and at times they fail and recover."""
+    kernel, twin = central.EarliestEnds(speeds), reference.EarliestEnds(speeds)
+    free, free_too, now = np.zeros(len(speeds), np.int64), np.zeros(len(speeds), np.int64), 0
+    for k, (size, tasks, later) in enumerate(steps):
+        now += later
+        if k % 4 == 0:
+            up = data.draw(st.lists(st.booleans(), min_size=len(speeds), max_size=len(speeds)))
+            up[k % len(speeds)] = True
+            for one, at in ((kernel, free), (twin, free_too)):
+                at[np.logical_not(up)] = now
+                one.restart(at, up, now)
+        bound = kernel.bind(free, size, tasks, now)
+        assert bound.tolist() == twin.bind(free_too, size, tasks, now).tolist()
+        assert free.tolist() == free_too.tolist()
+
+
+def test_tasks_that_no_machine_can_take_are_refused() -> None:
+    ends, free = central.EarliestEnds([1.0, 1.0]), np.zeros(2, np.int64)
+    for wrong, said in (
+        (lambda: ends.bind(free, 1.0, 1, 0), "up must have a machine"),
+        (lambda: ends.restart(free, [True], 0), "up must have as many entries as machines, got 1 and 2"),
+        (lambda: ends.restart(free, [True, True], -1), "now must be >= 0, got -1"),
+        (
+            lambda: ends.bind(free[:1], 1.0, 1, 0),
+            "free_at must have as many entries as machines, got 1 and 2",
+        ),
+        (lambda: ends.bind(free, -1.0, 1, 0), "task_size must be finite and > 0"),
+        (lambda: ends.bind(free, 1.0, 2**31, 0), "n_tasks must be in 0..2147483647"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            wrong()
+    ends.restart(free, [False, True], 5)
+    with pytest.raises(ValueError, match="now must be at least 5, got 4"):
+        ends.bind(free, 1.0, 1, 4)
+    with pytest.raises(OverflowError, match="a task ends after the last instant"):
+        ends.bind(free, 1e300, 1, 5)
+
+
+@given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
+@example([2.0, 2.0, 1.0], 1e-9, 7, 0)
+@QUICK
+def test_bind_by_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
+    """Each task to the machine that ends it first, by trying them all."""
+    free = np.array([3 * u % 7 for u in range(len(speeds))])
+    wanted, at = np.zeros(len(speeds), np.int64), free.copy()
+    for _ in range(tasks):
+        ends = [max(int(f), now) + round(size / s * 1e9) for f, s in zip(at, speeds, strict=True)]
+        u = ends.index(min(ends))
+        wanted[u] += 1
+        at[u] = ends[u]
+    assert central.bind_earliest(free, speeds, size, tasks, now).tolist() == wanted.tolist()
+    assert free.tolist() == at.tolist()
+
+
+def test_bind_takes_as_long_for_a_billion_tasks() -> None:
+    """The bulk is exact: every end that was taken is before every one that was not."""
+    chance = np.random.default_rng(1)
+    speeds = chance.uniform(1000, 3000, 50)
+    free = chance.integers(0, 10**13, 50)
+    before = np.maximum(free, 5)
+    bound = central.bind_earliest(free, speeds, 100.0, 10**9, 5)
+    length = np.rint(100.0 / speeds * 1e9).astype(np.int64)
+    assert bound.sum() == 10**9
+    assert (free == before + bound * length).all()
+    assert free.max() <= (free + length).min()
+
+
+def test_binding_application_by_application_keeps_machines_in_order() -> None:
+    """What is bound later starts later, and a machine that gets nothing is left alone."""
+    free = np.array([0, 100])
+    history = [free.copy()]
+    for i in range(6):
+        central.bind_earliest(free, [2.0, 1.0], 4e-9, i, 10 * i)
+        history.append(free.copy())
+    assert all((new >= old).all() for old, new in pairwise(history))
+    assert free.tolist() == [60, 100]
+
+
+@pytest.mark.parametrize("kernel", [central, reference])
+def test_bind_messages(kernel: Any) -> None:
+    free = np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got 0.0$"):
+        kernel.bind_earliest(free, [0.0, 1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^free_at must have as many entries as speed, got 2 and 1$"):
+        kernel.bind_earliest(free, [1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^task_size must be finite and > 0, got -1.0$"):
+        kernel.bind_earliest(free, [1.0, 1.0], -1.0, 1, 0)
+    with pytest.raises(ValueError, match=r"^n_tasks must be >= 0 and < 2\*\*63, got -1$"):
+        kernel.bind_earliest(free, [1.0, 1.0], 1.0, -1, 0)
+    with pytest.raises(TypeError):
+        kernel.bind_earliest(free, [1.0, 1.0], 1.0, 1.5, 0)
+    for size in (0.0, float("inf")):
+        with pytest.raises(ValueError, match=f"^task_size must be finite and > 0, got {size}$"):
+            kernel.bind_earliest(free, [1.0, 1.0], size, 1, 0)
+    # 9.2e18 ns are too long for a task, and no number below 2**63 is too large
+    for task_size, tasks in ((9.2e9, 1), (1e9, 2**63 - 1)):
+        with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+            kernel.bind_earliest(free, [1.0, 1.0], task_size, tasks, 0)
+    assert kernel.bind_earliest(free.copy(), [1.0, 1.0], 1.0, 1, 0).dtype == np.int64
+    with pytest.raises(ValueError, match=r"^free_at\[1\] must be >= 0, got -3$"):
+        kernel.bind_earliest(np.array([0, -3]), [1.0, 1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^now must be >= 0, got -1$"):
+        kernel.bind_earliest(free, [1.0, 1.0], 1.0, 1, -1)
+    with pytest.raises(TypeError, match="^free_at must be an int64 array, it is changed in place$"):
+        kernel.bind_earliest([0, 0], [1.0, 1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^speed must have an entry, there are 2 tasks to bind$"):
+        kernel.bind_earliest(np.zeros(0, np.int64), [], 1.0, 2, 0)
+    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+        kernel.bind_earliest(free, [1e-3, 1e-3], 9e6, 3, 0)
+    assert free.tolist() == [0, 0]
