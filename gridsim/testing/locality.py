@@ -27,16 +27,22 @@ from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
-from gridsim.testing.truth import with_servers
+from gridsim.support.random_streams import Streams
+from gridsim.testing.truth import unheard, with_servers
 
-#: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
-LATENCY = 40.0
+#: s, the latency of messages in these runs, so long that others learn late what happens at one machine; which
+#: one depends on the seed of the scenario.
+LATENCIES = (40.0, 150.0)
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40
 #: Events of such a run; one that handles more never ends.
 MOST_EVENTS = 200_000
 #: The most applications of a scenario that are changed, one at a time.
 _CHANGED = 4
+#: The most random streams of a scenario that are changed, one at a time.
+_STREAMS = 2
+#: How many numbers further a changed stream begins.
+_FURTHER = 12_345
 #: The turn of `_another` at which an application is released later.
 _LATER = 1
 
@@ -44,21 +50,28 @@ _LATER = 1
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
     """Return the first thing that another machine does differently before it can know of a change; else None.
 
-    The scenario is run without its failures and with messages that take `LATENCY`.  What the scheduler
+    The scenario is run without its failures and with messages that take one of `LATENCIES`.  What the scheduler
     derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
 
     failing : whether a change may be that a machine fails.
     """
     if scenario.platform.nodes < 2:
         return None
-    slow = msgspec.structs.replace(scenario.network, latency=LATENCY, jitter=0.0)
+    latency = LATENCIES[scenario.seed % len(LATENCIES)]
+    slow = msgspec.structs.replace(scenario.network, latency=latency, jitter=0.0)
     applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
     plain = dataclasses.replace(scenario, network=slow, faults=None)
     first = _observe(plain, fixed)
+    if said := first.unsound or unheard(first.result):
+        return f"messages take {latency:g} s: {said}"
     for change in _changes(plain, applications, fixed):
         if said := _differ(first, _observe(change.scenario, fixed), change):
-            return f"messages take {LATENCY:g} s, and {change.what}: {said}"
+            return f"messages take {latency:g} s, and {change.what}: {said}"
+    for k in range(min(_STREAMS, len(first.streams))):
+        name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
+        if said := _another_stream(first, _observe(plain, fixed, name), plain, name):
+            return f"messages take {latency:g} s, and {said}"
     if not failing or scheduler.failures_known or applications.task_sizes is not None:
         return None  # tasks of own sizes get them in the order in which they come to any machine
     at = float(applications.release[scenario.seed % len(applications)]) + 10.0
@@ -68,7 +81,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
     for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
         calm, change = _failure(plain, v, at)
         if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
-            return f"messages take {LATENCY:g} s, and {change.what}: {said}"
+            return f"messages take {latency:g} s, and {change.what}: {said}"
     return None
 
 
@@ -161,32 +174,86 @@ def _workload(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result."""
+    """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result.
+
+    quick : (ns, sender, receiver, ns that it takes) of messages with a delay of their own.
+    streams : names of the random streams that the scheduler uses.
+    unsound : a message that is faster than the network, or has fewer bytes than fields; None if there is none.
+    """
 
     rows: list[tuple[Any, ...]]
     end: int
     result: Result
+    quick: list[tuple[int, int, int, int]]
+    streams: list[str]
+    unsound: str | None
+
+
+class _Tapped(Streams):
+    """Streams that are recorded, one of which goes on elsewhere once the run has begun."""
+
+    def __init__(self, streams: Streams, names: list[str], other: str | None) -> None:
+        super().__init__(streams.seed)
+        self.names, self.other = names, other
+        self.made: list[Any] = []
+        self.begun = False
+
+    def __call__(self, name: str) -> np.random.Generator:
+        """Return the generator; see `Streams`."""
+        if name not in self.names:
+            self.names.append(name)
+        found = super().__call__(name)
+        if name == self.other:
+            self.made.append(found.bit_generator)
+            if self.begun:
+                self.made[-1].advance(_FURTHER)
+        return found
+
+    def begin(self) -> None:
+        """Let the changed stream go on elsewhere: what was drawn to set up the run stays the same."""
+        self.begun = True
+        for each in self.made:
+            each.advance(_FURTHER)
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
     """A scheduler that runs another one and records its messages.
 
     inner : the other scheduler.  seen : the decisions; rows are appended to it.
+    quick, streams : see `_Seen`.  other : the random stream that is changed.
+    fields : kind of message -> how many fields it has.
     """
 
     unequal = fluctuating = True  # the inner scheduler has run the scenario before, so it supports it
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]
+    quick: list[tuple[int, int, int, int]]
+    streams: list[str]
+    fields: dict[str, int]
+    other: str | None
 
     def start(self, run: Run) -> Policy:
+        network = run.network
+        delays: dict[str, int] = {}
+
         def look(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
                 self.seen.append((now, machine, f"sends {name}", repr(values)))
+            self.fields[name] = len([key for key in rows.dtype.names if key not in ("node", "sender", *opaque)])
+            if name in delays:
+                target = network.machine_of[rows["node"]].tolist()
+                self.quick.extend(
+                    (now, u, v, delays[name]) for u, v in zip(source.tolist(), target, strict=True) if u != v
+                )
 
-        run.network.observe(look)
-        return self.inner.start(run)
+        network.observe(look)
+        run.streams = tapped = _Tapped(run.streams, self.streams, self.other)
+        policy = self.inner.start(run)
+        delays.update({name: nanoseconds(delay) for name, delay in network.delays.items()})
+        tapped.begin()
+        return policy
 
 
 class _ObservedJobs(_Observed, frozen=True, kw_only=True):
@@ -195,9 +262,14 @@ class _ObservedJobs(_Observed, frozen=True, kw_only=True):
     rigid = True
 
 
-def _observe(scenario: Scenario, scheduler: Scheduler) -> _Seen:
+def _observe(scenario: Scenario, scheduler: Scheduler, stream: str | None = None) -> _Seen:
+    """Run `scenario`; `stream` : the random stream that draws other numbers."""
     seen: list[tuple[Any, ...]] = []
-    observed = (_ObservedJobs if scheduler.rigid else _Observed)(inner=scheduler, seen=seen)
+    quick: list[tuple[int, int, int, int]] = []
+    streams: list[str] = []
+    fields: dict[str, int] = {}
+    kind = _ObservedJobs if scheduler.rigid else _Observed
+    observed = kind(inner=scheduler, seen=seen, quick=quick, streams=streams, fields=fields, other=stream)
     result = simulate(
         scenario,
         observed,
@@ -215,7 +287,26 @@ def _observe(scenario: Scenario, scheduler: Scheduler) -> _Seen:
     came = result.tables.get("arrivals")
     # when all tasks are where they will run, a run may end without the rest of its messages
     end = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
-    return _Seen(sorted(seen), nanoseconds(float(end)), result)
+    unsound = _faster(quick, nanoseconds(scenario.network.latency)) or _thin(result, fields)
+    return _Seen(seen, nanoseconds(float(end)), result, sorted(set(quick)), streams, unsound)
+
+
+def _faster(quick: list[tuple[int, int, int, int]], latency: int) -> str | None:
+    """Return the first message to another machine that takes less than `latency` ns."""
+    for at, u, v, lasts in quick:
+        if lasts < latency:
+            return f"machine {u} reaches machine {v} in {lasts / NS} s at {at / NS} s: its message has its own delay"
+    return None
+
+
+def _thin(result: Result, fields: dict[str, int]) -> str | None:
+    """Return a kind of message that is too small for what it carries, a byte for each of `fields`."""
+    log = result.tables["message_log"]
+    for kind, count in fields.items():
+        mine = log["bytes"][log["kind"] == kind]
+        if len(mine) and mine.min() < count and kind not in result.provenance["message_log"]["delays"]:
+            return f"a {kind} of {mine.min()} bytes carries {count} numbers"
+    return None
 
 
 def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
@@ -226,7 +317,8 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
         # exchanges are in no log, and take as long as a message; tasks of own sizes get them in the order in
         # which they come to any machine
         if "exchanges" in result.tables or "largest_task" in result.applications:
-            np.minimum(known, change.since + nanoseconds(LATENCY), out=known)
+            soonest = nanoseconds(result.scenario.network.latency)
+            np.minimum(known, change.since + soonest, out=known)
     logs = [each.result.tables["message_log"] for each in (one, other)]
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
     lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
@@ -244,26 +336,16 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
             known[submitter[there]] = np.minimum(known[submitter[there]], change.since)
     sent, sender, receiver = (column[came] for column in (sent, log["sender"], log["receiver"]))
     delivered = np.rint(log["delivered"][came] * NS).astype(np.int64)
-    # kinds with a delay of their own may be in no log: as if they went to all
-    delays = {
-        f"sends {kind}": nanoseconds(delay)
-        for kind, delay in one.result.provenance["message_log"]["delays"].items()
-    }
-    rows = {
-        (at, machine, delays[what])
-        for seen in (one, other)
-        for at, machine, what, _ in seen.rows
-        if what in delays
-    }
-    quick = sorted(rows)
+    # kinds with a delay of their own may be in no log
+    quick = sorted({*one.quick, *other.quick})
     before = known.copy() - 1
     while (before != known).any():
         before = known.copy()
         told = sent >= known[sender]
         np.minimum.at(known, receiver[told], delivered[told])
-        for at, machine, lasts in quick:
+        for at, machine, to, lasts in quick:
             if at >= known[machine]:
-                np.minimum(known, at + lasts, out=known)
+                known[to] = min(known[to], at + lasts)
     return known
 
 
@@ -271,12 +353,35 @@ def _differ(one: _Seen, other: _Seen, change: _Change) -> str | None:
     """Return the first decision that differs on a machine before news of the change can reach it."""
     end = min(one.end, other.end)
     known = np.minimum(_informed(one, other, change), end).tolist()
+    found = _first_apart(one, other, known)
+    if found is None:
+        return None
+    (at, machine, kind, values), verb = found
+    until = known[machine] / NS
+    return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; it has no news until {until} s"
+
+
+def _first_apart(one: _Seen, other: _Seen, known: list[int]) -> tuple[tuple[Any, ...], str] | None:
+    """Return the first row that only one run has, of those before `known` (ns) of their machine."""
     here, there = ([row for row in seen.rows if row[0] < known[row[1]]] for seen in (one, other))
     for a, b in zip([*here, None], [*there, None], strict=False):
         if a != b:
-            row, verb = (a, "not") if b is None or (a is not None and a < b) else (b, "only then")
+            row, verb = (a, "not") if b is None or (a is not None and a[:3] <= b[:3]) else (b, "only then")
             assert row is not None
-            at, machine, kind, values = row
-            until = known[machine] / NS
-            return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; it has no news until {until} s"
+            return row, verb
     return None
+
+
+def _another_stream(one: _Seen, other: _Seen, plain: Scenario, name: str) -> str | None:
+    """Return what other machines do differently since one random stream draws other numbers.
+
+    The stream is taken for that of the machine that is first to do something else.
+    """
+    end = min(one.end, other.end)
+    found = _first_apart(one, other, [end] * with_servers(one.result))
+    if found is None:
+        return None
+    (at, machine, *_), _ = found
+    what = f"the stream {name!r}, by which machine {machine} decides at {at / NS} s, draws other numbers"
+    said = _differ(one, other, _Change(plain, what, machine, at))
+    return None if said is None else f"{what}: {said}"
