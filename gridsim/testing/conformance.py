@@ -66,10 +66,10 @@ LAWS = {
     "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
     "messages sent = delivered + dropped + in flight, and each in the log, of no machine that was down",
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
-    "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the seed "
-    "of the scenario",
-    "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, recorded "
-    "or not",
+    "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
+    "seed of the scenario",
+    "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
+    "recorded or not",
     "hash seed": "another interpreter, in which sets have another order, clocks, environment and folder are "
     "others, and nothing ran before, finds the same digest",
     "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
@@ -141,6 +141,7 @@ def check_scheduler(
     max_nodes: int = 20,
     hash_seeds: bool = True,
     seed: int = 0,
+    shrink: bool = True,
     folder: str | os.PathLike[str] = "gridsim-check",
 ) -> Conformance:
     """Run `scheduler` on random scenarios and check that it keeps the invariants `LAWS`.
@@ -153,10 +154,11 @@ def check_scheduler(
     hash_seeds : whether to run everything in two further interpreters, which must be able to import the
         scheduler.
     seed : seed of the random scenarios; the same seed gives the same scenarios.
+    shrink : whether to look for the smallest scenario that breaks an invariant, for up to a minute.
     folder : the folder for the scenario that breaks an invariant; created when needed.
 
-    Raises ConformanceError with the smallest scenario found that breaks an invariant, and ScenarioError for
-    invalid arguments or a class that other interpreters cannot import.
+    Raises ConformanceError with the smallest scenario found that breaks an invariant, or the first one, and
+    ScenarioError for invalid arguments or a class that other interpreters cannot import.
     """
     whole("examples", examples, low=1)
     whole("max_nodes", max_nodes, low=1)
@@ -173,11 +175,12 @@ def check_scheduler(
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _Trial(interpreters, keeps_state(policy), able, reached)
+        phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
         failing = examples if faults else examples // 2 if able else 0
         try:
             for number, (fails, crowded, some) in enumerate(_rounds(examples - failing, failing)):
                 cases = scenarios(max_nodes=max_nodes, faults=fails, crowded=crowded, **kind)
-                _attempt(trial, cases, strategy, some, 1000 * seed + number)
+                _attempt(trial, cases, strategy, drawing(some, *phases), 1000 * seed + number)
         except ConformanceError as error:
             error.examples = trial.found_after
             error.file = save(error, os.fspath(folder))
@@ -232,13 +235,13 @@ def _attempt(
     trial: _Trial,
     cases: st.SearchStrategy[Scenario],
     schedulers: st.SearchStrategy[Scheduler],
-    count: int,
+    drawn: settings,
     seed: int,
 ) -> None:
-    """Run `trial` on `count` drawn cases; Hypothesis shrinks one that breaks an invariant."""
+    """Run `trial` on drawn cases; Hypothesis may shrink one that breaks an invariant."""
 
     @seeded(seed)
-    @drawing(count, Phase.generate, Phase.target, Phase.shrink)
+    @drawn
     @given(cases, schedulers)
     def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
         trial(scenario, scheduler)
@@ -478,11 +481,9 @@ class _Trial:
         for (hash_seed, ahead), other in zip(INTERPRETERS.items(), found, strict=False):
             if isinstance(other, str) or other.digest != result.digest:
                 said = other if isinstance(other, str) else _first_difference(result, other)
-                where = (
-                    f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead, another environment, "
-                    "nothing run before"
-                )
-                raise ConformanceError("hash seed", f"in a process {where}: {said}", scenario, scheduler)
+                where = f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead"
+                text = f"in a process {where}, another environment, nothing run before: {said}"
+                raise ConformanceError("hash seed", text, scenario, scheduler)
 
     def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.informed_by_messages:

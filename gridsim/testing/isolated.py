@@ -55,7 +55,7 @@ def isolated(scheduler: Scheduler) -> Iterator[None]:
 
 
 def _copied(scheduler: Scheduler, own: Own) -> Any:
-    """Return the class of `scheduler` from a fresh copy of all its modules; None if it is local to a function."""
+    """Return the class of `scheduler` from a fresh copy of its modules; None if it is local to a function."""
     kind = type(scheduler)
     mine = {module.__name__: module for module in own.modules() if _reloads(module, own)}
     for name in mine:

@@ -30,8 +30,9 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.truth import unheard, with_servers
 
-#: s, the latency of messages in these runs, so long that others learn late what happens at one machine; which
-#: one depends on the seed of the scenario.
+#: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
+#: Which one it is depends on the seed of the scenario.  Failures are detected after a minute or so, whatever
+#: messages take: where one is the change, they take the first.
 LATENCIES = (40.0, 150.0)
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40
@@ -48,20 +49,19 @@ _LATER = 1
 
 
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
-    """Return the first thing that another machine does differently before it can know of a change; else None.
+    """Return what another machine does differently before it can know of a change, the first; else None.
 
-    The scenario is run without its failures and with messages that take one of `LATENCIES`.  What the scheduler
-    derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
+    The scenario is run without its failures and with messages that take one of `LATENCIES`.  What the
+    scheduler derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
 
     failing : whether a change may be that a machine fails.
     """
     if scenario.platform.nodes < 2:
         return None
-    latency = LATENCIES[scenario.seed % len(LATENCIES)]
-    slow = msgspec.structs.replace(scenario.network, latency=latency, jitter=0.0)
     applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
-    plain = dataclasses.replace(scenario, network=slow, faults=None)
+    latency = LATENCIES[scenario.seed % len(LATENCIES)]
+    plain = _slow(scenario, latency)
     first = _observe(plain, fixed)
     if said := first.unsound or unheard(first.result):
         return f"messages take {latency:g} s: {said}"
@@ -74,14 +74,33 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
             return f"messages take {latency:g} s, and {said}"
     if not failing or scheduler.failures_known or applications.task_sizes is not None:
         return None  # tasks of own sizes get them in the order in which they come to any machine
+    return _differing_after_failure(scenario, applications, fixed, first)
+
+
+def _slow(scenario: Scenario, latency: float) -> Scenario:
+    """Return the scenario without failures, with messages that take `latency` s."""
+    slow = msgspec.structs.replace(scenario.network, latency=latency, jitter=0.0)
+    return dataclasses.replace(scenario, network=slow, faults=None)
+
+
+def _differing_after_failure(
+    scenario: Scenario, applications: Applications, fixed: Scheduler, first: _Seen
+) -> str | None:
+    """Return what another machine does differently since one fails, before it can know of that; else None."""
     at = float(applications.release[scenario.seed % len(applications)]) + 10.0
     # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
     table = first.result.tables["schedule"]
     used = [*applications.submitter, *table["machine"][table["start"] <= at]]
+    plain = _slow(scenario, LATENCIES[0])
     for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
         calm, change = _failure(plain, v, at)
-        if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
-            return f"messages take {latency:g} s, and {change.what}: {said}"
+        before = _observe(calm, fixed)
+        # messages are faster here than in the run before
+        table = before.result.tables["schedule"]
+        if (table["machine"][table["start"] <= at] == v).any():
+            return None
+        if said := _differ(before, _observe(change.scenario, fixed), change):
+            return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
 
 
@@ -137,13 +156,16 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
     release, tasks, size = changed.values()
     who = f"application {i} of machine {applications.submitter[i]}"
     latest = release[i + 1] if i + 1 < len(release) else math.inf
-    if turn % 3 == _LATER and latest > release[i]:  # keep the order of the applications
+    if turn % 4 == _LATER and latest > release[i]:  # keep the order of the applications
         later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
-    elif turn % 3 == 2 and applications.task_sizes is None:
+    elif turn % 4 == 2 and applications.task_sizes is None:
         size[i] *= 1.5
         said = f"{who} takes half as long again"
+    elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:
+        tasks[i] = 1
+        said = f"{who} has one task instead of {applications.tasks[i]}"
     elif applications.requested is None or platform.nodes == 1:
         tasks[i] += 1 + tasks[i] // 2
         said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
@@ -176,9 +198,9 @@ def _workload(
 class _Seen:
     """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result.
 
-    quick : (ns, sender, receiver, ns that it takes) of messages with a delay of their own.
+    quick : (ns, sender, receiver, ns that it takes) of messages with their own delay.
     streams : names of the random streams that the scheduler uses.
-    unsound : a message that is faster than the network, or has fewer bytes than fields; None if there is none.
+    unsound : a message that is faster than the network, or has fewer bytes than fields; None: there is none.
     """
 
     rows: list[tuple[Any, ...]]
@@ -241,7 +263,9 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
                 self.seen.append((now, machine, f"sends {name}", repr(values)))
-            self.fields[name] = len([key for key in rows.dtype.names if key not in ("node", "sender", *opaque)])
+            self.fields[name] = len(
+                [key for key in rows.dtype.names if key not in ("node", "sender", *opaque)]
+            )
             if name in delays:
                 target = network.machine_of[rows["node"]].tolist()
                 self.quick.extend(
@@ -295,7 +319,9 @@ def _faster(quick: list[tuple[int, int, int, int]], latency: int) -> str | None:
     """Return the first message to another machine that takes less than `latency` ns."""
     for at, u, v, lasts in quick:
         if lasts < latency:
-            return f"machine {u} reaches machine {v} in {lasts / NS} s at {at / NS} s: its message has its own delay"
+            return (
+                f"machine {u} reaches machine {v} in {lasts / NS} s at {at / NS} s, faster than the network"
+            )
     return None
 
 

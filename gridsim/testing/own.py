@@ -61,7 +61,7 @@ class Own:
         return False
 
     def acts(self, frame: FrameType | None) -> CodeType | None:
-        """Return the innermost own code that runs in `frame` or called it during a run; None if there is none."""
+        """Return the innermost own code that called `frame` in a run, or runs there; None if there is none."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             if name == _RUNS:

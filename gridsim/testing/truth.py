@@ -36,7 +36,9 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     np.minimum.at(first, i, time)
     for k in np.flatnonzero(applications["first_start"] < first - 1e-9)[:1]:
         started = applications["first_start"][k]
-        return f"application {k} starts at {started} s, and the first decision on it is said to be at {first[k]} s"
+        return (
+            f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
+        )
     if scheduler.informed_by_messages and result.scenario.faults is None:
         return unheard(result)
     return None
@@ -50,7 +52,7 @@ def with_servers(result: Result) -> int:
 
 
 def unheard(result: Result) -> str | None:
-    """Return the first act of a machine on an application of which it cannot have heard; None if there is none.
+    """Return the first act of a machine on an application of which it cannot have heard; else None.
 
     Acts are decisions, messages about the application, and starts of its tasks.  A machine has heard of an
     application once it was submitted there, or a message has come from one that had heard of it.
@@ -60,10 +62,17 @@ def unheard(result: Result) -> str | None:
     log, applications = result.tables["message_log"], result.applications
     about = result.provenance["message_log"]
     # the log does not have all that machines learn, or names something else than applications
-    if "exchanges" in result.tables or about["delays"] or about.get("left_out") or result.scenario.faults is not None:
+    if (
+        "exchanges" in result.tables
+        or about["delays"]
+        or about.get("left_out")
+        or result.scenario.faults is not None
+    ):
         return None
     came = ~np.isnan(log["delivered"])
-    sent, delivered, sender, receiver = (log[name][came] for name in ("sent", "delivered", "sender", "receiver"))
+    sent, delivered, sender, receiver = (
+        log[name][came] for name in ("sent", "delivered", "sender", "receiver")
+    )
     acts = [("sends a message about", log["application"], log["sender"], log["sent"])]
     for table, verb, who, when in (
         ("decisions", "decides on", "decider", "time"),
@@ -84,8 +93,6 @@ def unheard(result: Result) -> str | None:
             rows = np.flatnonzero((application == i) & (machine >= 0) & (machine < len(heard)))
             early = rows[time[rows] < heard[machine[rows]] - 1e-9]
             for k in early[:1]:
-                return (
-                    f"machine {machine[k]} {verb} application {i} at {time[k]} s, and cannot have heard of it "
-                    f"before {heard[machine[k]]} s"
-                )
+                since = f"and cannot have heard of it before {heard[machine[k]]} s"
+                return f"machine {machine[k]} {verb} application {i} at {time[k]} s, {since}"
     return None
