@@ -87,14 +87,23 @@ def _seeding(own: Own, found: Watched) -> Iterator[None]:
     """Record in `found` with what own code, or what it calls, seeds generators."""
     replaced: dict[Any, Any] = {}
 
-    def recorded(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def recorded(function: Any, name: str) -> Any:
         def make(*args: Any, **more: Any) -> Any:
             if (code := own.acts(sys._getframe(1))) is not None and (args or more):
                 said = [*map(repr, args), *(f"{key}={value!r}" for key, value in more.items())]
                 found.seeds[f"{name}({', '.join(said)})"] = code.co_qualname
             return function(*args, **more)
 
-        return make
+        class Stand(type):
+            """What stands for a class: calls make objects of that, which are its instances."""
+
+            def __call__(cls, *args: Any, **more: Any) -> Any:
+                return make(*args, **more)
+
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return isinstance(instance, function)
+
+        return Stand(name, (), {}) if isinstance(function, type) else make
 
     places = [(np.random, name) for name in _SEEDED] + [(random, "Random"), (random, "seed")]
     before = [(module, name, getattr(module, name)) for module, name in places]

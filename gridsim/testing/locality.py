@@ -87,20 +87,19 @@ def _differing_after_failure(
     scenario: Scenario, applications: Applications, fixed: Scheduler, first: _Seen
 ) -> str | None:
     """Return what another machine does differently since one fails, before it can know of that; else None."""
-    at = float(applications.release[scenario.seed % len(applications)]) + 10.0
-    # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
-    table = first.result.tables["schedule"]
-    used = [*applications.submitter, *table["machine"][table["start"] <= at]]
+    release, count = applications.release, len(applications)
     plain = _slow(scenario, LATENCIES[0])
-    for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
-        calm, change = _failure(plain, v, at)
-        before = _observe(calm, fixed)
-        # messages are faster here than in the run before
-        table = before.result.tables["schedule"]
-        if (table["machine"][table["start"] <= at] == v).any():
-            return None
-        if said := _differ(before, _observe(change.scenario, fixed), change):
-            return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
+    if first.result.scenario.network.latency != LATENCIES[0]:
+        first = _observe(plain, fixed)
+    ran = first.result.tables["schedule"]
+    early, late = float(release[scenario.seed % count]), float(release[-1 - scenario.seed % count])
+    for at in sorted({early + 10.0, max(0.0, late - 1.0)}):
+        # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
+        used = [*applications.submitter, *ran["machine"][ran["start"] <= at]]
+        for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
+            calm, change = _failure(plain, v, at)
+            if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
+                return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
 
 
@@ -128,6 +127,8 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
         workload, what = _another(applications, i, platform, turn)
         yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
+    if applications.requested is None:
+        yield _much_less(applications, chosen[seed % len(chosen)], plain)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -140,6 +141,16 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         speeds[v] *= factor
         other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
         yield _Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
+
+
+def _much_less(applications: Applications, i: int, plain: Scenario) -> _Change:
+    """Return the change that all applications of one machine have one task each, from application i on."""
+    v, tasks = int(applications.submitter[i]), applications.tasks.copy()
+    since = np.flatnonzero(applications.submitter == v)
+    tasks[since[since >= i]] = 1
+    workload = _workload(applications, plain.platform, applications.release, tasks, applications.task_size)
+    what = f"applications of machine {v} from {i} on have one task each"
+    return _Change(dataclasses.replace(plain, workload=workload), what, v, int(applications.release_ns[i]))
 
 
 def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Change]:

@@ -28,7 +28,7 @@ _BASES = frozenset({"gridsim", "gridcore", "builtins", "msgspec", "abc", "typing
 #: The module in whose frames a run begins; what lies outside of them called the check.
 _RUNS = "gridsim.simulation.simulate"
 #: Modules that only hand on what somebody asks them.
-_HAND_ON = frozenset({"os", "_collections_abc", "contextlib", "time", "datetime", "random", __name__})
+_HAND_ON = frozenset({"os", "collections.abc", "_collections_abc", "time", "datetime", __name__})
 
 
 class Own:
@@ -61,7 +61,7 @@ class Own:
         return False
 
     def acts(self, frame: FrameType | None) -> CodeType | None:
-        """Return the innermost own code that called `frame` in a run, or runs there; None if there is none."""
+        """Return the innermost own code that runs in `frame` or called it, in a run; else None."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             if name == _RUNS:

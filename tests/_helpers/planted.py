@@ -683,7 +683,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _CountsWhoIsUp: ("locality",),
         _SharesAStream: ("locality",),
         _Teleports: ("locality",),
-        _SendsAsAnother: ("locality",),
+        _SendsAsAnother: ("locality", "decisions"),
         _TellsAtOnce: ("sound", "runs", "locality"),
     },
     "remembers beyond the run": {

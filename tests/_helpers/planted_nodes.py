@@ -310,9 +310,9 @@ class LightNode(HonestNode):
 
 _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     "knows what no message told": {
-        Blackboard: ("isolated",),
-        OutlivesFailures: ("isolated",),
-        KnowsObjects: ("isolated",),
+        Blackboard: ("isolated", "resumed", "locality"),
+        OutlivesFailures: ("isolated", "resumed", "locality"),
+        KnowsObjects: ("isolated", "resumed", "locality"),
         Collector: ("repeatable", "isolated", "locality", "hash seed", "forms"),
         SignalNode: ("locality",),
     },
