@@ -109,6 +109,7 @@ class _Change:
 
     what : the change in words.  machine, since : where, and from when on (ns).
     fails : whether the machine fails then.
+    missing : the application that is left out, so that later ones have lower numbers; None if none is.
     """
 
     scenario: Scenario
@@ -116,6 +117,7 @@ class _Change:
     machine: int
     since: int
     fails: bool = False
+    missing: int | None = None
 
 
 def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[_Change]:
@@ -129,6 +131,9 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
     if applications.requested is None:
         yield _much_less(applications, chosen[seed % len(chosen)], plain)
+    if count > 1 and not scheduler.numbers_known:
+        for i in {chosen[(seed + 1) % len(chosen)], count - 1}:
+            yield _one_missing(applications, i, plain)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -151,6 +156,16 @@ def _much_less(applications: Applications, i: int, plain: Scenario) -> _Change:
     workload = _workload(applications, plain.platform, applications.release, tasks, applications.task_size)
     what = f"applications of machine {v} from {i} on have one task each"
     return _Change(dataclasses.replace(plain, workload=workload), what, v, int(applications.release_ns[i]))
+
+
+def _one_missing(applications: Applications, i: int, plain: Scenario) -> _Change:
+    """Return the change that application i is never submitted."""
+    v = int(applications.submitter[i])
+    columns = {name: getattr(applications, name) for name in ("release", "tasks", "task_size")}
+    workload = _workload(applications, plain.platform, **columns, without=i)
+    changed = dataclasses.replace(plain, workload=workload)
+    what = f"application {i} of machine {v} is not submitted"
+    return _Change(changed, what, v, int(applications.release_ns[i]), missing=i)
 
 
 def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Change]:
@@ -187,21 +202,29 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
 
 
 def _workload(
-    applications: Applications, platform: Platform, release: Floats, tasks: Integers, task_size: Floats
+    applications: Applications,
+    platform: Platform,
+    release: Floats,
+    tasks: Integers,
+    task_size: Floats,
+    without: int | None = None,
 ) -> Workload:
     """Return the workload of `applications` with these columns in place of theirs.
 
     Where tasks differ in size and an application has more tasks than before, its sizes repeat in order.
+
+    without : the application that is left out.
     """
-    submitter = applications.submitter
+    kept = np.array([i for i in range(len(release)) if i != without])
+    submitter, release, tasks = applications.submitter[kept], release[kept], tasks[kept]
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         requested = applications.requested * (task_size / applications.task_size)
-        return Workload.jobs_of(release, tasks, run_time, requested, submitter)
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter)
     if applications.task_sizes is None:
-        return Workload.of(release, tasks, task_size, submitter)
+        return Workload.of(release, tasks, task_size[kept], submitter)
     parts = np.split(applications.task_sizes, applications.offsets[1:-1])
-    sizes = [np.resize(part, count) for part, count in zip(parts, tasks.tolist(), strict=True)]
+    sizes = [np.resize(parts[i], count) for i, count in zip(kept.tolist(), tasks.tolist(), strict=True)]
     return Workload.of_tasks(release, sizes, submitter)
 
 
@@ -273,7 +296,8 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
         def look(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
-                self.seen.append((now, machine, f"sends {name}", repr(values)))
+                told = tuple((key, each if each == each else None) for key, each in values.items())  # NaN
+                self.seen.append((now, machine, f"sends {name}", told))
             self.fields[name] = len(
                 [key for key in rows.dtype.names if key not in ("node", "sender", *opaque)]
             )
@@ -318,7 +342,7 @@ def _observe(scenario: Scenario, scheduler: Scheduler, stream: str | None = None
     for at, machine, application in zip(
         start, table["machine"].tolist(), table["application"].tolist(), strict=True
     ):
-        seen.append((at, machine, "starts", f"application {application}"))
+        seen.append((at, machine, "starts", (("application", application),)))
     came = result.tables.get("arrivals")
     # when all tasks are where they will run, a run may end without the rest of its messages
     end = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
@@ -390,19 +414,31 @@ def _differ(one: _Seen, other: _Seen, change: _Change) -> str | None:
     """Return the first decision that differs on a machine before news of the change can reach it."""
     end = min(one.end, other.end)
     known = np.minimum(_informed(one, other, change), end).tolist()
-    found = _first_apart(one, other, known)
+    found = _first_apart(one, other, known, change.missing)
     if found is None:
         return None
     (at, machine, kind, values), verb = found
     until = known[machine] / NS
-    return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; it has no news until {until} s"
+    return f"machine {machine}, {at / NS} s: {kind} {dict(values)}, {verb}; it has no news until {until} s"
 
 
-def _first_apart(one: _Seen, other: _Seen, known: list[int]) -> tuple[tuple[Any, ...], str] | None:
+def _alike(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: int | None) -> bool:
+    """Return whether two rows are the same, except for numbers of applications after the `missing` one."""
+    if a is None or b is None or missing is None or a[:3] != b[:3]:
+        return a == b
+    return all(
+        one == other or (name == of and one - 1 == other >= missing)
+        for (name, one), (of, other) in zip(a[3], b[3], strict=True)
+    )
+
+
+def _first_apart(
+    one: _Seen, other: _Seen, known: list[int], missing: int | None = None
+) -> tuple[tuple[Any, ...], str] | None:
     """Return the first row that only one run has, of those before `known` (ns) of their machine."""
     here, there = ([row for row in seen.rows if row[0] < known[row[1]]] for seen in (one, other))
     for a, b in zip([*here, None], [*there, None], strict=False):
-        if a != b:
+        if not _alike(a, b, missing):
             row, verb = (a, "not") if b is None or (a is not None and a[:3] <= b[:3]) else (b, "only then")
             assert row is not None
             return row, verb
