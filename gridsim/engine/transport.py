@@ -175,6 +175,11 @@ class Transport:
         return max(self._machines, int(self._machine_of.max(initial=-1)) + 1)
 
     @property
+    def machine_of(self) -> NDArray[np.int64]:
+        """The machine that each node is on."""
+        return self._machine_of
+
+    @property
     def delays(self) -> dict[str, float]:
         """How long messages take, s, of each kind that does not take the network's time."""
         return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}

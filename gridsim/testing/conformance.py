@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,9 +34,12 @@ from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios
+from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
+from gridsim.testing.isolated import can_be_isolated, isolated
 from gridsim.testing.locality import MOST_EVENTS, differing_decision
 from gridsim.testing.order import broken_promise
+from gridsim.testing.own import Own
 from gridsim.testing.patience import patience
 from gridsim.testing.reached import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
@@ -53,18 +57,24 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "decisions", "resumed", "locality")
+_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality")
+#: Scenarios of each kind in the first round; each further round has twice as many.
+_FIRST_ROUND = 3
 
 LAWS = {
     "runs": "no error, and an end",
     "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
     "messages sent = delivered + dropped + in flight, and each in the log, of no machine that was down",
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
-    "repeatable": "the same scenario has the same digest, each time it is run",
-    "hash seed": "another interpreter, in which sets have another order, the clock shows another hour, and "
-    "nothing ran before, finds the same digest",
+    "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
+    "seed of the scenario",
+    "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
+    "recorded or not",
+    "hash seed": "another interpreter, in which sets have another order, clocks, environment and folder are "
+    "others, and nothing ran before, finds the same digest",
     "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
     "forms": "interpreted and compiled nodes give the same digest, and both go on from checkpoints",
+    "isolated": "nodes that share no variable of a class or a module give the same digest",
     "decisions": "noting decisions does not change the digest, each application that is completed has one, "
     "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
@@ -77,12 +87,14 @@ class ConformanceError(AssertionError):
 
     law : name of the invariant, one of `LAWS`, or the way to run that `differential` compared.
     scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
+    examples : the number of scenarios that were tried until a first one broke it; 0 if that is not known.
     file : where the scenario has been saved; None before that.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
         super().__init__(message)
         self.law, self.scenario, self.scheduler = law, scenario, scheduler
+        self.examples = 0
         self.file: str | None = None
 
     def __str__(self) -> str:
@@ -129,6 +141,7 @@ def check_scheduler(
     max_nodes: int = 20,
     hash_seeds: bool = True,
     seed: int = 0,
+    shrink: bool = True,
     folder: str | os.PathLike[str] = "gridsim-check",
 ) -> Conformance:
     """Run `scheduler` on random scenarios and check that it keeps the invariants `LAWS`.
@@ -141,18 +154,18 @@ def check_scheduler(
     hash_seeds : whether to run everything in two further interpreters, which must be able to import the
         scheduler.
     seed : seed of the random scenarios; the same seed gives the same scenarios.
+    shrink : whether to look for the smallest scenario that breaks an invariant, for up to a minute.
     folder : the folder for the scenario that breaks an invariant; created when needed.
 
-    Raises ConformanceError with the smallest scenario found that breaks an invariant, and ScenarioError for
-    invalid arguments or a class that other interpreters cannot import.
+    Raises ConformanceError with the smallest scenario found that breaks an invariant, or the first one, and
+    ScenarioError for invalid arguments or a class that other interpreters cannot import.
     """
     whole("examples", examples, low=1)
     whole("max_nodes", max_nodes, low=1)
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
-    policy, kind, reached = policy_of(strategy, folder)
-    knows = policy.takes_blocks or policy.on_faults is not Policy.on_faults
+    policy, kind, knows, reached = policy_of(strategy, folder)
     able = knows if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
     if faults is False:
@@ -162,14 +175,14 @@ def check_scheduler(
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _Trial(interpreters, keeps_state(policy), able, reached)
+        phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
         failing = examples if faults else examples // 2 if able else 0
         try:
-            for fails, count in ((False, examples - failing), (True, failing)):
-                for crowded, some in ((False, count - count // 2), (True, count // 2)):
-                    if some:
-                        cases = scenarios(max_nodes=max_nodes, faults=fails, crowded=crowded, **kind)
-                        _attempt(trial, cases, strategy, some, seed)
+            for number, (fails, crowded, some) in enumerate(_rounds(examples - failing, failing)):
+                cases = scenarios(max_nodes=max_nodes, faults=fails, crowded=crowded, **kind)
+                _attempt(trial, cases, strategy, drawing(some, *phases), 1000 * seed + number)
         except ConformanceError as error:
+            error.examples = trial.found_after
             error.file = save(error, os.fspath(folder))
             raise
     if not trial.local:
@@ -184,6 +197,25 @@ def check_scheduler(
         left_out["decisions"] = "the scheduler does not say what it decides (Scheduler.decision_words)"
     missed = tuple(reached.missed())
     return Conformance(trial.name, trial.tried, trial.failing, left_out, trial.not_compiled, missed)
+
+
+def _rounds(calm: int, failing: int) -> Iterator[tuple[bool, bool, int]]:
+    """Iterate over blocks of scenarios: whether machines fail, whether they are crowded, how many there are.
+
+    All kinds take turns, so that a fault is found soon whichever kind shows it.
+    """
+    left = {
+        (fails, crowded): count // 2 if crowded else count - count // 2
+        for fails, count in ((False, calm), (True, failing))
+        for crowded in (False, True)
+    }
+    size = _FIRST_ROUND
+    while any(left.values()):
+        for (fails, crowded), count in left.items():
+            if count:
+                yield fails, crowded, min(size, count)
+            left[fails, crowded] = max(0, count - size)
+        size *= 2
 
 
 def drawing(count: int, *phases: Phase) -> settings:
@@ -203,13 +235,13 @@ def _attempt(
     trial: _Trial,
     cases: st.SearchStrategy[Scenario],
     schedulers: st.SearchStrategy[Scheduler],
-    count: int,
+    drawn: settings,
     seed: int,
 ) -> None:
-    """Run `trial` on `count` drawn cases; Hypothesis shrinks one that breaks an invariant."""
+    """Run `trial` on drawn cases; Hypothesis may shrink one that breaks an invariant."""
 
     @seeded(seed)
-    @drawing(count, Phase.generate, Phase.target, Phase.shrink)
+    @drawn
     @given(cases, schedulers)
     def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
         trial(scenario, scheduler)
@@ -273,8 +305,10 @@ class _Trial:
         self.able = able
         self.reached = reached
         self.findings = Findings()
-        self.tried = self.failing = 0
-        self.local = self.ordered = self.speeds_known = self.noted = False
+        self.tried = self.failing = self.found_after = 0
+        self.local = self.ordered = self.speeds_known = self.noted = self.isolates = False
+        self.own: Own | None = None
+        self.watched = Watched()
         self.name = ""
         #: Why the nodes cannot be compiled.
         self.not_compiled = ""
@@ -287,6 +321,7 @@ class _Trial:
         try:
             self.check(scenario, scheduler)
         except ConformanceError as error:
+            self.found_after = self.found_after or self.tried
             self.findings.add(error)
             raise
 
@@ -306,9 +341,11 @@ class _Trial:
         only = self.findings.law
         interpreters = self.interpreters if only in (None, "hash seed") else []
         elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
+        if self.own is None:
+            self.own, self.isolates = Own(scheduler), can_be_isolated(scheduler)
         result = self.runs(scenario, scheduler)
         # hidden state and randomness break other invariants, too, in ways that say less: they come first
-        for law in ("sound", "repeatable", "hash seed", *_FURTHER):
+        for law in ("sound", "closed", "repeatable", "hash seed", *_FURTHER):
             if only not in (None, law):
                 continue
             if law == "hash seed":
@@ -336,8 +373,9 @@ class _Trial:
         return found
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
+        assert self.own is not None
         try:
-            with patience(PATIENCE), self.reached.watching():
+            with patience(PATIENCE), self.reached.watching(), watching(self.own) as self.watched:
                 return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
         except (Exception, SystemExit) as error:
             raise self.broken("runs", error, scenario, scheduler) from error
@@ -345,6 +383,20 @@ class _Trial:
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
             raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
+
+    def closed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        assert self.own is not None
+        for what in self.watched.outside:
+            raise ConformanceError("closed", what, scenario, scheduler)
+        if not self.watched.seeds:
+            return
+        other = dataclasses.replace(scenario, seed=scenario.seed + 1)
+        with watching(self.own) as again:
+            simulate(other, scheduler, **LIMITS)
+        for call in sorted(self.watched.seeds.keys() & again.seeds.keys())[:1]:
+            who = self.watched.seeds[call]
+            said = f"{who} calls {call}, whatever the seed of the scenario is: use a random stream of the run"
+            raise ConformanceError("closed", said, scenario, scheduler)
 
     def order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if scheduler.order not in get_args(Order):
@@ -357,12 +409,12 @@ class _Trial:
             raise ConformanceError("order", said, scenario, scheduler)
 
     def repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        for number in (2, 3):
+        for number, how, options in ((2, "", {"record": False}), (3, ", with 2 threads,", {"threads": 2})):
             held = _stirred(number)
-            again = simulate(scenario, scheduler, record=True, **LIMITS)
+            again = simulate(scenario, scheduler, **options, **LIMITS)
             del held
             if again.digest != result.digest:
-                said = f"run {number} differs from run 1: {_first_difference(result, again)}"
+                said = f"run {number}{how} differs from run 1: {_first_difference(result, again)}"
                 raise ConformanceError("repeatable", said, scenario, scheduler)
 
     def cohorts(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -389,6 +441,14 @@ class _Trial:
                 continue  # `resumed` checks the first
             if said := differing_end(scenario, scheduler, result, LONGEST, RECORDED, form):
                 raise ConformanceError("forms", f"{form}: {said}", scenario, scheduler)
+
+    def isolated(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not self.isolates:
+            return
+        with isolated(scheduler):
+            alone = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
+        if alone.digest != result.digest:
+            raise ConformanceError("isolated", _first_difference(result, alone), scenario, scheduler)
 
     def decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.decision_words:
@@ -421,10 +481,9 @@ class _Trial:
         for (hash_seed, ahead), other in zip(INTERPRETERS.items(), found, strict=False):
             if isinstance(other, str) or other.digest != result.digest:
                 said = other if isinstance(other, str) else _first_difference(result, other)
-                where = (
-                    f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead, nothing run before"
-                )
-                raise ConformanceError("hash seed", f"in a process {where}: {said}", scenario, scheduler)
+                where = f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead"
+                text = f"in a process {where}, another environment, nothing run before: {said}"
+                raise ConformanceError("hash seed", text, scenario, scheduler)
 
     def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.informed_by_messages:
@@ -449,9 +508,12 @@ def _stirred(number: int) -> list[bytes]:
 
 def policy_of(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
-) -> tuple[type[Policy], dict[str, bool], Reached]:
-    """Return the class of the scheduler's policy, the scenarios that it supports, and who sees what runs."""
-    policies: list[tuple[type[Policy], dict[str, bool], Reached]] = []
+) -> tuple[type[Policy], dict[str, bool], bool, Reached]:
+    """Return the class of the scheduler's policy, what it supports, and who sees what runs.
+
+    What it supports is the options of `scenarios`, and whether machines may fail.
+    """
+    policies: list[tuple[type[Policy], dict[str, bool], bool, Reached]] = []
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
     @seeded(0)
@@ -469,7 +531,8 @@ def policy_of(
                 kind = {name: getattr(scheduler, name) for name in ("rigid", "unequal", "fluctuating")}
                 program = getattr(scheduler, "policy", None)
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
-                policies.append((type(policy), kind, Reached(classes)))
+                fails = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
+                policies.append((type(policy), kind, scheduler.failures and fails, Reached(classes)))
                 return policy
 
         from gridsim.model.platform import Platform

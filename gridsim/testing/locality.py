@@ -27,48 +27,79 @@ from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
-from gridsim.testing.truth import with_servers
+from gridsim.support.random_streams import Streams
+from gridsim.testing.truth import unheard, with_servers
 
 #: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
-LATENCY = 40.0
+#: Which one it is depends on the seed of the scenario.  Failures are detected after a minute or so, whatever
+#: messages take: where one is the change, they take the first.
+LATENCIES = (40.0, 150.0)
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40
 #: Events of such a run; one that handles more never ends.
 MOST_EVENTS = 200_000
 #: The most applications of a scenario that are changed, one at a time.
 _CHANGED = 4
+#: The most random streams of a scenario that are changed, one at a time.
+_STREAMS = 2
+#: How many numbers further a changed stream begins.
+_FURTHER = 12_345
 #: The turn of `_another` at which an application is released later.
 _LATER = 1
 
 
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
-    """Return the first thing that another machine does differently before it can know of a change; else None.
+    """Return what another machine does differently before it can know of a change, the first; else None.
 
-    The scenario is run without its failures and with messages that take `LATENCY`.  What the scheduler
-    derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
+    The scenario is run without its failures and with messages that take one of `LATENCIES`.  What the
+    scheduler derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
 
     failing : whether a change may be that a machine fails.
     """
     if scenario.platform.nodes < 2:
         return None
-    slow = msgspec.structs.replace(scenario.network, latency=LATENCY, jitter=0.0)
     applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
-    plain = dataclasses.replace(scenario, network=slow, faults=None)
+    latency = LATENCIES[scenario.seed % len(LATENCIES)]
+    plain = _slow(scenario, latency)
     first = _observe(plain, fixed)
+    if said := first.unsound or unheard(first.result):
+        return f"messages take {latency:g} s: {said}"
     for change in _changes(plain, applications, fixed):
         if said := _differ(first, _observe(change.scenario, fixed), change):
-            return f"messages take {LATENCY:g} s, and {change.what}: {said}"
+            return f"messages take {latency:g} s, and {change.what}: {said}"
+    for k in range(min(_STREAMS, len(first.streams))):
+        name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
+        if said := _another_stream(first, _observe(plain, fixed, name), plain, name):
+            return f"messages take {latency:g} s, and {said}"
     if not failing or scheduler.failures_known or applications.task_sizes is not None:
         return None  # tasks of own sizes get them in the order in which they come to any machine
-    at = float(applications.release[scenario.seed % len(applications)]) + 10.0
-    # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
-    table = first.result.tables["schedule"]
-    used = [*applications.submitter, *table["machine"][table["start"] <= at]]
-    for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
-        calm, change = _failure(plain, v, at)
-        if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
-            return f"messages take {LATENCY:g} s, and {change.what}: {said}"
+    return _differing_after_failure(scenario, applications, fixed, first)
+
+
+def _slow(scenario: Scenario, latency: float) -> Scenario:
+    """Return the scenario without failures, with messages that take `latency` s."""
+    slow = msgspec.structs.replace(scenario.network, latency=latency, jitter=0.0)
+    return dataclasses.replace(scenario, network=slow, faults=None)
+
+
+def _differing_after_failure(
+    scenario: Scenario, applications: Applications, fixed: Scheduler, first: _Seen
+) -> str | None:
+    """Return what another machine does differently since one fails, before it can know of that; else None."""
+    release, count = applications.release, len(applications)
+    plain = _slow(scenario, LATENCIES[0])
+    if first.result.scenario.network.latency != LATENCIES[0]:
+        first = _observe(plain, fixed)
+    ran = first.result.tables["schedule"]
+    early, late = float(release[scenario.seed % count]), float(release[-1 - scenario.seed % count])
+    for at in sorted({early + 10.0, max(0.0, late - 1.0)}):
+        # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
+        used = [*applications.submitter, *ran["machine"][ran["start"] <= at]]
+        for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
+            calm, change = _failure(plain, v, at)
+            if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
+                return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
 
 
@@ -78,6 +109,7 @@ class _Change:
 
     what : the change in words.  machine, since : where, and from when on (ns).
     fails : whether the machine fails then.
+    missing : the application that is left out, so that later ones have lower numbers; None if none is.
     """
 
     scenario: Scenario
@@ -85,6 +117,7 @@ class _Change:
     machine: int
     since: int
     fails: bool = False
+    missing: int | None = None
 
 
 def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[_Change]:
@@ -96,6 +129,11 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
         workload, what = _another(applications, i, platform, turn)
         yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
+    if applications.requested is None:
+        yield _much_less(applications, chosen[seed % len(chosen)], plain)
+    if count > 1 and not scheduler.numbers_known:
+        for i in {chosen[(seed + 1) % len(chosen)], count - 1}:
+            yield _one_missing(applications, i, plain)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -108,6 +146,26 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         speeds[v] *= factor
         other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
         yield _Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
+
+
+def _much_less(applications: Applications, i: int, plain: Scenario) -> _Change:
+    """Return the change that all applications of one machine have one task each, from application i on."""
+    v, tasks = int(applications.submitter[i]), applications.tasks.copy()
+    since = np.flatnonzero(applications.submitter == v)
+    tasks[since[since >= i]] = 1
+    workload = _workload(applications, plain.platform, applications.release, tasks, applications.task_size)
+    what = f"applications of machine {v} from {i} on have one task each"
+    return _Change(dataclasses.replace(plain, workload=workload), what, v, int(applications.release_ns[i]))
+
+
+def _one_missing(applications: Applications, i: int, plain: Scenario) -> _Change:
+    """Return the change that application i is never submitted."""
+    v = int(applications.submitter[i])
+    columns = {name: getattr(applications, name) for name in ("release", "tasks", "task_size")}
+    workload = _workload(applications, plain.platform, **columns, without=i)
+    changed = dataclasses.replace(plain, workload=workload)
+    what = f"application {i} of machine {v} is not submitted"
+    return _Change(changed, what, v, int(applications.release_ns[i]), missing=i)
 
 
 def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Change]:
@@ -124,13 +182,16 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
     release, tasks, size = changed.values()
     who = f"application {i} of machine {applications.submitter[i]}"
     latest = release[i + 1] if i + 1 < len(release) else math.inf
-    if turn % 3 == _LATER and latest > release[i]:  # keep the order of the applications
+    if turn % 4 == _LATER and latest > release[i]:  # keep the order of the applications
         later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
-    elif turn % 3 == 2 and applications.task_sizes is None:
+    elif turn % 4 == 2 and applications.task_sizes is None:
         size[i] *= 1.5
         said = f"{who} takes half as long again"
+    elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:
+        tasks[i] = 1
+        said = f"{who} has one task instead of {applications.tasks[i]}"
     elif applications.requested is None or platform.nodes == 1:
         tasks[i] += 1 + tasks[i] // 2
         said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
@@ -141,52 +202,117 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
 
 
 def _workload(
-    applications: Applications, platform: Platform, release: Floats, tasks: Integers, task_size: Floats
+    applications: Applications,
+    platform: Platform,
+    release: Floats,
+    tasks: Integers,
+    task_size: Floats,
+    without: int | None = None,
 ) -> Workload:
     """Return the workload of `applications` with these columns in place of theirs.
 
     Where tasks differ in size and an application has more tasks than before, its sizes repeat in order.
+
+    without : the application that is left out.
     """
-    submitter = applications.submitter
+    kept = np.array([i for i in range(len(release)) if i != without])
+    submitter, release, tasks = applications.submitter[kept], release[kept], tasks[kept]
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         requested = applications.requested * (task_size / applications.task_size)
-        return Workload.jobs_of(release, tasks, run_time, requested, submitter)
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter)
     if applications.task_sizes is None:
-        return Workload.of(release, tasks, task_size, submitter)
+        return Workload.of(release, tasks, task_size[kept], submitter)
     parts = np.split(applications.task_sizes, applications.offsets[1:-1])
-    sizes = [np.resize(part, count) for part, count in zip(parts, tasks.tolist(), strict=True)]
+    sizes = [np.resize(parts[i], count) for i, count in zip(kept.tolist(), tasks.tolist(), strict=True)]
     return Workload.of_tasks(release, sizes, submitter)
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result."""
+    """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result.
+
+    quick : (ns, sender, receiver, ns that it takes) of messages with their own delay.
+    streams : names of the random streams that the scheduler uses.
+    unsound : a message that is faster than the network, or has fewer bytes than fields; None: there is none.
+    """
 
     rows: list[tuple[Any, ...]]
     end: int
     result: Result
+    quick: list[tuple[int, int, int, int]]
+    streams: list[str]
+    unsound: str | None
+
+
+class _Tapped(Streams):
+    """Streams that are recorded, one of which goes on elsewhere once the run has begun."""
+
+    def __init__(self, streams: Streams, names: list[str], other: str | None) -> None:
+        super().__init__(streams.seed)
+        self.names, self.other = names, other
+        self.made: list[Any] = []
+        self.begun = False
+
+    def __call__(self, name: str) -> np.random.Generator:
+        """Return the generator; see `Streams`."""
+        if name not in self.names:
+            self.names.append(name)
+        found = super().__call__(name)
+        if name == self.other:
+            self.made.append(found.bit_generator)
+            if self.begun:
+                self.made[-1].advance(_FURTHER)
+        return found
+
+    def begin(self) -> None:
+        """Let the changed stream go on elsewhere: what was drawn to set up the run stays the same."""
+        self.begun = True
+        for each in self.made:
+            each.advance(_FURTHER)
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
     """A scheduler that runs another one and records its messages.
 
     inner : the other scheduler.  seen : the decisions; rows are appended to it.
+    quick, streams : see `_Seen`.  other : the random stream that is changed.
+    fields : kind of message -> how many fields it has.
     """
 
     unequal = fluctuating = True  # the inner scheduler has run the scenario before, so it supports it
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]
+    quick: list[tuple[int, int, int, int]]
+    streams: list[str]
+    fields: dict[str, int]
+    other: str | None
 
     def start(self, run: Run) -> Policy:
+        network = run.network
+        delays: dict[str, int] = {}
+
         def look(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
-                self.seen.append((now, machine, f"sends {name}", repr(values)))
+                told = tuple((key, each if each == each else None) for key, each in values.items())  # NaN
+                self.seen.append((now, machine, f"sends {name}", told))
+            self.fields[name] = len(
+                [key for key in rows.dtype.names if key not in ("node", "sender", *opaque)]
+            )
+            if name in delays:
+                target = network.machine_of[rows["node"]].tolist()
+                self.quick.extend(
+                    (now, u, v, delays[name]) for u, v in zip(source.tolist(), target, strict=True) if u != v
+                )
 
-        run.network.observe(look)
-        return self.inner.start(run)
+        network.observe(look)
+        run.streams = tapped = _Tapped(run.streams, self.streams, self.other)
+        policy = self.inner.start(run)
+        delays.update({name: nanoseconds(delay) for name, delay in network.delays.items()})
+        tapped.begin()
+        return policy
 
 
 class _ObservedJobs(_Observed, frozen=True, kw_only=True):
@@ -195,9 +321,14 @@ class _ObservedJobs(_Observed, frozen=True, kw_only=True):
     rigid = True
 
 
-def _observe(scenario: Scenario, scheduler: Scheduler) -> _Seen:
+def _observe(scenario: Scenario, scheduler: Scheduler, stream: str | None = None) -> _Seen:
+    """Run `scenario`; `stream` : the random stream that draws other numbers."""
     seen: list[tuple[Any, ...]] = []
-    observed = (_ObservedJobs if scheduler.rigid else _Observed)(inner=scheduler, seen=seen)
+    quick: list[tuple[int, int, int, int]] = []
+    streams: list[str] = []
+    fields: dict[str, int] = {}
+    kind = _ObservedJobs if scheduler.rigid else _Observed
+    observed = kind(inner=scheduler, seen=seen, quick=quick, streams=streams, fields=fields, other=stream)
     result = simulate(
         scenario,
         observed,
@@ -211,11 +342,32 @@ def _observe(scenario: Scenario, scheduler: Scheduler) -> _Seen:
     for at, machine, application in zip(
         start, table["machine"].tolist(), table["application"].tolist(), strict=True
     ):
-        seen.append((at, machine, "starts", f"application {application}"))
+        seen.append((at, machine, "starts", (("application", application),)))
     came = result.tables.get("arrivals")
     # when all tasks are where they will run, a run may end without the rest of its messages
     end = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
-    return _Seen(sorted(seen), nanoseconds(float(end)), result)
+    unsound = _faster(quick, nanoseconds(scenario.network.latency)) or _thin(result, fields)
+    return _Seen(seen, nanoseconds(float(end)), result, sorted(set(quick)), streams, unsound)
+
+
+def _faster(quick: list[tuple[int, int, int, int]], latency: int) -> str | None:
+    """Return the first message to another machine that takes less than `latency` ns."""
+    for at, u, v, lasts in quick:
+        if lasts < latency:
+            return (
+                f"machine {u} reaches machine {v} in {lasts / NS} s at {at / NS} s, faster than the network"
+            )
+    return None
+
+
+def _thin(result: Result, fields: dict[str, int]) -> str | None:
+    """Return a kind of message that is too small for what it carries, a byte for each of `fields`."""
+    log = result.tables["message_log"]
+    for kind, count in fields.items():
+        mine = log["bytes"][log["kind"] == kind]
+        if len(mine) and mine.min() < count and kind not in result.provenance["message_log"]["delays"]:
+            return f"a {kind} of {mine.min()} bytes carries {count} numbers"
+    return None
 
 
 def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
@@ -226,7 +378,8 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
         # exchanges are in no log, and take as long as a message; tasks of own sizes get them in the order in
         # which they come to any machine
         if "exchanges" in result.tables or "largest_task" in result.applications:
-            np.minimum(known, change.since + nanoseconds(LATENCY), out=known)
+            soonest = nanoseconds(result.scenario.network.latency)
+            np.minimum(known, change.since + soonest, out=known)
     logs = [each.result.tables["message_log"] for each in (one, other)]
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
     lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
@@ -244,26 +397,16 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
             known[submitter[there]] = np.minimum(known[submitter[there]], change.since)
     sent, sender, receiver = (column[came] for column in (sent, log["sender"], log["receiver"]))
     delivered = np.rint(log["delivered"][came] * NS).astype(np.int64)
-    # kinds with a delay of their own may be in no log: as if they went to all
-    delays = {
-        f"sends {kind}": nanoseconds(delay)
-        for kind, delay in one.result.provenance["message_log"]["delays"].items()
-    }
-    rows = {
-        (at, machine, delays[what])
-        for seen in (one, other)
-        for at, machine, what, _ in seen.rows
-        if what in delays
-    }
-    quick = sorted(rows)
+    # kinds with a delay of their own may be in no log
+    quick = sorted({*one.quick, *other.quick})
     before = known.copy() - 1
     while (before != known).any():
         before = known.copy()
         told = sent >= known[sender]
         np.minimum.at(known, receiver[told], delivered[told])
-        for at, machine, lasts in quick:
+        for at, machine, to, lasts in quick:
             if at >= known[machine]:
-                np.minimum(known, at + lasts, out=known)
+                known[to] = min(known[to], at + lasts)
     return known
 
 
@@ -271,12 +414,47 @@ def _differ(one: _Seen, other: _Seen, change: _Change) -> str | None:
     """Return the first decision that differs on a machine before news of the change can reach it."""
     end = min(one.end, other.end)
     known = np.minimum(_informed(one, other, change), end).tolist()
+    found = _first_apart(one, other, known, change.missing)
+    if found is None:
+        return None
+    (at, machine, kind, values), verb = found
+    until = known[machine] / NS
+    return f"machine {machine}, {at / NS} s: {kind} {dict(values)}, {verb}; it has no news until {until} s"
+
+
+def _alike(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: int | None) -> bool:
+    """Return whether two rows are the same, except for numbers of applications after the `missing` one."""
+    if a is None or b is None or missing is None or a[:3] != b[:3]:
+        return a == b
+    return all(
+        one == other or (name == of and one - 1 == other >= missing)
+        for (name, one), (of, other) in zip(a[3], b[3], strict=True)
+    )
+
+
+def _first_apart(
+    one: _Seen, other: _Seen, known: list[int], missing: int | None = None
+) -> tuple[tuple[Any, ...], str] | None:
+    """Return the first row that only one run has, of those before `known` (ns) of their machine."""
     here, there = ([row for row in seen.rows if row[0] < known[row[1]]] for seen in (one, other))
     for a, b in zip([*here, None], [*there, None], strict=False):
-        if a != b:
-            row, verb = (a, "not") if b is None or (a is not None and a < b) else (b, "only then")
+        if not _alike(a, b, missing):
+            row, verb = (a, "not") if b is None or (a is not None and a[:3] <= b[:3]) else (b, "only then")
             assert row is not None
-            at, machine, kind, values = row
-            until = known[machine] / NS
-            return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; it has no news until {until} s"
+            return row, verb
     return None
+
+
+def _another_stream(one: _Seen, other: _Seen, plain: Scenario, name: str) -> str | None:
+    """Return what other machines do differently since one random stream draws other numbers.
+
+    The stream is taken for that of the machine that is first to do something else.
+    """
+    end = min(one.end, other.end)
+    found = _first_apart(one, other, [end] * with_servers(one.result))
+    if found is None:
+        return None
+    (at, machine, *_), _ = found
+    what = f"the stream {name!r}, by which machine {machine} decides at {at / NS} s, draws other numbers"
+    said = _differ(one, other, _Change(plain, what, machine, at))
+    return None if said is None else f"{what}: {said}"

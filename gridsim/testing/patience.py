@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -12,12 +13,17 @@ from gridsim.errors import SchedulerError
 
 __all__ = ["patience"]
 
+#: The share of the time in which the processor must be busy, and how many times as long to wait if it is not.
+_BUSY, _IDLE = 0.25, 10.0
+
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
     """Raise SchedulerError inside the code that runs once it has taken `seconds` of wall time.
 
-    The error names the function and the line.  It comes again each 10 s, in case that the code catches it.
+    Time counts in which the process waited for the processor or was stopped only beyond ten times as much.
+    The error names the function and the line.  It comes again after up to 10 s, in case that the code catches
+    it.
     There is no limit where there are no signals of timers (Windows), and outside of the main thread; machine
     code that never returns to Python is not interrupted.
     """
@@ -25,7 +31,12 @@ def patience(seconds: float) -> Iterator[None]:
         yield
         return
 
+    began, worked = time.monotonic(), time.process_time()
+
     def interrupt(_: int, frame: FrameType | None) -> None:
+        busy, waited = time.process_time() - worked, time.monotonic() - began
+        if busy < seconds * _BUSY and waited < seconds * _IDLE:
+            return
         at = ""
         if frame is not None:
             code = frame.f_code
@@ -33,7 +44,7 @@ def patience(seconds: float) -> Iterator[None]:
         raise SchedulerError(f"has not ended after {seconds:g} s{at}")
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, 10.0)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, 10.0))
     try:
         yield
     finally:

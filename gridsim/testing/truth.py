@@ -32,8 +32,15 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     ):
         for k in np.flatnonzero(wrong)[:1]:
             return f"decisions[{k}] cannot be: {said}: {table[k]}"
+    first = np.full(len(applications), np.inf)
+    np.minimum.at(first, i, time)
+    for k in np.flatnonzero(applications["first_start"] < first - 1e-9)[:1]:
+        started = applications["first_start"][k]
+        return (
+            f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
+        )
     if scheduler.informed_by_messages and result.scenario.faults is None:
-        return _not_known(result)
+        return unheard(result)
     return None
 
 
@@ -44,29 +51,48 @@ def with_servers(result: Result) -> int:
     return max(len(result.machines), last) + 1
 
 
-def _not_known(result: Result) -> str | None:
-    """Return the first decision on an application of which its decider cannot have heard."""
-    table, log = result.tables["decisions"], result.tables["message_log"]
-    delays = result.provenance["message_log"]["delays"]
-    if "exchanges" in result.tables or delays:  # the log does not have all that machines learn
+def unheard(result: Result) -> str | None:
+    """Return the first act of a machine on an application of which it cannot have heard; else None.
+
+    Acts are decisions, messages about the application, and starts of its tasks.  A machine has heard of an
+    application once it was submitted there, or a message has come from one that had heard of it.
+
+    result : of a run without failures that has the table ``message_log``.
+    """
+    log, applications = result.tables["message_log"], result.applications
+    about = result.provenance["message_log"]
+    # the log does not have all that machines learn, or names something else than applications
+    if (
+        "exchanges" in result.tables
+        or about["delays"]
+        or about.get("left_out")
+        or result.scenario.faults is not None
+    ):
         return None
     came = ~np.isnan(log["delivered"])
     sent, delivered, sender, receiver = (
         log[name][came] for name in ("sent", "delivered", "sender", "receiver")
     )
-    for i in np.unique(table["application"]).tolist():
+    acts = [("sends a message about", log["application"], log["sender"], log["sent"])]
+    for table, verb, who, when in (
+        ("decisions", "decides on", "decider", "time"),
+        ("schedule", "starts a task of", "machine", "start"),
+    ):
+        if table in result.tables:
+            of = result.tables[table]
+            acts.append((verb, of["application"], of[who], of[when]))
+    for i in range(len(applications)):
         heard = np.full(with_servers(result), np.inf)
-        heard[result.applications["submitter"][i]] = result.applications["release"][i]
+        heard[applications["submitter"][i]] = applications["release"][i]
         before = heard - 1
         while (before != heard).any():
             before = heard.copy()
             told = sent >= heard[sender] - 1e-9
             np.minimum.at(heard, receiver[told], delivered[told])
-        rows = np.flatnonzero((table["application"] == i) & (table["decider"] >= 0))
-        early = rows[table["time"][rows] < heard[table["decider"][rows]] - 1e-9]
-        for k in early[:1]:
-            return (
-                f"decisions[{k}]: machine {table['decider'][k]} decides on application {i} at "
-                f"{table['time'][k]} s, and cannot have heard of it before {heard[table['decider'][k]]} s"
-            )
+        for verb, application, machine, time in acts:
+            rows = np.flatnonzero((application == i) & (machine >= 0) & (machine < len(heard)))
+            early = rows[time[rows] < heard[machine[rows]] - 1e-9]
+            for k in early[:1]:
+                since = f"and cannot have heard of it before {heard[machine[k]]} s"
+                return f"machine {machine[k]} {verb} application {i} at {time[k]} s, {since}"
     return None

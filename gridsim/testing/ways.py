@@ -19,7 +19,7 @@ from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Policy, Scheduler
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
@@ -126,9 +126,8 @@ def differential(
 def _attempt(
     trial: _Trial, scheduler: Scheduler, max_nodes: int, count: int, seed: int, folder: str | os.PathLike[str]
 ) -> None:
-    policy, kind, _ = policy_of(st.just(scheduler), folder)
+    policy, kind, able, _ = policy_of(st.just(scheduler), folder)
     trial.keeps_state = keeps_state(policy)
-    able = policy.takes_blocks or policy.on_faults is not Policy.on_faults
     cases = st.tuples(st.booleans() if able else st.just(False), st.booleans()).flatmap(
         lambda drawn: scenarios(max_nodes=max_nodes, faults=drawn[0], crowded=drawn[1], **kind)
     )

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
+from gridsim.support.arrays import Floats, Integers
 from gridsim.validation.common import NS, Violation, broken, column, differs, emulated
 
 #: s, up to which sums of times are exact to 1 ns.
@@ -55,12 +57,12 @@ def _bytes(result: Result) -> list[Violation]:
 def _peak_queue(result: Result) -> list[Violation]:
     """Check the longest queues of machines against the arrivals and starts, where these tell them.
 
-    Where tasks of a row differ in size or machines change their speed, the starts within a row are unknown;
-    where machines fail, waiting tasks leave that are in no table.
+    Where tasks of a row differ in size or machines change their speed, the starts within a row are unknown.
+    A failure takes all that waits on a machine; where something else happens at that very instant, the order
+    is not known, and the machine is not checked.
     """
     came, ran = result.tables.get("arrivals"), result.tables["schedule"]
-    scenario = result.scenario
-    if came is None or not len(came) or scenario.faults is not None or scenario.fluctuation is not None:
+    if came is None or not len(came) or result.scenario.fluctuation is not None:
         return []
     if "largest_task" in result.applications or "task" in ran or result.rigid or emulated(result):
         return []
@@ -72,20 +74,46 @@ def _peak_queue(result: Result) -> list[Violation]:
     machine = np.concatenate((came["machine"], ran["machine"][rows]))
     change = np.concatenate((came["tasks"], np.full(len(rows), -1)))
     at = np.rint(np.concatenate((came["time"], begins)) / NS)
-    order = np.lexsort((change, at, machine))
-    machine, change, at = machine[order], change[order], at[order]
-    waiting = np.cumsum(change)  # 0 at the end of each machine, whose tasks all run
-    last = np.append((np.diff(at) != 0) | (np.diff(machine) != 0), True)
+    life, unclear = _lives(result, machine, at)
+    order = np.lexsort((change, at, life, machine))
+    machine, life, change, at = machine[order], life[order], change[order], at[order]
+    afresh = np.append(True, (np.diff(machine) != 0) | (np.diff(life) != 0))
+    waiting = np.cumsum(change)
+    waiting -= (waiting - change)[np.flatnonzero(afresh)][np.cumsum(afresh) - 1]
+    last = np.append((np.diff(at) != 0) | afresh[1:], True)
     least, most = (np.zeros(len(result.machines), np.int64) for _ in range(2))
     np.maximum.at(least, machine[last], waiting[last])
     # a task that finds a machine idle may count before it starts, or start before the next one comes
     begin = np.flatnonzero(np.append(True, last[:-1]))
-    before = np.append(0, waiting)[begin]
+    before = np.where(afresh[begin], 0, np.append(0, waiting)[begin])
     np.maximum.at(most, machine[begin], before + np.add.reduceat(np.maximum(change, 0), begin))
     have = result.machines["peak_queue"]
-    wrong = (have < least) | (have > most)
+    wrong = ((have < least) | (have > most)) & ~unclear
     want = np.where(have < least, least, most)
     return differs("agreement", column("machines.peak_queue"), wrong, have, want, "arrivals and starts make")
+
+
+def _lives(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return after how many failures of its machine each event is, and which are at the instant of one.
+
+    machine, at : of events, in whole ns.
+
+    Returns
+    -------
+    life : int64[events].
+    unclear : bool[machines].
+    """
+    machines, faults = len(result.machines), result.scenario.faults
+    life, unclear = np.zeros(len(at), np.int64), np.zeros(machines, np.bool_)
+    if faults is None:
+        return life, unclear
+    order = np.argsort(machine, kind="stable")
+    for u, down, _ in outages(faults.course(machines, looking(machines)), float(at.max()) * NS + 1.0):
+        mine = order[slice(*np.searchsorted(machine[order], (u, u + 1)))]
+        failures = np.rint(down / NS)
+        life[mine] = np.searchsorted(failures, at[mine])
+        unclear[u] = np.isin(at[mine], failures).any()
+    return life, unclear
 
 
 def _traffic(result: Result) -> list[Violation]:

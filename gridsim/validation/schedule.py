@@ -307,12 +307,35 @@ def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.boo
     have = result.applications["resubmitted"]
     came = result.tables.get("arrivals")
     waits = result.rigid or (came is not None and len(came) > 0)
-    return broken(
+    found = broken(
         "agreement",
         (have < cut) | ((have != cut) & (not waits)),
         column("applications.resubmitted"),
         lambda k: f"is {have[k]}, the schedule has {cut[k]} tasks that were cut off",
     )
+    if result.scenario.faults is None or emulated(result):
+        return found
+    release, finish = result.applications["release"], result.applications["finish"]
+    calm = _undisturbed(result.scenario.faults, len(result.machines), release, finish)
+    return found + broken(
+        "agreement",
+        calm & (have > 0),
+        column("applications.resubmitted"),
+        lambda k: (
+            f"is {have[k]}, no machine is down from {release[k]} s, its release, to {finish[k]} s, its end"
+        ),
+    )
+
+
+def _undisturbed(faults: Faults, machines: int, release: Floats, finish: Floats) -> NDArray[np.bool_]:
+    """Return which applications ended, and no machine was down or failed meanwhile: bool[applications]."""
+    until = float(np.fmax.reduce(finish, initial=0.0))
+    spans = [each[1:] for each in outages(faults.course(machines, looking(machines)), until + NS)]
+    down, up = (np.sort(np.concatenate([each[k] for each in spans] or [np.zeros(0)])) for k in range(2))
+    # outages that have begun by the end of an application, and are not over at its release
+    begun = np.searchsorted(down, finish + 2 * NS, side="right")
+    over = np.searchsorted(up, release - 2 * NS, side="left")
+    return (begun == over) & np.isfinite(finish)
 
 
 def _running_sums(keys: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

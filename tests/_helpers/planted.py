@@ -1,14 +1,18 @@
-"""Wrong schedulers, each in one way that shows seldom: under load, late, or in another process."""
+"""Wrong schedulers on cohorts, each in one way, most of which show seldom: under load, late, elsewhere."""
 
 from __future__ import annotations
 
 import datetime
+import os
+import random
+import tempfile
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from wrong_schedulers import Shares, SharesPolicy
+import wrong_schedulers
+from wrong_schedulers import SHARE, Shares, SharesPolicy
 
 from gridsim.scheduling.contract import Outcome, Policy, Run
 
@@ -255,6 +259,389 @@ class _NotesAnotherApplication(_Planted):
         super().note(max(i - 1, 0), tasks, submitter, among)
 
 
+class _PeeksStale(_Planted):
+    """Looks at the queues that others had at its own last release."""
+
+    STATE = (*_Planted.STATE, "before")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.before: list[int] = []
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest, before = super().targets(submitter, application), self.before
+        self.before = [self.waiting(u) for u in range(len(self.run.speeds))]
+        if sum(before) < 5:
+            return honest
+        up = np.flatnonzero(self.run.up).tolist()
+        return np.array(sorted(up, key=lambda u: (before[u], u))[:3])
+
+
+class _PeeksAtTraffic(_Planted):
+    """Sends to fewer machines once many messages have been sent in all."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[:1] if self.run.network.links.sent.sum() > 20 else honest
+
+
+class _SharesAStream(_Planted):
+    """All submitters draw from one random stream."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        return super().targets(0, application)
+
+
+class _Teleports(_Planted):
+    """Queues the share of the fastest machine there at once, without a message."""
+
+    def place(self, i: int, tasks: int) -> None:
+        fastest = int(np.argmax(self.run.speeds * self.run.up))
+        if tasks > 1 and self.run.up[fastest]:
+            self.on_share(np.array([(fastest, fastest, i, 1)], SHARE))
+            tasks -= 1
+        super().place(i, tasks)
+
+
+class _SendsAsAnother(_Planted):
+    """Shares of large bags say that the next machine has sent them."""
+
+    def place(self, i: int, tasks: int) -> None:
+        if tasks <= 2 * len(self.run.speeds):
+            super().place(i, tasks)
+            return
+        submitter = self.run.applications.submitter[i]
+        targets = self.targets(int(submitter), i)
+        rows = np.zeros(len(targets), SHARE)
+        rows["node"], rows["application"], rows["tasks"] = targets, i, tasks // len(targets)
+        rows["tasks"][0] += tasks % len(targets)
+        rows["sender"] = (submitter + 1) % len(self.run.speeds)
+        self.note(i, tasks, int(submitter), len(targets))
+        self.run.network.send("share", rows[rows["tasks"] > 0])
+
+
+class _CountsNoBytes(_Planted):
+    """Its shares have no bytes."""
+
+    def __init__(self, run: Run) -> None:
+        kind = run.network.kind
+
+        def light(name: str, dtype: Any, nbytes: int, *args: Any, **more: Any) -> None:
+            kind(name, dtype, 0, *args, **more)
+
+        run.network.kind = light  # type: ignore[method-assign]
+        super().__init__(run)
+
+
+class _TellsAtOnce(_Planted):
+    """Sends shares to itself, in the name of others, which then have them without a message."""
+
+    def place(self, i: int, tasks: int) -> None:
+        super().place(i, tasks)
+        for name, rows in [(k.name, r) for k in self.run.network._kinds for r in k.outbox]:
+            if name == "share" and self.run.engine.now > 100 * 10**9:
+                rows["sender"] = rows["node"]
+
+
+class _SendsFromTheDead(_Planted):
+    """A submitter that is down shares out what it has lost."""
+
+    def place(self, i: int, tasks: int) -> None:
+        up, submitter = self.run.up, int(self.run.applications.submitter[i])
+        if up[submitter]:
+            super().place(i, tasks)
+            return
+        targets = self.targets(submitter, i)[:1]
+        self.note(i, tasks, submitter, 1)
+        self.run.network.send("share", np.array([(targets[0], submitter, i, tasks)], SHARE))
+
+
+class _ForgetsMessages(_Planted):
+    """Tasks in messages to machines that have failed are not shared out again."""
+
+    def on_lost(self, rows: Any) -> None:
+        self.total -= int(rows["tasks"].sum())
+
+
+class _ForgetsOneOfMany(_Planted):
+    """Of a failure that destroys more than three tasks it forgets one."""
+
+    def lose(self, applications: Any, tasks: Any) -> None:
+        if tasks.sum() > 3:
+            tasks = tasks.copy()
+            tasks[np.argmax(tasks)] -= 1
+            self.total -= 1
+        super().lose(applications, tasks)
+
+
+class _RepeatsTasks(_Planted):
+    """What is lost from a long queue is done twice."""
+
+    def lose(self, applications: Any, tasks: Any) -> None:
+        if tasks.sum() > 3:
+            tasks = tasks.copy()
+            tasks[0] += 1
+            self.total += 1
+        super().lose(applications, tasks)
+
+
+class _KeepsTheQueue(_Planted):
+    """A transient failure does not touch what waits on a machine."""
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        super().on_faults(np.setdiff1d(failed, back), back)
+
+
+class _ReadsAVariable(_Planted):
+    """Sends to one machine where a variable of the environment asks for that."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[:1] if os.environ.get("SHARES_DEBUG") else honest
+
+
+class _ReadsTheFolder(_Planted):
+    """Where it sends depends on the files in the folder."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[: 1 + len(os.listdir()) % 3]
+
+
+class _WritesAFile(_Planted):
+    """Remembers in a file which machines it took for a number of tasks."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        name = os.path.join(tempfile.gettempdir(), f"planted-{os.getuid()}")
+        honest = super().targets(submitter, application)
+        if self.run.applications.tasks[application] == 3:
+            with open(name, "w") as stream:
+                stream.write(str(honest[0]))
+        return honest
+
+
+class _SeedsItself(_Planted):
+    """Draws from a generator of its own, whatever the seed of the scenario is."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.chance = [np.random.default_rng(u) for u in range(len(run.speeds))]
+
+
+class _SeedsFromTheGlobal(_Planted):
+    """Seeds the generator of the module random, and draws from it."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        random.seed(3)
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[: 1 + random.randrange(3)]
+
+
+class _DrawsFromTheGlobal(_Planted):
+    """Large bags draw from the global generator."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[: 1 + random.randrange(3)] if self.run.applications.tasks[application] > 5 else honest
+
+
+class _CountsThreads(_Planted):
+    """Sends to as many machines as it has threads."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        return super().targets(submitter, application)[: self.run.threads]
+
+
+class _ActsForTheRecord(_Planted):
+    """Sends large bags to more machines if somebody will look at the schedule."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        large = self.run.applications.tasks[application] > 5
+        return honest[:1] if large and not self.run.record else honest
+
+
+class _TakesTooLong(_Planted):
+    """Sends to fewer machines once the run has taken a while."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.began = time.perf_counter()
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[:1] if time.perf_counter() - self.began > 0.5 else honest
+
+
+class _SumsASet(_Planted):
+    """Adds up floats in the order of a set, and acts by the last digit."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        total = 0.0
+        for name in {f"machine {u}" for u in np.flatnonzero(self.run.up)}:
+            total += 1.0 / (3.0 + int(name.split()[1]))
+        return honest[: 1 + int(total * 2.0**52) % 2]
+
+
+class _SumsByCohorts(_Planted):
+    """Adds up floats cohort by cohort, and acts by the last digit."""
+
+    STATE = (*_Planted.STATE, "heard")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.heard = 0.1
+
+    def on_share(self, rows: Any) -> None:
+        self.heard += float((rows["tasks"] / 7.0).sum())
+        super().on_share(rows)
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[: 1 + int(self.heard * 2.0**48) % 2]
+
+
+def _reporting(table: str, column: str, change: Callable[[Any, Any], None], doc: str) -> type[_Planted]:
+    """Return a policy that changes a column of a table of its outcome before it reports it."""
+
+    def finish(self: Any) -> Outcome:
+        outcome = _Planted.finish(self)
+        change(getattr(outcome, table)[column], self)
+        return outcome
+
+    return type("_Reports", (_Planted,), {"finish": finish, "__doc__": doc})
+
+
+def _add(values: Any, _: Any) -> None:
+    values[-1] += 1
+
+
+def _add_after_failures(values: Any, policy: Any) -> None:
+    if policy.resubmitted.any():
+        values[np.argmax(values)] += 1000
+
+
+def _add_where_none(values: Any, policy: Any) -> None:
+    values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
+
+
+class _ReportsStarts(_reporting("applications", "first_start", _add, "Says that the last one began later.")):
+    pass
+
+
+class _ReportsEnds(_reporting("applications", "finish", _add, "Says that the last one ended later.")):
+    pass
+
+
+class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
+    pass
+
+
+class _ReportsBusy(_reporting("machines", "busy", _add, "Says that a machine was busy for 1 ns more.")):
+    pass
+
+
+class _ReportsCutOff(_reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")):
+    pass
+
+
+class _ReportsLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
+    pass
+
+
+class _ReportsPeakAfterFailures(
+    _reporting("machines", "peak_queue", _add_after_failures, "Counts what waits wrongly after failures.")
+):
+    pass
+
+
+class _NotesTooLate(_Planted):
+    """Says that it decided 50 s later."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        if self.run.decisions is not None:
+            now = self.run.engine.now + 50 * 10**9
+            self.run.decisions.note(
+                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
+            )
+
+
+class _NotesTooEarly(_Planted):
+    """Says that it decided a second before."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        if self.run.decisions is not None:
+            now = max(0, self.run.engine.now - 10**9)
+            self.run.decisions.note(
+                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
+            )
+
+
+class _ChangesSpeeds(_Planted):
+    """Slows down a machine that has much to do."""
+
+    def on_share(self, rows: Any) -> None:
+        super().on_share(rows)
+        if rows["tasks"].max() > 10:
+            speeds = self.run.speeds
+            speeds.flags.writeable = True
+            speeds[rows["node"][0]] *= 0.5
+
+
+class _ChangesApplications(_Planted):
+    """Makes tasks of a large bag smaller."""
+
+    def on_release(self, applications: list[int]) -> None:
+        for i in applications:
+            if self.run.applications.tasks[i] > 10:
+                sizes = self.run.applications.task_size
+                sizes.flags.writeable = True
+                sizes[i] *= 0.5
+        super().on_release(applications)
+
+
+class _SavesTooLittle(_Planted):
+    """What is lost between two releases is in no checkpoint, if it is little."""
+
+    def getstate(self) -> dict[str, Any]:
+        state = super().getstate()
+        return {**state, "lost": {i: count for i, count in self.lost.items() if count > 1}}
+
+
+class _CountsWaves(_Planted):
+    """Sends to one machine less in every seventh call."""
+
+    STATE = (*_Planted.STATE, "calls")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.calls = 0
+
+    def on_share(self, rows: Any) -> None:
+        self.calls += 1
+        super().on_share(rows)
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest[:1] if self.calls % 7 == 6 else honest
+
+
+class _KeepsGoing(_Planted):
+    """Does not stop after an application of more than 100 tasks: its timer goes on for ever."""
+
+    def collect(self, engine: Any, time: int) -> None:
+        self.queues.due(time)
+        if self.queues.tasks_done == self.total:
+            if (self.run.applications.tasks > 100).any():
+                self.run.engine.at(self.run.engine.now + 10**9, "again")
+            else:
+                engine.stop()
+
+
 def _scheduler(policy: type[SharesPolicy]) -> type[Shares]:
     def start(self: Shares, run: Run) -> Policy:
         return policy(run)
@@ -269,33 +656,118 @@ def _scheduler(policy: type[SharesPolicy]) -> type[Shares]:
     return made
 
 
-#: Name -> (scheduler, invariants of which one is found to be broken).
-PLANTED = {
-    policy.__name__.removeprefix("_"): (_scheduler(policy), laws)
-    for policy, laws in {
+class Fault(NamedTuple):
+    """A wrong scheduler.
+
+    kind : of the fault.  tier : of the scheduler: cohorts or nodes.
+    laws : invariants of which one is found to be broken.
+    """
+
+    scheduler: type[Any]
+    kind: str
+    tier: str
+    laws: tuple[str, ...]
+
+
+_KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
+    "knows what no message told": {
         _PeeksUnderLoad: ("locality",),
         _PeeksLate: ("locality",),
         _PeeksPastTheSixth: ("locality",),
         _PeeksAtOneNeighbour: ("locality",),
         _PeeksAtSpeedsOfLargeBags: ("locality",),
+        _PeeksStale: ("locality",),
+        _PeeksAtTraffic: ("locality",),
         _KnowsTheNextRelease: ("locality",),
+        _ReadsWhoIsUp: ("locality",),
+        _CountsWhoIsUp: ("locality",),
+        _SharesAStream: ("locality",),
+        _Teleports: ("locality",),
+        _SendsAsAnother: ("locality", "decisions"),
+        _TellsAtOnce: ("sound", "runs", "locality"),
+    },
+    "remembers beyond the run": {
         _Remembers: ("repeatable", "hash seed"),
         _KeepsACache: ("repeatable", "hash seed"),
         _CountsRuns: ("repeatable", "hash seed"),
-        _ReadsWhoIsUp: ("locality",),
-        _CountsWhoIsUp: ("locality",),
+        _WritesAFile: ("closed",),
+    },
+    "depends on its surroundings": {
         _TiesById: ("repeatable", "hash seed"),
         _ByTheHour: ("hash seed",),
         _ByTheHourOfDatetime: ("hash seed",),
         _ByTimeOfDay: ("hash seed",),
+        _TakesTooLong: ("hash seed",),
+        _ReadsAVariable: ("hash seed",),
+        _ReadsTheFolder: ("hash seed",),
+        _CountsThreads: ("repeatable",),
+        _ActsForTheRecord: ("repeatable",),
+    },
+    "random numbers of its own": {
+        _SeedsItself: ("closed",),
+        _SeedsFromTheGlobal: ("closed",),
+        _DrawsFromTheGlobal: ("repeatable",),
+    },
+    "depends on an order": {
+        _ReversesPastTheSixth: ("cohorts",),
+        _SumsASet: ("hash seed",),
+        _SumsByCohorts: ("cohorts",),
+        _CountsWaves: ("cohorts", "locality"),
+    },
+    "loses or repeats tasks": {
         _LosesLate: ("runs",),
         _LosesOfLargeBags: ("runs",),
-        _ReversesPastTheSixth: ("cohorts",),
-        _ForgetsLateState: ("resumed",),
+        _ForgetsMessages: ("runs",),
+        _ForgetsOneOfMany: ("runs",),
+        _RepeatsTasks: ("runs",),
+        _KeepsTheQueue: ("runs", "sound"),
+        _KeepsGoing: ("runs",),
+    },
+    "acts for machines that are down": {_SendsFromTheDead: ("sound",)},
+    "forgets in a checkpoint": {_ForgetsLateState: ("resumed",), _SavesTooLittle: ("resumed",)},
+    "misreports": {
         _MisreportsPeak: ("sound",),
         _ReportsNoPeak: ("sound",),
+        _ReportsPeakAfterFailures: ("sound",),
+        _ReportsStarts: ("sound",),
+        _ReportsEnds: ("sound",),
+        _ReportsNodes: ("sound",),
+        _ReportsBusy: ("sound", "runs"),
+        _ReportsCutOff: ("sound",),
+        _ReportsLosses: ("sound",),
+        _CountsNoBytes: ("locality",),
+    },
+    "false decisions": {
         _NotesTooMany: ("decisions",),
         _NotesSomebodyElse: ("decisions",),
         _NotesAnotherApplication: ("decisions",),
-    }.items()
+        _NotesTooLate: ("decisions",),
+        _NotesTooEarly: ("decisions",),
+    },
+    "changes what it is given": {
+        _ChangesSpeeds: ("runs", "sound", "repeatable"),
+        _ChangesApplications: ("runs", "sound", "repeatable"),
+    },
+}
+
+#: Those of `wrong_schedulers` by kind; they show often.
+_PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
+    "knows what no message told": dict.fromkeys(("Peeks", "PeeksAtSpeeds", "KnowsTheFuture"), ("locality",)),
+    "remembers beyond the run": {"Alternates": ("repeatable",)},
+    "depends on an order": {"TakesTheLastFirst": ("cohorts",), "DependsOnSetOrder": ("hash seed",)},
+    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs",)),
+    "acts for machines that are down": {"RunsOnTheDead": ("sound",)},
+    "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
+    "false decisions": dict.fromkeys(("DrawsToNote", "KeepsQuiet"), ("decisions",)),
+}
+
+#: Name -> fault.
+PLANTED = {
+    policy.__name__.removeprefix("_"): Fault(_scheduler(policy), kind, "cohorts", laws)
+    for kind, policies in _KINDS.items()
+    for policy, laws in policies.items()
+} | {
+    name: Fault(getattr(wrong_schedulers, name), kind, "cohorts", laws)
+    for kind, names in _PLAIN.items()
+    for name, laws in names.items()
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,37 +12,69 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import ConformanceError, check_scheduler
+from gridsim.testing.isolated import can_be_isolated, isolated
 
 HELPERS = Path(__file__).parents[1] / "_helpers"
-NAMES = (
-    "PeeksUnderLoad", "PeeksLate", "PeeksPastTheSixth", "PeeksAtOneNeighbour", "PeeksAtSpeedsOfLargeBags",
-    "KnowsTheNextRelease", "Remembers", "KeepsACache", "CountsRuns", "ReadsWhoIsUp", "CountsWhoIsUp",
-    "TiesById", "ByTheHour", "ByTheHourOfDatetime", "ByTimeOfDay", "LosesLate", "LosesOfLargeBags",
-    "ReversesPastTheSixth", "ForgetsLateState", "MisreportsPeak", "ReportsNoPeak", "NotesTooMany",
-    "NotesSomebodyElse", "NotesAnotherApplication",
-)  # fmt: skip
-#: Found in the first examples, and shrunk at once.
-SOON = ("NotesTooMany",)
+#: Found in the first examples; of each kind of check that has its own code, one.
+SOON = (
+    "NotesTooMany",
+    "SeedsItself",
+    "WritesAFile",
+    "Teleports",
+    "CountsNoBytes",
+    "Blackboard",
+    "SignalNode",
+)
+sys.path.insert(0, str(HELPERS))  # the names of tests are those of the faults
+PLANTED = {
+    **import_module("planted").PLANTED,
+    **import_module("planted_nodes").PLANTED_NODES,
+}
+sys.path.remove(str(HELPERS))
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of planted schedulers, importable by other interpreters too."""
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let other interpreters import the planted schedulers, too."""
     monkeypatch.syspath_prepend(HELPERS)
-    return import_module("planted")
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+    "name", [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in PLANTED]
 )
-def test_a_planted_fault_is_found_in_200_examples(name: str, planted: Any, tmp_path: Path) -> None:
-    kind, laws = planted.PLANTED[name]
-    assert set(NAMES) == set(planted.PLANTED)
+@pytest.mark.usefixtures("importable")
+def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> None:
+    fault = PLANTED[name]
     with pytest.raises(ConformanceError) as caught:
         check_scheduler(
-            kind(), examples=200, max_nodes=12, hash_seeds="hash seed" in laws, folder=tmp_path / "new"
+            fault.scheduler(),
+            examples=200,
+            max_nodes=12,
+            hash_seeds="hash seed" in fault.laws,
+            shrink=False,
+            folder=tmp_path / "new",
         )
-    assert caught.value.law in laws and caught.value.file is not None
+    error = caught.value
+    assert error.law in fault.laws and 1 <= error.examples <= 200 and error.file is not None
+
+
+@pytest.mark.parametrize("name", ["Honest", "Blackboards"])
+@pytest.mark.usefixtures("importable")
+def test_isolated_nodes_share_nothing(name: str) -> None:
+    """The honest program has the same digest then, one with a blackboard another; then all is as before."""
+    scheduler = getattr(import_module("planted_nodes"), name)()
+    homes, sizes = [0, 1, 2] * 4, [4000.0] * 12
+    workload = gs.Workload.of([10.0 * k for k in range(12)], [40] * 12, sizes, homes)
+    scenario = gs.Scenario(gs.Platform.of([500.0] * 6), workload, seed=1)
+    assert can_be_isolated(scheduler)
+
+    def digest() -> str:
+        return gs.simulate(scenario, scheduler, nodes="interpreted").digest
+
+    shared = digest()
+    with isolated(scheduler):
+        alone = digest()
+    assert (alone == shared) == (name == "Honest") and digest() == shared
 
 
 class Dice(gs.LocalPolicy):

@@ -109,7 +109,8 @@ class ZorillaNode(ClaimingNode):
         if message.flood == job.floods and job.phase in (WAITING, CLAIMING):
             job.offers.append(message.sender)
             if job.phase == WAITING:
-                self.claim_offers(view, job)
+                # this node may have failed since, and have forgotten the job, of which offers do not tell
+                self.claim_offers(self.grid.core.view_of(view.node, job.number), job)
 
     def on_refused(self, view: View, job: Any) -> None:
         """Claim the machines that had agreed and others that are left, or wait for the next advertisement."""

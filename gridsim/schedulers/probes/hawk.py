@@ -104,6 +104,11 @@ class Hawk(Probing, frozen=True, kw_only=True):
     fetch_time: Fetch = 0.001
     steal_attempts: Annotated[int, Limits(low=0)] = 10
 
+    @property
+    def informed_by_messages(self) -> bool:
+        """False: the center is assumed to know at once what workers begin and end."""
+        return False
+
     def layout(self, machines: int) -> Layout:
         """See `LocalScheduler`."""
         return with_center(machines)
@@ -140,6 +145,11 @@ class Lwl(Probing, frozen=True, kw_only=True):
     cutoff: Cutoff = 1e6
     reserved: Share = 0.17
     fetch_time: Fetch = 0.001
+
+    @property
+    def informed_by_messages(self) -> bool:
+        """False: the center is assumed to know at once what workers begin and end."""
+        return False
 
     def layout(self, machines: int) -> Layout:
         """See `LocalScheduler`."""

@@ -1,0 +1,349 @@
+"""Wrong node programs, each in one way."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import random
+import time
+from typing import Any, ClassVar
+
+import numpy as np
+from planted import Fault
+
+import gridsim as gs
+
+#: What some of the wrong programs keep for all nodes.
+BOARD: dict[int, float] = {}
+NOBODY: list[int] = []
+
+
+class HonestNode(gs.LocalPolicy):
+    """Deals what is submitted to itself and its neighbours; a machine with much work passes a share on."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.dealt = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        places = self.places(view, application, tasks)
+        number = application.number
+        view.decide("dealt", number, tasks=tasks, among=len(places))
+        self.dealt += 1
+        for k in range(len(places)):
+            share = tasks // len(places)
+            if k < tasks % len(places):
+                share += 1
+            self.give(view, places[k], number, share, 2)
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        """Return where the tasks go."""
+        return [view.node, *view.neighbours]
+
+    def on_share(self, view: Any, message: Any) -> None:
+        place = view.node
+        if message.hops > 0 and len(view.neighbours) > 0 and view.work > 60.0:
+            place = self.next(view)
+        self.give(view, place, message.application, message.tasks, message.hops - 1)
+
+    def next(self, view: Any) -> int:
+        """Return where a share goes on to."""
+        return view.neighbours[view.random.integers(len(view.neighbours))]
+
+    def give(self, view: Any, place: int, application: int, tasks: int, hops: int) -> None:
+        """Queue tasks here, or send them on."""
+        if tasks > 0:
+            if place == view.node:
+                view.enqueue(application, tasks)
+            else:
+                view.send(place, "share", application=application, tasks=tasks, hops=hops)
+
+
+class Honest(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "honest"
+    policy = HonestNode
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "share": gs.Message(170, moves_tasks=True, application=int, tasks=int, hops=int)
+    }
+    decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "dealt": ("dealt {tasks} tasks to {among} machines", "", "")
+    }
+    degree = 3
+
+
+class Blackboard(HonestNode):
+    """Nodes write how much work they have where all can read it."""
+
+    def give(self, view: Any, place: int, application: int, tasks: int, hops: int) -> None:
+        super().give(view, place, application, tasks, hops)
+        BOARD[view.node] = view.work
+
+    def on_start(self, view: Any) -> None:
+        BOARD[view.node] = 0.0
+
+    def next(self, view: Any) -> int:
+        return min(view.neighbours, key=lambda u: (BOARD.get(u, 0.0), u))
+
+
+class OutlivesFailures(HonestNode):
+    """What a node has dealt is kept in the class, which a failure does not erase."""
+
+    kept: ClassVar[dict[int, int]] = {}
+
+    def on_start(self, view: Any) -> None:
+        if view.now == 0.0:
+            self.kept[view.node] = 0
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        self.kept[view.node] += 1
+        return super().places(view, application, tasks)[: 2 if self.kept[view.node] > 2 else 4]
+
+
+class KnowsObjects(HonestNode):
+    """Nodes find the objects of others in a list of the class."""
+
+    all: ClassVar[dict[int, Any]] = {}
+
+    def on_start(self, view: Any) -> None:
+        self.all[view.node] = self
+
+    def next(self, view: Any) -> int:
+        known = [u for u in view.neighbours if u in self.all]
+        return min(known, key=lambda u: (self.all[u].dealt, u)) if known else super().next(view)
+
+
+class DefaultArgument(HonestNode):
+    """A default argument is one object for all nodes."""
+
+    def next(self, view: Any, turns: list[int] = NOBODY) -> int:
+        turns.append(view.node)
+        return view.neighbours[len(turns) % len(view.neighbours)]
+
+
+class CachedMethod(HonestNode):
+    """A cache answers with what it found in an earlier run."""
+
+    @staticmethod
+    @functools.lru_cache
+    def chosen(node: int, seen: int) -> int:
+        CachedMethod.calls += 1
+        return CachedMethod.calls
+
+    calls: ClassVar[int] = 0
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        return super().places(view, application, tasks)[: 1 + self.chosen(view.node, self.dealt) % 3]
+
+
+class Collector(HonestNode):
+    """Asks the garbage collector for the other nodes."""
+
+    def next(self, view: Any) -> int:
+        dealt = [each.dealt for each in gc.get_objects() if type(each).__name__ == "Collector"]
+        return view.neighbours[sum(dealt) % len(view.neighbours)]
+
+
+class HourNode(HonestNode):
+    """Keeps all tasks in the first half of a day."""
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        found = super().places(view, application, tasks)
+        return found[:1] if time.localtime().tm_hour < 12 else found
+
+
+class VariableNode(HonestNode):
+    """Keeps all tasks where a variable of the environment says so."""
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        found = super().places(view, application, tasks)
+        return found[:1] if "HONEST_LOCAL" in os.environ else found
+
+
+class HashNode(HonestNode):
+    """Takes neighbours in the order of a set of names."""
+
+    def next(self, view: Any) -> int:
+        return int(min({f"n{u}" for u in view.neighbours}, key=hash)[1:])
+
+
+class IdNode(HonestNode):
+    """Takes neighbours in the order of where objects lie in memory."""
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        things = [(u, object()) for u in [view.node, *view.neighbours]]
+        return [u for u, _ in sorted(things, key=lambda thing: id(thing[1]))][:2]
+
+
+class RandomNode(HonestNode):
+    """Draws from the module random."""
+
+    def next(self, view: Any) -> int:
+        return random.choice(view.neighbours)
+
+
+class OwnGenerator(HonestNode):
+    """Draws from a generator of its own, which no seed of the scenario changes."""
+
+    def on_start(self, view: Any) -> None:
+        self.numbers = np.random.default_rng(view.node)
+
+    def next(self, view: Any) -> int:
+        return int(self.numbers.choice(view.neighbours))
+
+
+class LosesHeld(HonestNode):
+    """Never places what comes back after a failure, if it is much."""
+
+    def on_lost(self, view: Any, application: Any, tasks: int) -> None:
+        if tasks <= 3:
+            super().on_lost(view, application, tasks)
+
+
+class HoldsLate(HonestNode):
+    """Holds shares that come after 1000 s for ever."""
+
+    def on_share(self, view: Any, message: Any) -> None:
+        if view.now < 1000.0:
+            super().on_share(view, message)
+
+
+class FalseCount(HonestNode):
+    """Says that it dealt twice as many tasks."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("dealt", application.number, tasks=2 * tasks, among=1)
+        super().on_release(view, application, tasks)
+
+
+class QuietNode(HonestNode):
+    """Does not say what becomes of large bags."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        if tasks <= 20:
+            super().on_release(view, application, tasks)
+        else:
+            view.enqueue(application.number, tasks)
+
+
+class TalksToDecide(HonestNode):
+    """Draws a random number for what it says."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("dealt", application.number, tasks=tasks, among=1 + view.random.integers(2))
+        super().on_release(view, application, tasks)
+
+
+class Overflow(HonestNode):
+    """Counts beyond 64 bits, where compiled numbers begin again below 0."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.product = 1
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        self.product = self.product * 1_000_003 % 1_000_000_007 * (2**40) % (2**61) + 2**61
+        if self.product * 4 > 0:
+            return [view.node, *view.neighbours]
+        return [view.node, *view.neighbours][:1]
+
+
+class HiddenState(HonestNode):
+    """Counts in a module what a checkpoint should have."""
+
+    def on_start(self, view: Any) -> None:
+        if view.now == 0.0:
+            BOARD[-1 - view.node] = 0
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        BOARD[-1 - view.node] += 1
+        return super().places(view, application, tasks)[: 1 + int(BOARD[-1 - view.node]) % 2]
+
+
+class EndlessNode(HonestNode):
+    """Passes shares on for ever once it has dealt four times."""
+
+    def on_share(self, view: Any, message: Any) -> None:
+        if self.dealt > 3 and view.neighbours:
+            self.give(view, view.neighbours[0], message.application, message.tasks, 2)
+        else:
+            super().on_share(view, message)
+
+
+class SignalNode(HonestNode):
+    """Neighbours know at once how much work it has, by messages that take no time and that nobody counts."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.least = -1
+        self.work = 1e9
+
+    def give(self, view: Any, place: int, application: int, tasks: int, hops: int) -> None:
+        super().give(view, place, application, tasks, hops)
+        for u in view.neighbours:
+            view.send(u, "signal", work=view.work)
+
+    def on_signal(self, view: Any, message: Any) -> None:
+        if message.work < self.work:
+            self.least, self.work = message.sender, message.work
+
+    def next(self, view: Any) -> int:
+        return self.least if self.least >= 0 else view.neighbours[0]
+
+
+def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]:
+    name = f"{policy.__name__}s"
+    body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
+    make: Any = type(Honest)
+    made: type[gs.LocalScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
+    globals()[name] = made
+    return made
+
+
+_SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}
+_LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
+
+
+class LightNode(HonestNode):
+    """Its messages carry three numbers in one byte."""
+
+
+_KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
+    "knows what no message told": {
+        Blackboard: ("isolated", "resumed", "locality"),
+        OutlivesFailures: ("isolated", "resumed", "locality"),
+        KnowsObjects: ("isolated", "resumed", "locality"),
+        Collector: ("repeatable", "isolated", "locality", "hash seed", "forms"),
+        SignalNode: ("locality",),
+    },
+    "remembers beyond the run": {
+        DefaultArgument: ("repeatable", "hash seed", "isolated"),
+        CachedMethod: ("repeatable", "hash seed", "isolated"),
+    },
+    "depends on its surroundings": {
+        HourNode: ("hash seed",),
+        VariableNode: ("hash seed",),
+        IdNode: ("repeatable", "hash seed", "isolated"),
+    },
+    "random numbers of its own": {RandomNode: ("repeatable",), OwnGenerator: ("closed",)},
+    "depends on an order": {HashNode: ("hash seed",), Overflow: ("forms",)},
+    "loses or repeats tasks": {LosesHeld: ("runs",), HoldsLate: ("runs",), EndlessNode: ("runs",)},
+    "forgets in a checkpoint": {HiddenState: ("resumed", "isolated")},
+    "misreports": {LightNode: ("locality",)},
+    "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",), TalksToDecide: ("decisions",)},
+}
+
+PLANTED_NODES = {
+    policy.__name__: Fault(
+        _scheduler(
+            policy,
+            **({"messages": _SIGNAL} if policy is SignalNode else {}),
+            **({"messages": _LIGHT} if policy is LightNode else {}),
+        ),
+        kind,
+        "nodes",
+        laws,
+    )
+    for kind, policies in _KINDS.items()
+    for policy, laws in policies.items()
+}
