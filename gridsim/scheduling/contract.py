@@ -191,8 +191,9 @@ class Policy(Stateful, ABC):
     """
 
     #: Whether it takes failures in blocks from `Run.feed`, so that `on_faults` is not called.  Such a policy
-    #: must be a source of the engine, because it lets machines fail between the engine's instants.  It must
-    #: send no messages, because the network does not learn of failures and `Run.up` is updated late.
+    #: must be a source of the engine, because it lets machines fail between the engine's instants.  The network
+    #: does not learn of failures, so it must send no messages unless all machines can be reached
+    #: (`Scheduler.owners`), and `Run.up` is updated late.
     takes_blocks: ClassVar[bool] = False
 
     #: Whether it reads releases from ``run.applications`` itself, so that `on_release` is not called.  Such a
@@ -247,6 +248,9 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = False
     #: Whether it supports failures of machines.
     failures: ClassVar[bool] = True
+    #: Whether it supports machines whose owners come and go, and that can be reached meanwhile (`Faults` with
+    #: ``reachable``).  Its policy must then take blocks (`Policy.takes_blocks`).
+    owners: ClassVar[bool] = False
     #: The ways in which `start` can run its nodes (`Run.nodes`), the default first, all with the same result:
     #: ``"interpreted"``, as a node program, which has a Python method for each event of a node;
     #: ``"compiled"``, as any other policy, such as a compiled protocol.
