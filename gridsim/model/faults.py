@@ -2,9 +2,9 @@
 
 A machine is up or down.  A transient failure (a *reset*) is one after which the machine recovers at once,
 with nothing in memory (the fair tree paper's model).  A machine that joins late is down from the beginning; a
-machine that leaves for good fails and never recovers.  Where machines are `reachable`, one that is down has not
-failed: its owner is back, and it computes nothing for others until the owner goes.  All this depends on the
-recipe alone, so that all schedulers of a comparison meet the same.
+machine that leaves for good fails and never recovers.  Where machines are reachable, one that is down has
+not failed: its owner is back, and it computes nothing for others until the owner goes.  All this depends on
+the recipe alone, so that all schedulers of a comparison meet the same.
 """
 
 from __future__ import annotations

@@ -191,9 +191,9 @@ class Policy(Stateful, ABC):
     """
 
     #: Whether it takes failures in blocks from `Run.feed`, so that `on_faults` is not called.  Such a policy
-    #: must be a source of the engine, because it lets machines fail between the engine's instants.  The network
-    #: does not learn of failures, so it must send no messages unless all machines can be reached
-    #: (`Scheduler.owners`), and `Run.up` is updated late.
+    #: must be a source of the engine, because it lets machines fail between the engine's instants.  The
+    #: network does not learn of failures and `Run.up` is updated late, so the policy must send no messages,
+    #: unless machines that are down can be reached (`Scheduler.owners`).
     takes_blocks: ClassVar[bool] = False
 
     #: Whether it reads releases from ``run.applications`` itself, so that `on_release` is not called.  Such a

@@ -1,8 +1,8 @@
 """How long a machine is likely to stay up, predicted from its own past.
 
-The predictors of the information-aware WQR-FT (Arora et al.), apart from the exact one: "past" is the mean of
-the up times so far that were longer than the present one is already, E[X | X > age]; "age" is as long again as
-the machine has been up.  All times are whole ns.
+The predictors of the information-aware WQR-FT (Arora et al.), apart from the exact one: "past" is the mean
+of the up times so far that were longer than the present one is already, E[X | X > age]; "age" is as long
+again as the machine has been up.  All times are whole ns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def remember(stays: list[int], number: int, stay: int) -> None:
 def likely_until(predictor: str, now: int, since: int, stays: list[int]) -> int:
     """Return until when a machine that has been up since `since` is predicted to stay up; NEVER for ever.
 
-    predictor : "past", or "age", which also holds where no up time in `stays` was longer than the present one.
+    predictor : "past", or "age", which also holds where no up time in `stays` was longer.
     """
     age = now - since
     longer = [float(stay) for stay in stays if stay > age]

@@ -34,7 +34,7 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
-from gridsim.testing.locality import MOST_EVENTS, differing_decision
+from gridsim.testing.locality import MOST_EVENTS, differing_decision, only_owners
 from gridsim.testing.order import broken_promise
 from gridsim.testing.patience import patience
 from gridsim.testing.reached import Reached
@@ -152,8 +152,7 @@ def check_scheduler(
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
     policy, kind, reached = policy_of(strategy, folder)
-    knows = policy.takes_blocks or policy.on_faults is not Policy.on_faults
-    able = knows if faults is None else faults
+    able = handles_faults(policy, kind) if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
     if faults is False:
         left_out["failures"] = "not asked for"
@@ -447,6 +446,11 @@ def _stirred(number: int) -> list[bytes]:
     return [blocks[k * step % len(blocks)] for k in range(len(blocks))][::2]
 
 
+def handles_faults(policy: type[Policy], kind: dict[str, bool]) -> bool:
+    """Return whether a scheduler with this policy can run where machines fail, or owners come and go."""
+    return policy.takes_blocks or policy.on_faults is not Policy.on_faults or kind["reachable"]
+
+
 def policy_of(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
 ) -> tuple[type[Policy], dict[str, bool], Reached]:
@@ -467,6 +471,7 @@ def policy_of(
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
                 kind = {name: getattr(scheduler, name) for name in ("rigid", "unequal", "fluctuating")}
+                kind["reachable"] = only_owners(scheduler)
                 program = getattr(scheduler, "policy", None)
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
                 policies.append((type(policy), kind, Reached(classes)))

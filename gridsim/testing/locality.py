@@ -41,6 +41,11 @@ _CHANGED = 4
 _LATER = 1
 
 
+def only_owners(scheduler: Scheduler) -> bool:
+    """Return whether machines must not fail under `scheduler`, but owners may come and go."""
+    return scheduler.owners and not scheduler.failures
+
+
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
     """Return the first thing that another machine does differently before it can know of a change; else None.
 
@@ -66,7 +71,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
     table = first.result.tables["schedule"]
     used = [*applications.submitter, *table["machine"][table["start"] <= at]]
     for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
-        calm, change = _failure(plain, v, at)
+        calm, change = _failure(plain, v, at, only_owners(scheduler))
         if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
             return f"messages take {LATENCY:g} s, and {change.what}: {said}"
     return None
@@ -110,11 +115,13 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         yield _Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
 
 
-def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Change]:
+def _failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, _Change]:
     """Return the scenario with a failure after its end, and with one of `machine` at `at` s for 200 s."""
     never = [1e6]
-    calm = dataclasses.replace(plain, faults=Faults.of([machine], never, never))
-    fails = dataclasses.replace(plain, faults=Faults.of([machine] * 2, [at, *never], [at + 200.0, *never]))
+    calm, fails = (
+        dataclasses.replace(plain, faults=Faults.of([machine] * len(down), down, back, reachable))
+        for down, back in ((never, never), ([at, *never], [at + 200.0, *never]))
+    )
     return calm, _Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at), fails=True)
 
 
@@ -174,7 +181,7 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     inner : the other scheduler.  seen : the decisions; rows are appended to it.
     """
 
-    unequal = fluctuating = True  # the inner scheduler has run the scenario before, so it supports it
+    unequal = fluctuating = owners = True  # the inner scheduler has run the scenario, so it supports it
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

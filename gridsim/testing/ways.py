@@ -19,7 +19,7 @@ from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Policy, Scheduler
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
@@ -32,6 +32,7 @@ from gridsim.testing.conformance import (
     Findings,
     drawing,
     error_text,
+    handles_faults,
     policy_of,
     save,
 )
@@ -128,7 +129,7 @@ def _attempt(
 ) -> None:
     policy, kind, _ = policy_of(st.just(scheduler), folder)
     trial.keeps_state = keeps_state(policy)
-    able = policy.takes_blocks or policy.on_faults is not Policy.on_faults
+    able = handles_faults(policy, kind)
     cases = st.tuples(st.booleans() if able else st.just(False), st.booleans()).flatmap(
         lambda drawn: scenarios(max_nodes=max_nodes, faults=drawn[0], crowded=drawn[1], **kind)
     )

@@ -315,7 +315,7 @@ def _at_a_time(rows: Copies, most: int) -> list[Violation]:
 def _moves(result: Result, given: Applications, rows: Copies, cost: int, keeps: bool) -> list[Violation]:
     """Check that tasks continue as they must, and take as long as work and moves need.
 
-    cost : ns that a move takes.  keeps : whether a task continues with all the work it had done, or with none.
+    cost : ns that a move takes.  keeps : whether a task keeps all the work it had done, or none.
     """
     speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
     wanted, lasts = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)

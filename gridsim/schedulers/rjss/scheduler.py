@@ -81,6 +81,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     overlay: Annotated[int, Limits(low=1)] | None = None
     on_return: Literal["restart", "home", "migrate"] = "restart"
     predictor: Literal["none", "exact", "past", "age"] = "none"
+    prefer: Literal["stay", "completion"] = "stay"
     state: Annotated[int, Limits(low=0, high=MOST_BYTES)] = 0
     retry: Annotated[float, Limits(low=1e-3, high=1e6, unit="s")] = 600.0
 
@@ -108,6 +109,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
         return {
             "on_return": self.on_return,
             "predictor": self.predictor,
+            "prefer": self.prefer,
             "state": self.state,
             "retry": nanoseconds(self.retry),
         }
@@ -153,10 +155,15 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         ``"restart"``: a job begins anew; its home gets word and looks for another node.  ``"home"``: a job
         goes back to its home with what it has done, and the home looks for another node.  ``"migrate"``: the
         node looks for another node itself, and sends the job there with what it has done.
-    predictor : how a node predicts when its owner will return, which its answer says; a node where the job
-        would end before that is better than others.  ``"none"``: not at all; ``"exact"``: as it will be;
-        ``"past"``: the mean of the times for which the owner has stayed away that were longer than the
-        present one is already, among the last 32; ``"age"``: as long again as the owner has been away.
+    predictor : how a node predicts when its owner will return, which its answer says.  ``"none"``: not at
+        all; ``"exact"``: as it will be; ``"past"``: the mean of the times for which the owner has stayed away
+        that were longer than the present one is already, among the last 32; ``"age"``: as long again as the
+        owner has been away.
+    prefer : how nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end
+        before the return come first, then the others, by how much later it would end; among equals the
+        turnaround decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the
+        job would not end before the return: all time until then, or, if the job keeps what it has done, a
+        move.
     state : bytes of the state of a job that has begun, which travels with the job.
     retry : s until a job that finds no node while the owner of its own is there is looked after again.
     """
@@ -199,7 +206,8 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
         the one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node
         asked, whatever its queue, if that is faster than the job's own node.
     min_speed : Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
-    k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, state, retry : as in `Rjss`.
+    k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, prefer, state, retry : as in
+        `Rjss`.
     """
 
     name: ClassVar[str] = "resource-exclusion"

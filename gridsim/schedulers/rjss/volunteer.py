@@ -1,13 +1,13 @@
 """RJSS and resource exclusion among volunteers, as a node program: nodes whose owners come and go.
 
-A `VolunteerNode` is an `RjssNode` with an owner.  While the owner is there the node runs no job, but it can be
-reached: its dispatcher works.  What is new against `gridsim.schedulers.rjss.node`:
+A `VolunteerNode` is an `RjssNode` with an owner.  While the owner is there the node runs no job, but it can
+be reached: its dispatcher works.  What is new compared with `gridsim.schedulers.rjss.node`:
 
 - A node's answer says until when its owner is predicted to be away, and the rule prefers nodes where the job
   would end before that.  The node learns this from its own past.
-- When the owner comes back, the jobs on the node leave: each is looked after by this node, or by its home, and
-  goes on with what it has done, or begins anew.
-- A job that finds no place while the owner is there waits, and is looked after again now and then.
+- When the owner comes back, the jobs on the node leave.  This node looks for another one, or the home of the
+  job does; and the job goes on with what it has done, or begins anew.
+- A job that finds no node while the owner is there waits, and the search is repeated now and then.
 
 Times are whole nanoseconds.
 """
@@ -30,8 +30,8 @@ from gridsim.scheduling.stays import likely_until, remember
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
-#: Rows for the result: of each time that a job ran on a node (`completed` is 0 if the owner came back), and of
-#: each job whose result is back.  Times are ns.
+#: Rows for the result: of each time that a job ran on a node (`completed` is 0 if the owner came back), and
+#: of each job whose result is back.  Times are ns.
 TABLES: dict[str, dict[str, type]] = {
     "runs": {
         **dict.fromkeys(("machine", "application", "start", "end", "completed"), int),
@@ -40,7 +40,7 @@ TABLES: dict[str, dict[str, type]] = {
     },
     "jobs": {"application": int, "returned": int},
 }
-#: A node that is asked: its number, when it will be free, its speed, and until when its owner is likely away.
+#: A node that was asked: its number, when it is free, its speed, and until when its owner is likely away.
 Offer = tuple[int, int, float, int]
 
 
@@ -265,36 +265,48 @@ class VolunteerNode(RjssNode):
     # -- the rule -----------------------------------------------------------------------------------------
 
     def rank(self, view: View, job: int, offer: Offer, leaves: int) -> tuple[int, int, float]:
-        """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`.
-
-        Nodes where it would end before the owner is back, then the others, by how much later it would end;
-        then the time until its result is back, or the speed.
-        """
+        """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`."""
         _, free, speed, until = offer
         way = self.way(view, job)
         ends = max(free, leaves + way) + self.lasts(view, job, speed)
         back = ends - leaves + super().way(view, job)
-        return self._rank(ends - until, back, speed)
+        return self._rank(ends, until, leaves, back, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
         """Return the same for this node, which comes last while its owner is there."""
         if self.owner:
             return 2, 0, 0.0
-        ends = max(self.free, view.now_ns) + self.lasts(view, job, view.speed)
-        return self._rank(ends - self.until(view), ends - view.now_ns, view.speed)
+        now = view.now_ns
+        ends = max(self.free, now) + self.lasts(view, job, view.speed)
+        return self._rank(ends, self.until(view), now, ends - now, view.speed)
 
-    def _rank(self, too_long: int, turnaround: int, speed: float) -> tuple[int, int, float]:
-        late = max(0, too_long)
-        return int(late > 0), late, -speed if self.parameters.pick == "fastest" else turnaround
+    def _rank(self, ends: int, until: int, leaves: int, back: int, speed: float) -> tuple[int, int, float]:
+        """Compare a node on which a job ends at `ends` if the owner does not return before, at `until`.
+
+        back : the time until the result would be back.
+        """
+        late, fastest = max(0, ends - until), self.parameters.pick == "fastest"
+        if self.parameters.prefer == "stay":
+            return int(late > 0), late, -speed if fastest else back
+        interruption = 0
+        if late and self.parameters.on_return == "restart":
+            interruption = max(0, until - leaves)  # what it does until then is in vain
+        elif late:
+            interruption = self.parameters.latency + self.travels(self.parameters.state)
+        return 0, 0, -speed if fastest else back + interruption
+
+    def travels(self, data: int) -> int:
+        """Return how long `data` bytes take without the latency."""
+        return int(round(data / self.parameters.bandwidth * NS))
 
     def way(self, view: View, job: int) -> int:
         """Return how long `job` is on its way to another node, with its state once it has begun."""
-        return self.parameters.latency + round(self.carried(view, job) / self.parameters.bandwidth * NS)
+        return int(self.parameters.latency) + self.travels(self.carried(view, job))
 
     def lasts(self, view: View, job: int, speed: float) -> int:
         """Return how long the rest of `job` runs at `speed`."""
         left = view.application(job).size - self.jobs[job].done
-        return max(1, round(min(left / speed * NS, LATEST)))
+        return max(1, int(round(min(left / speed * NS, LATEST))))
 
     def carried(self, view: View, job: int) -> int:
         """Return the bytes of `job`, with its state once it has begun."""

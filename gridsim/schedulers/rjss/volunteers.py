@@ -27,7 +27,7 @@ from gridsim.support.clock import NEVER, NS
 class VolunteerNodes(WalkNodes, frozen=True, kw_only=True):
     """What all nodes know, and how they are run.
 
-    on_return, predictor, state : see `gridsim.schedulers.rjss.scheduler.Rjss`.
+    on_return, predictor, prefer, state : see `gridsim.schedulers.rjss.scheduler.Rjss`.
     retry : ns until a search for a job without a place is repeated.
     packet : bytes of a question.
     returns : node -> ns, when its owner really returns, for exact predictions.
@@ -41,6 +41,7 @@ class VolunteerNodes(WalkNodes, frozen=True, kw_only=True):
 
     on_return: str
     predictor: str
+    prefer: str
     state: int
     retry: int
     packet: int
@@ -194,7 +195,9 @@ def outcome_of_runs(
     which = np.arange(count) if of.application is None else of.application
     bag, whole, nodes = which[job], runs["completed"] == 1, len(run.speeds)
     ran = (end - start) / NS * run.speeds[machine]
-    lost = np.bincount(bag[~whole], ran[~whole], count) if restarts else np.zeros(count)
+    lost = np.zeros(count)
+    if restarts:
+        np.add.at(lost, bag[~whole], ran[~whole])
     of_each = job_columns(of, runs, back, whole)
     first, finish = np.full(count, NEVER), np.full(count, -1)
     np.minimum.at(first, bag, start)
@@ -249,7 +252,9 @@ def added(of: Integers, values: Integers, count: int) -> Integers:
     return total
 
 
-def continued(job: Integers, machine: Integers, start: Integers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def continued(
+    job: Integers, machine: Integers, start: Integers
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which runs of jobs were not their first, and which of these were on another machine before."""
     order = np.lexsort((start, job))
     again, moved = np.zeros(len(job), np.bool_), np.zeros(len(job), np.bool_)
