@@ -1,4 +1,4 @@
-"""RJSS and resource exclusion among volunteers against wave schedulers, on the same owners who come and go."""
+"""RJSS and resource exclusion where owners come and go, compared with wave schedulers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "volunteers"
-TITLE = "RJSS and resource exclusion where owners come and go, against wave schedulers, by turnaround"
+TITLE = "RJSS, resource exclusion and wave schedulers where owners come and go, by turnaround"
 KEEPS = "jobs that are sent on with what they have done end sooner than jobs that begin anew"
 KNOWS = "jobs end sooner where nodes predict from their own past how long their owners stay away"
 BETTER = "RJSS has a better turnaround than RE, also where owners come and go"
@@ -32,8 +32,8 @@ WAVES = "a job placed by random probes takes longer than one placed by a wave sc
 CLAIMS = (KEEPS, KNOWS, BETTER, WAVES)
 SEEDS = (10, 5)
 
-NODES, SMALL = 150, 40
-DAYS, FEW_DAYS = 3.0, 1.0
+NODES, SMALL = 100, 40
+DAYS, FEW_DAYS = 2.0, 0.5
 #: Shortest and longest time that a job takes at the mean speed, s (uniform).
 LEAST, MOST = 1800.0, 14_400.0
 #: Time that a job which has begun takes to another node, s; and how many bytes that is.
@@ -239,12 +239,12 @@ _REMARKS = (
     f"Nodes of {SPEED:g} Mflop/s on average (normal, standard deviation 0.2 of it), and owners as in waves: "
     "up at night, and 10 % of the day; or as a trace has them, night being the hours in which fewest go.  A "
     "node whose owner is there runs nothing, but can be reached.",
-    f"Jobs of {LEAST / 3600:g} to {MOST / 3600:g} h at the mean speed, uniform, come one by one (Poisson) for "
-    f"{DAYS:g} days; all of them count.  Light and heavy: {100 * LOADS['light']:g} and "
+    f"Jobs of {LEAST / 3600:g} to {MOST / 3600:g} h at the mean speed, uniform, come one by one (Poisson) "
+    f"for {DAYS:g} days; all of them count.  Light and heavy: {100 * LOADS['light']:g} and "
     f"{100 * LOADS['heavy']:g} % of what the nodes can do while their owners are away.",
-    f"RJSS and RE ask {100 * K:g} % of the nodes, one after the other, which takes 0.2 s each.  The state of a "
-    f"job that has begun is {STATE / 1e6:g} MB, {COST:g} s on the way; a move of a wave scheduler takes as long, "
-    "but on the new host.  Wave schedulers know all hosts at once and are charged no message.",
+    f"RJSS and RE ask {100 * K:g} % of the nodes, one after the other, which takes 0.2 s each.  The state of "
+    f"a job that has begun is {STATE / 1e6:g} MB, {COST:g} s on the way; a move of a wave scheduler takes as "
+    "long, but on the new host.  Wave schedulers know all hosts at once and are charged no message.",
     "RE: the best of the nodes asked that are not slower than the mean; RJSS: the first that is better than "
     "the job's own node; RJSS best: the best of all that are asked.",
 )
