@@ -192,12 +192,9 @@ class VolunteerNode(RjssNode):
         view.send(node, "probe", application=job, home=view.node, **about)
 
     def is_found(self, view: View, job: int) -> bool:
-        """Return whether a node has been found where `job` would end sooner, before the owner is back."""
+        """Return whether a node has been found from where `job` would be back sooner, as far as predicted."""
         best = self.searches[job].best
-        if best is None:
-            return False
-        rank = self.rank(view, job, best, view.now_ns)
-        return rank[0] == 0 and rank < self.rank_here(view, job)
+        return best is not None and self.rank(view, job, best, view.now_ns)[0] == 0
 
     def decide(self, view: View, number: int) -> None:
         """Let a job move to the best node asked if that is better than this one, else let it stay."""
@@ -252,25 +249,25 @@ class VolunteerNode(RjssNode):
     def on_load(self, view: View, message: Any) -> None:
         """Compare the node that answers with the best one so far."""
         job, search = message.application, self.searches[message.application]
-        offer = message.sender, message.free, message.speed, message.until
-        first = self.parameters.pick == "first"
-        leaves = view.now_ns + (0 if first else search.left * self.parameters.probe_time)
-        if message.fits and (
-            search.best is None
-            or self.rank(view, job, offer, leaves) < self.rank(view, job, search.best, leaves)
-        ):
-            search.best = offer
+        if message.fits:
+            offer = message.sender, message.free, message.speed, message.until
+            first = self.parameters.pick == "first"
+            leaves = view.now_ns + (0 if first else search.left * self.parameters.probe_time)
+            rank = self.rank(view, job, offer, leaves)
+            if (not first or rank < self.rank_here(view, job)) and (
+                search.best is None or rank < self.rank(view, job, search.best, leaves)
+            ):
+                search.best = offer
         self.go_on(view, job)
 
     # -- the rule -----------------------------------------------------------------------------------------
 
     def rank(self, view: View, job: int, offer: Offer, leaves: int) -> tuple[int, int, float]:
         """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`."""
-        _, free, speed, until = offer
-        way = self.way(view, job)
-        ends = max(free, leaves + way) + self.lasts(view, job, speed)
-        back = ends - leaves + super().way(view, job)
-        return self._rank(ends, until, leaves, back, speed)
+        node, free, speed, until = offer
+        ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
+        back = 0 if node == self.jobs[job].home else super().way(view, job)
+        return self._rank(ends, until, leaves, ends - leaves + back, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
         """Return the same for this node, which comes last while its owner is there."""
