@@ -94,10 +94,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("undisturbed", "int", "tasks", "completed that were never resubmitted: never without a "
                "running replica after their first"),
     ),
-    "applications, of wave schedulers": (
-        Column("migrated", "int", "moves", "of a task to another host than the one it had before"),
+    "applications, of tasks that move": (
+        Column("migrated", "int", "moves", "of a task to another host than the one where it ran before"),
         Column("resumed", "int", "tasks", "that went on at the host that they had lost, because they waited "
-               "for it or because it was drawn"),
+               "for it or because it was chosen"),
         Column("undisturbed", "int", "tasks", "completed that never lost their host"),
     ),
     "machines": (

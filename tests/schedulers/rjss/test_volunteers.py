@@ -160,7 +160,7 @@ def test_predictors() -> None:
 )
 def test_owners_that_stay_away_change_nothing(scheduler: gs.Scheduler) -> None:
     """As the compiled protocol has it, which knows no owners."""
-    scenario = streams()
+    scenario = streams(20, horizon=200.0)
     alone = gs.simulate(scenario, scheduler)
     owned = ran(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
     assert owned.tables["jobs"] == alone.tables["jobs"]
