@@ -210,8 +210,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("useful", "float", "Mflop", "its size, once it is completed"),
         _needed("redundant", "float", "Mflop", "done by replicas that another was faster than, or saved and "
                 "not taken up"),
-        _needed("lost", "float", "Mflop", "since the newest checkpoint of a replica that failed; by a job that "
-                "had to begin anew"),
+        _needed("lost", "float", "Mflop", "since the newest checkpoint of a replica that failed; by a job "
+                "that had to begin anew"),
         _needed("overhead", "float", "Mflop", "writing and reading checkpoints; of wave schedulers, moving"),
         _needed("slowed", "float", "Mflop", "what other load on the machines had meanwhile"),
     ),
