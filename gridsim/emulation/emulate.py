@@ -67,6 +67,8 @@ def emulate(
     if not hasattr(os, "fork"):
         raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
     systems.check_scheduler(scheduler)
+    if scenario.faults is not None and scenario.faults.reachable:
+        raise ScenarioError("faults.reachable must be false for an emulation, got True")
     speedup = real("speedup", speedup, above=0)
     if speedup > MOST_SPEEDUP:
         raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")

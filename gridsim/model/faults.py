@@ -2,8 +2,9 @@
 
 A machine is up or down.  A transient failure (a *reset*) is one after which the machine recovers at once,
 with nothing in memory (the fair tree paper's model).  A machine that joins late is down from the beginning; a
-machine that leaves for good fails and never recovers.  Failures depend on the recipe alone, so that all
-schedulers of a comparison meet the same ones.
+machine that leaves for good fails and never recovers.  Where machines are reachable, one that is down has
+not failed: its owner is back, and it computes nothing for others until the owner goes.  All this depends on
+the recipe alone, so that all schedulers of a comparison meet the same.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
 
     mean: _Mean
     seed: Seed
+    reachable: bool = False
 
     def course(self, nodes: int, count: Count) -> Course:
         return drawn(
@@ -75,6 +77,7 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
     up: _Mean
     down: Annotated[float, Limits(low=0, unit="s")]
     seed: Seed
+    reachable: bool = False
 
     def course(self, nodes: int, count: Count) -> Course:
         return drawn(
@@ -98,6 +101,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
     down_shape: _Shape
     down_scale: _Mean
     seed: Seed
+    reachable: bool = False
 
     def course(self, nodes: int, count: Count) -> Course:
         return drawn(
@@ -123,6 +127,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
     repeat: bool = True
     never_up: bool = False
     zones: Zones | None = None
+    reachable: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,6 +206,7 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
     machine: tuple[Annotated[int, Limits(low=0)], ...]
     down: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
     up: tuple[Annotated[float, Limits(low=0, unit="s", finite=False)], ...]
+    reachable: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -265,27 +271,37 @@ class Faults:
     recipe: FaultsRecipe
 
     @classmethod
-    def poisson(cls, mean: float, seed: int) -> Faults:
+    def poisson(cls, mean: float, seed: int, reachable: bool = False) -> Faults:
         """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
 
         mean : mean time between two failures of a machine, s.
         seed : seed of the draw.
+        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
+            others, but keeps its memory and its place on the network.
         """
-        return cls(PoissonFaults(mean=mean, seed=seed))
+        return cls(PoissonFaults(mean=mean, seed=seed, reachable=reachable))
 
     @classmethod
-    def exponential(cls, up: float, down: float, seed: int) -> Faults:
+    def exponential(cls, up: float, down: float, seed: int, reachable: bool = False) -> Faults:
         """Exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
 
         up : mean up time, s.
         down : mean down time, s; 0 for transient failures.
         seed : seed of the draw.
+        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
+            others, but keeps its memory and its place on the network.
         """
-        return cls(ExponentialFaults(up=up, down=down, seed=seed))
+        return cls(ExponentialFaults(up=up, down=down, seed=seed, reachable=reachable))
 
     @classmethod
     def weibull(
-        cls, up_shape: float, up_scale: float, down_shape: float, down_scale: float, seed: int
+        cls,
+        up_shape: float,
+        up_scale: float,
+        down_shape: float,
+        down_scale: float,
+        seed: int,
+        reachable: bool = False,
     ) -> Faults:
         """Up and down times with Weibull distributions (scales in s).
 
@@ -294,10 +310,17 @@ class Faults:
         down_shape : shape of the down times; 1 is exponential.
         down_scale : scale of the down times, s.
         seed : seed of the draw.
+        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
+            others, but keeps its memory and its place on the network.
         """
         return cls(
             WeibullFaults(
-                up_shape=up_shape, up_scale=up_scale, down_shape=down_shape, down_scale=down_scale, seed=seed
+                up_shape=up_shape,
+                up_scale=up_scale,
+                down_shape=down_shape,
+                down_scale=down_scale,
+                seed=seed,
+                reachable=reachable,
             )
         )
 
@@ -310,6 +333,7 @@ class Faults:
         repeat: bool = True,
         never_up: bool = False,
         zones: Zones | None = None,
+        reachable: bool = False,
     ) -> Faults:
         """Up and down times of the hosts of an availability trace (.avt or FTA tab format).
 
@@ -325,6 +349,8 @@ class Faults:
         zones : spread hosts that were recorded in one place over time zones: each machine is as far ahead in
             the trace as its clock is ahead.  The trace must repeat, and only the whole days after `start` are
             used; `start` should be midnight in the trace.
+        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
+            others, but keeps its memory and its place on the network.
 
         Raises TraceFormatError for a bad trace, ScenarioError for a trace with too few hosts.
         """
@@ -335,6 +361,7 @@ class Faults:
             repeat=repeat,
             never_up=never_up,
             zones=zones,
+            reachable=reachable,
         )
         return cls(recipe)
 
@@ -346,6 +373,7 @@ class Faults:
         day_up: float = 0.1,
         spell: float = 1800.0,
         spread: float = 1800.0,
+        reachable: bool = False,
     ) -> Faults:
         """Machines that are up at night, in the time zones of `zones`, and for some spells of the day.
 
@@ -359,12 +387,21 @@ class Faults:
         spell : mean length of a spell, s.
         spread : largest time by which a night begins or ends earlier or later, s; drawn uniformly for each
             machine and day.  It is at most a quarter of the night and of the day.
+        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
+            others, but keeps its memory and its place on the network.
         """
-        return cls(ZoneFaults(seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread))
+        recipe = ZoneFaults(
+            seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread, reachable=reachable
+        )
+        return cls(recipe)
 
     @classmethod
     def of(
-        cls, machine: Iterable[int] | Integers, down: Iterable[float] | Floats, up: Iterable[float] | Floats
+        cls,
+        machine: Iterable[int] | Integers,
+        down: Iterable[float] | Floats,
+        up: Iterable[float] | Floats,
+        reachable: bool = False,
     ) -> Faults:
         """Exactly the given failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
 
@@ -372,9 +409,12 @@ class Faults:
         down : time at which it fails, s; 0 for a machine that joins later.
         up : time at which it recovers, s; equal to down for a transient failure, inf for a machine that
             leaves for good.
+        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
+            others, but keeps its memory and its place on the network.
         """
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
-        return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))
+        rows = dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))
+        return cls(ListedFaults(**rows, reachable=reachable))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """Return the files read for the trace, by its path; for FTA also the file of nodes beside it."""
@@ -391,6 +431,11 @@ class Faults:
         if not isinstance(self.recipe, TraceFaults):
             return {}
         return {self.recipe.path: tuple(availability_places(self.recipe.path))}
+
+    @property
+    def reachable(self) -> bool:
+        """Whether machines that are down keep their memory and their place on the network."""
+        return self.recipe.reachable
 
     @property
     def time_zones(self) -> Zones | None:

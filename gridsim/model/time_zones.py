@@ -73,6 +73,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
     day_up: Annotated[float, Limits(low=0, high=0.99)] = 0.1
     spell: Annotated[float, Limits(low=1, unit="s")] = 1800.0
     spread: Annotated[float, Limits(low=0, unit="s")] = 1800.0
+    reachable: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -94,10 +94,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("undisturbed", "int", "tasks", "completed that were never resubmitted: never without a "
                "running replica after their first"),
     ),
-    "applications, of wave schedulers": (
-        Column("migrated", "int", "moves", "of a task to another host than the one it had before"),
+    "applications, of tasks that move": (
+        Column("migrated", "int", "moves", "of a task to another host than the one where it ran before"),
         Column("resumed", "int", "tasks", "that went on at the host that they had lost, because they waited "
-               "for it or because it was drawn"),
+               "for it or because it was chosen"),
         Column("undisturbed", "int", "tasks", "completed that never lost their host"),
     ),
     "machines": (
@@ -210,7 +210,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("useful", "float", "Mflop", "its size, once it is completed"),
         _needed("redundant", "float", "Mflop", "done by replicas that another was faster than, or saved and "
                 "not taken up"),
-        _needed("lost", "float", "Mflop", "since the newest checkpoint of a replica that failed"),
+        _needed("lost", "float", "Mflop", "since the newest checkpoint of a replica that failed; by a job "
+                "that had to begin anew"),
         _needed("overhead", "float", "Mflop", "writing and reading checkpoints; of wave schedulers, moving"),
         _needed("slowed", "float", "Mflop", "what other load on the machines had meanwhile"),
     ),

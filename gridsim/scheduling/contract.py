@@ -217,8 +217,9 @@ class Policy(Stateful, ABC):
     """
 
     #: Whether it takes failures in blocks from `Run.feed`, so that `on_faults` is not called.  Such a policy
-    #: must be a source of the engine, because it lets machines fail between the engine's instants.  It must
-    #: send no messages, because the network does not learn of failures and `Run.up` is updated late.
+    #: must be a source of the engine, because it lets machines fail between the engine's instants.  The
+    #: network does not learn of failures and `Run.up` is updated late, so the policy must send no messages,
+    #: unless machines that are down can be reached (`Scheduler.owners`).
     takes_blocks: ClassVar[bool] = False
 
     #: Whether it reads releases from ``run.applications`` itself, so that `on_release` is not called.  Such a
@@ -281,6 +282,9 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     failures: ClassVar[bool] = True
     #: Whether several processes can share a run (`Run.share`).
     shares: ClassVar[bool] = False
+    #: Whether it supports machines whose owners come and go, and that can be reached meanwhile (`Faults` with
+    #: ``reachable``).  Its policy must then take blocks (`Policy.takes_blocks`).
+    owners: ClassVar[bool] = False
     #: The ways in which `start` can run its nodes (`Run.nodes`), the default first, all with the same result:
     #: ``"interpreted"``, as a node program, which has a Python method for each event of a node;
     #: ``"compiled"``, as any other policy, such as a compiled protocol.

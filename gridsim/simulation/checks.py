@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
+from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Pace
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import total
@@ -50,15 +51,18 @@ _MACHINE_NAMES = (
 
 
 def check_kind(
-    applications: Applications, scheduler: Scheduler, pace: Pace | None, *, faults: bool = False
+    applications: Applications, scheduler: Scheduler, pace: Pace | None, faults: Faults | None = None
 ) -> None:
     """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
 
     Rigid jobs need a scheduler that starts tasks together; bags need one that does not.  Unequal tasks in a
     bag, background load and failures need schedulers that support them.
     """
-    if faults and not scheduler.failures:
-        raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
+    if faults is not None and faults.reachable and not scheduler.owners:
+        raise ScenarioError(f"faults.reachable must be false for {scheduler.name}, got True")
+    if faults is not None and not (faults.reachable or scheduler.failures):
+        only = "; it takes those with reachable = true, where owners come and go" if scheduler.owners else ""
+        raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail{only}")
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"

@@ -312,7 +312,7 @@ class Simulation(Stateful):
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform) if known is None else known
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
-        check_kind(applications, scheduler, pace, faults=scenario.faults is not None)
+        check_kind(applications, scheduler, pace, scenario.faults)
         check_nodes(scheduler, options.nodes)
         check_size(applications, platform, scenario.network.latency, pace)
 

@@ -36,8 +36,11 @@ def networks() -> st.SearchStrategy[Network]:
 
 
 @st.composite
-def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
-    """Draw transient failures and outages of any machines at once; one machine has no outages."""
+def fault_schedules(draw: st.DrawFn, machines: int, reachable: bool = False) -> Faults:
+    """Draw transient failures and outages of any machines at once; one machine has no outages.
+
+    reachable : whether owners come and go instead, see `Faults.of`.
+    """
     safe = draw(st.integers(0, machines - 1))
     rows: list[tuple[int, float, float]] = []
     for _ in range(draw(st.integers(1, 4))):
@@ -51,7 +54,8 @@ def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
     for u, down, up in sorted(rows):
         if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are rounded to whole ns
             kept.append((u, down, up))
-    return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
+    machine, down, back = zip(*kept, strict=True)
+    return Faults.of(machine, down, back, reachable)
 
 
 @st.composite
@@ -80,6 +84,7 @@ def scenarios(
     unequal: bool = False,
     fluctuating: bool = False,
     crowded: bool = False,
+    reachable: bool = False,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -90,8 +95,12 @@ def scenarios(
     fluctuating : whether machines have background load in some of the scenarios.
     crowded : whether there are up to 20 applications, released within 20 minutes, or sometimes 80, at few
         machines, so that queues are long, and some bags large.
+    reachable : whether machines do not fail, but owners come and go.
     """
-    plain = _rigid(max_nodes, faults, crowded) if rigid else _bags(max_nodes, faults, unequal, crowded)
+    if rigid:
+        plain = _rigid(max_nodes, faults, crowded)
+    else:
+        plain = _bags(max_nodes, faults, unequal, crowded, reachable)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
 
 
@@ -139,7 +148,9 @@ def _machines(most: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool, crowded: bool) -> Scenario:
+def _bags(
+    draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool, crowded: bool, reachable: bool
+) -> Scenario:
     nodes = draw(_machines(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
     count = draw(st.integers(1, 20) if crowded else st.integers(1, 6))
@@ -170,5 +181,5 @@ def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool, crowded:
         workload=workload,
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes)) if faults else None,
+        faults=draw(fault_schedules(nodes, reachable)) if faults else None,
     )

@@ -37,7 +37,7 @@ from gridsim.testing.cases import scenarios
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
 from gridsim.testing.isolated import can_be_isolated, isolated
-from gridsim.testing.locality import MOST_EVENTS, differing_decision
+from gridsim.testing.locality import MOST_EVENTS, differing_decision, only_owners
 from gridsim.testing.order import broken_promise
 from gridsim.testing.own import Own
 from gridsim.testing.patience import patience
@@ -529,10 +529,12 @@ def policy_of(
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
                 kind = {name: getattr(scheduler, name) for name in ("rigid", "unequal", "fluctuating")}
+                kind["reachable"] = only_owners(scheduler)
                 program = getattr(scheduler, "policy", None)
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
                 fails = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
-                policies.append((type(policy), kind, scheduler.failures and fails, Reached(classes)))
+                able = (scheduler.failures and fails) or kind["reachable"]
+                policies.append((type(policy), kind, able, Reached(classes)))
                 return policy
 
         from gridsim.model.platform import Platform

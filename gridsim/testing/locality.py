@@ -48,6 +48,11 @@ _FURTHER = 12_345
 _LATER = 1
 
 
+def only_owners(scheduler: Scheduler) -> bool:
+    """Return whether machines must not fail under `scheduler`, but owners may come and go."""
+    return scheduler.owners and not scheduler.failures
+
+
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
     """Return what another machine does differently before it can know of a change, the first; else None.
 
@@ -97,7 +102,7 @@ def _differing_after_failure(
         # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
         used = [*applications.submitter, *ran["machine"][ran["start"] <= at]]
         for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
-            calm, change = _failure(plain, v, at)
+            calm, change = _failure(plain, v, at, only_owners(fixed))
             if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
                 return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
@@ -168,11 +173,13 @@ def _one_missing(applications: Applications, i: int, plain: Scenario) -> _Change
     return _Change(changed, what, v, int(applications.release_ns[i]), missing=i)
 
 
-def _failure(plain: Scenario, machine: int, at: float) -> tuple[Scenario, _Change]:
+def _failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, _Change]:
     """Return the scenario with a failure after its end, and with one of `machine` at `at` s for 200 s."""
     never = [1e6]
-    calm = dataclasses.replace(plain, faults=Faults.of([machine], never, never))
-    fails = dataclasses.replace(plain, faults=Faults.of([machine] * 2, [at, *never], [at + 200.0, *never]))
+    calm, fails = (
+        dataclasses.replace(plain, faults=Faults.of([machine] * len(down), down, back, reachable))
+        for down, back in ((never, never), ([at, *never], [at + 200.0, *never]))
+    )
     return calm, _Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at), fails=True)
 
 
@@ -280,7 +287,7 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     fields : kind of message -> how many fields it has.
     """
 
-    unequal = fluctuating = True  # the inner scheduler has run the scenario before, so it supports it
+    unequal = fluctuating = owners = True  # the inner scheduler has run the scenario, so it supports it
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

@@ -225,8 +225,10 @@ def check_copies(result: Result, given: Applications, rows: Copies) -> list[Viol
         found += _at_a_time(rows, int(most))
     if not found:
         found += _counts(result, given, rows)
-    if "migration_cost" in result.scheduler["parameters"] and not found:
-        found += _at_a_time(rows, 1) + _moves(result, given, rows)
+    said = result.scheduler["parameters"]
+    if {"migration_cost", "on_return"} & set(said) and not found:
+        cost, keeps = round(said.get("migration_cost", 0.0) * 1e9), said.get("on_return") != "restart"
+        found += _at_a_time(rows, 1) + _moves(result, given, rows, cost, keeps)
     rules = Rules.of(result)
     if rules is not None and not found:
         work = (size - rows.begin) / speed * 1e9
@@ -310,9 +312,11 @@ def _at_a_time(rows: Copies, most: int) -> list[Violation]:
     )
 
 
-def _moves(result: Result, given: Applications, rows: Copies) -> list[Violation]:
-    """Check that tasks continue with all the work they had done, and take as long as work and moves need."""
-    cost = round(result.scheduler["parameters"]["migration_cost"] * 1e9)
+def _moves(result: Result, given: Applications, rows: Copies, cost: int, keeps: bool) -> list[Violation]:
+    """Check that tasks continue as they must, and take as long as work and moves need.
+
+    cost : ns that a move takes.  keeps : whether a task keeps all the work it had done, or none.
+    """
     speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
     wanted, lasts = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
     moved, overhead = np.zeros(len(rows.task), np.bool_), np.zeros(len(given))
@@ -332,7 +336,7 @@ def _moves(result: Result, given: Applications, rows: Copies) -> list[Violation]
         paid = min(owed, ran)
         owed -= paid
         overhead[_bag(given, task)] += paid / 1e9 * speeds[u]
-        done += (ran - paid) / 1e9 * speeds[u]
+        done += (ran - paid) / 1e9 * speeds[u] if keeps else 0.0
     size, ran_for = np.array(sizes)[rows.task], rows.end - rows.start
     found = broken(
         "begin",

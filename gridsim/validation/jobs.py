@@ -1,4 +1,4 @@
-"""Checks of the table `jobs` of RJSS and its rivals, whose jobs may move once before they run."""
+"""Checks of the table `jobs` of RJSS and its rivals, whose jobs may move before they run."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def check_jobs(result: Result, given: Applications) -> list[Violation]:
     if found or len(result.applications) != len(given) or len(result.machines) != machines:
         return found
     jobs = Jobs(result, given)
+    if result.scenario.faults is not None:
+        return _among_owners(jobs)
     found = _searches(jobs) + _sent(jobs) + _times(jobs) + _agreement(jobs)
     if "schedule" in result.tables:
         return found + _recorded(jobs)
@@ -157,6 +159,48 @@ class Jobs:
             busy = np.bincount(home, on_its_way, nodes) + np.bincount(there, on_its_way, nodes)
             most = most + busy[home] + busy[there]
         return np.where(self.moved, least, 0.0), np.where(self.moved, most, 0.0)
+
+
+def _among_owners(jobs: Jobs) -> list[Violation]:
+    """Check the jobs of a run in which owners come and go, so that a job may move more than once.
+
+    That each went on with what it had done is checked in `gridsim.validation.copies`.
+    """
+    predicted, waited, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
+    found = broken("jobs", jobs["probes"] < 0, column("jobs.probes"), lambda k: f"is {jobs['probes'][k]}")
+    found += broken(
+        "jobs",
+        np.where(jobs.moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
+        column("jobs.predicted"),
+        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.moved[k] else 'stayed'}",
+    )
+    schedule = jobs.result.tables.get("schedule")
+    if schedule is None:
+        return found
+    rows = np.flatnonzero(schedule["completed"] == 1)
+    job = jobs.given.offsets[schedule["application"][rows]] + schedule["task"][rows]
+    if len(np.unique(job)) < len(jobs.application):
+        return found  # other checks report this
+    start, end, machine = np.zeros(len(job)), np.zeros(len(job)), np.zeros(len(job), np.int64)
+    for into, name in ((start, "start"), (end, "end"), (machine, "machine")):
+        into[job] = schedule[name][rows]
+    found += differs(
+        "jobs", column("jobs.machine"), jobs["machine"] != machine, jobs["machine"], machine, "it ran last on"
+    )
+    release = jobs.given.release[jobs.application]
+    found += broken(
+        "jobs",
+        ~((waited >= 0) & (waited <= start - release + 2 * NS + ROUNDING * start)),
+        column("jobs.waited"),
+        lambda k: f"is {waited[k]} s, the job starts {start[k] - release[k]} s after its release",
+    )
+    least = end - release + jobs.way[0]
+    return found + broken(
+        "jobs",
+        ~(turnaround >= least - 4 * NS - 2 * ROUNDING * end) | np.isinf(turnaround),
+        column("jobs.turnaround"),
+        lambda k: f"is {turnaround[k]} s, until it has run and its result is back at least {least[k]} s pass",
+    )
 
 
 def _groups(machine: Integers) -> dict[int, Integers]:

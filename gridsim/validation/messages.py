@@ -73,7 +73,8 @@ def _log(result: Result) -> list[Violation]:
             f"{takes[k]} s, and what was dropped is not delivered"
         ),
     )
-    if result.scenario.faults is not None and known.all() and told.any():
+    faults = result.scenario.faults
+    if faults is not None and not faults.reachable and known.all() and told.any():
         found += _to_the_dead(result, told, sender, receiver, sent, delivered)
     return found
 

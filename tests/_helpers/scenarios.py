@@ -149,6 +149,24 @@ WALKERS: dict[str, type[Scheduler]] = {
 }
 
 
+def volunteers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
+    """RJSS or resource exclusion where owners come and go, with any parameters."""
+    common: dict[str, st.SearchStrategy[Any]] = {
+        "k": st.sampled_from((0.1, 0.5, 1.0)),
+        "probe_latency": st.just(latency),
+        "dispatcher": st.sampled_from(("queue", "parallel")),
+        "on_return": st.sampled_from(("restart", "home", "migrate")),
+        "predictor": st.sampled_from(("none", "exact", "past", "age")),
+        "prefer": st.sampled_from(("stay", "completion")),
+        "state": st.sampled_from((0, 5000)),
+        "retry": st.sampled_from((20.0, 600.0)),
+    }
+    if name == "resource-exclusion":
+        return st.builds(ResourceExclusion, reading=st.sampled_from(("completion", "fastest")), **common)
+    rules = st.sampled_from(("exactly-one", "at-least-one", "none"))
+    return st.builds(Rjss, rule=rules, pick=st.sampled_from(("first", "best")), **common)
+
+
 def walkers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
     """RJSS or one of its rivals, with any parameters, asking with this latency."""
     if name == "no-migration":

@@ -77,6 +77,13 @@ WALKERS: dict[str, gs.Scheduler] = {
     "resource-exclusion, fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
     "no-migration": gs.NoMigration(),
 }
+#: Where owners come and go.
+VOLUNTEERS: dict[str, gs.Scheduler] = {
+    "rjss": gs.Rjss(k=0.3, probe_latency="network"),
+    "rjss, migrating": gs.Rjss(k=0.3, on_return="migrate", predictor="past", state=50_000, retry=5.0),
+    "rjss, best": gs.Rjss(k=0.3, pick="best", on_return="home", predictor="exact", prefer="completion"),
+    "resource-exclusion": gs.ResourceExclusion(k=0.3, predictor="age", retry=5.0),
+}
 WAVES: dict[str, gs.Scheduler] = {mode: gs.Wave(mode=mode, linger=10.0, migration_cost=0.5) for mode in MODES}
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
@@ -94,12 +101,14 @@ NETWORKS = {
     "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
 }
 EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES
+EVERY |= {f"{name}, volunteers": scheduler for name, scheduler in VOLUNTEERS.items()}
 FAULTS = {
     "no failures": None,
     "resets": gs.Faults.poisson(200.0, seed=4),
     "a few resets": gs.Faults.poisson(4000.0, seed=4),
     "outages": gs.Faults.of([0, 3, 3, 7, 30], [0.0, 5.0, 60.0, 20.0, 8.0], [40.0, 5.0, 90.0, math.inf, 8.5]),
     "nights": gs.Faults.zones(4, gs.Zones(zones=5), day_up=0.5, spell=20.0),
+    "owners": gs.Faults.exponential(up=60.0, down=40.0, seed=4, reachable=True),
 }
 
 
@@ -117,9 +126,10 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
             seed=3,
             faults=FAULTS["a few resets" if faults == "resets" else faults],
         )
-    if name in WALKERS:
+    if name in WALKERS or faults == "owners":
         streams = gs.Workload.job_streams(300.0, 15.0, 20.0, 20_000.0, seed=2)
-        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, NETWORKS[network], seed=3)
+        platform = gs.Platform.normal(37, seed=1)
+        return gs.Scenario(platform, streams, NETWORKS[network], seed=3, faults=FAULTS[faults])
     return gs.Scenario(
         gs.Platform.desktop_grid(nodes=37, seed=1),
         gs.Workload.bags(
@@ -141,7 +151,7 @@ CASES = {
     for name in SCHEDULERS
     for network in NETWORKS
     for faults in FAULTS
-    if faults not in ("a few resets", "nights")
+    if faults not in ("a few resets", "nights", "owners")
     and (network == "fifo" or (name.startswith("fair-tree") and faults != "resets"))
 } | {
     f"{name}; {network}; {faults}": (name, network, faults)
@@ -164,6 +174,9 @@ CASES |= {
     for name in WALKERS
     for network in ("fifo", "jitter")
     if network == "fifo" or name != "no-migration"  # which sends nothing
+}
+CASES |= {
+    f"{name}, volunteers; fifo; owners": (f"{name}, volunteers", "fifo", "owners") for name in VOLUNTEERS
 }
 CASES |= {f"{name}; fifo; nights": (name, "fifo", "nights") for name in WAVES}
 CASES |= {f"{name}; fifo; outages": (name, "fifo", "outages") for name in WAVES if "migration" in name}
@@ -190,7 +203,9 @@ def test_golden_digest(case: str, golden: Any) -> None:
 
 
 #: One of each scheduler.
-SOME = [case for case in CASES if case.endswith(("; fifo; outages", "; jitter; no failures"))]
+SOME = [
+    case for case in CASES if case.endswith(("; fifo; outages", "; jitter; no failures", "; fifo; owners"))
+]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from tests._helpers.scenarios import (
     dgs_asaps,
     fair_trees,
     searches,
+    volunteers,
     walkers,
     waves,
     work_queues,
@@ -183,7 +184,7 @@ def test_each_wave_scheduler_passes(mode: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WALKERS)
 def test_rjss_and_its_rivals_pass(name: str, latency: Any, tmp_path: Path) -> None:
     walker, told = walkers(name, latency), latency == "network"
-    found = check_scheduler(walker, examples=25, hash_seeds=told, folder=tmp_path)
+    found = check_scheduler(walker, examples=25, faults=False, hash_seeds=told, folder=tmp_path)
     assert found.examples >= 25 and found.with_failures == 0
     local = told or name == "no-migration"
     wanted = (
@@ -191,6 +192,19 @@ def test_rjss_and_its_rivals_pass(name: str, latency: Any, tmp_path: Path) -> No
         | {"failures"}
         | (set() if local else {"locality"})
         | (set() if told else {"hash seed"})
+    )
+    assert set(found.left_out) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("latency", ["network", 0.3])
+@pytest.mark.parametrize("name", ["rjss", "resource-exclusion"])
+def test_rjss_and_resource_exclusion_pass_among_volunteers(name: str, latency: Any, tmp_path: Path) -> None:
+    walker, told = volunteers(name, latency), latency == "network" and name == "rjss"
+    found = check_scheduler(walker, examples=12, faults=True, hash_seeds=told, folder=tmp_path)
+    assert found.with_failures == found.examples >= 12 and "interpreted only" in found.not_compiled
+    wanted = (
+        {"order"} | (set() if told else {"hash seed"}) | (set() if latency == "network" else {"locality"})
     )
     assert set(found.left_out) == wanted
 

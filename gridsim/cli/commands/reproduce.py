@@ -48,6 +48,7 @@ MODULES = {
     "searches": "others.searches",
     "stale-views": "others.stale_views",
     "waves": "others.waves",
+    "volunteers": "others.volunteers",
     "sparrow": "others.sparrow",
     "hawk": "others.hawk",
     "eagle": "others.eagle",
@@ -66,8 +67,8 @@ NEEDS = {
     REAL: "needs --availability FILE, --speeds FILE and --log FILE",
     **dict.fromkeys(PROBING, "needs --trace FILE, a .tr log"),
 }
-#: That of hosts of which only the availability matters.
-HOSTS = "waves"
+#: Those of hosts of which only the availability matters.
+HOSTS = ("waves", "volunteers")
 
 
 def reproduction(name: str) -> Reproduction:
@@ -93,7 +94,9 @@ def reproduction(name: str) -> Reproduction:
     "--log", metavar="FILE", help="Jobs of this log, not drawn ones: dgs-*, wqr-*, multi-bag, probes-on-bags."
 )
 @click.option(
-    "--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, multi-bag, waves."
+    "--availability",
+    metavar="FILE",
+    help="Desktops of this trace (.avt, FTA): wqr-*, multi-bag, waves, volunteers.",
 )
 @click.option(
     "--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table: wqr-*, multi-bag."
@@ -132,7 +135,7 @@ def reproduce(
         return
     if name is None:
         raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
-    hosts = _hosts(availability, speeds, log) if name == HOSTS else None
+    hosts = _hosts(name, availability, speeds, log) if name in HOSTS else None
     if hosts is None and name != "all" and (availability is not None or speeds is not None):
         _check_desktops([name])
     desktops = _desktops(availability, speeds, log) if hosts is None else None
@@ -220,12 +223,12 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
     return Desktops(availability, speeds, log)
 
 
-def _hosts(availability: str | None, speeds: str | None, log: str | None) -> str | None:
+def _hosts(name: str, availability: str | None, speeds: str | None, log: str | None) -> str | None:
     """The trace of hosts that is asked for, if it comes alone and says what is night there."""
     from gridsim.reproduce.others.waves import hours_of
 
     if speeds is not None or log is not None:
-        raise ScenarioError(f"{HOSTS} takes --availability FILE alone, no --speeds or --log")
+        raise ScenarioError(f"{name} takes --availability FILE alone, no --speeds or --log")
     if availability is not None:
         hours_of(availability)  # what is wrong with it is reported before anything is run
     return availability

@@ -162,19 +162,29 @@ class Around:
             kind = {MOST_UP: "most-up", FEWEST_GO: "fewest-go"}[self.night]
         return f"{self.load}-{self.nodes}-{kind}"
 
-    def __call__(self, seed: int) -> Scenario:
+    @property
+    def _zones(self) -> Zones:
         if self.availability is None:
-            zones = Zones()
-            share = (zones.night_hours + self.day_up * (24.0 - zones.night_hours)) / 24.0
-            faults = Faults.zones(seed, zones, day_up=self.day_up)
-        else:
-            hours = hours_of(self.availability)
-            share, zones = (
-                float(hours.up.mean()),
-                Zones(night_begin=hours.night(self.night), night_hours=NIGHT),
-            )
-            faults = Faults.trace(self.availability, seed, zones=zones)
-        gap = (LEAST + MOST) / 2 / (LOADS[self.load] * share * self.nodes)
+            return Zones()
+        return Zones(night_begin=hours_of(self.availability).night(self.night), night_hours=NIGHT)
+
+    @property
+    def share(self) -> float:
+        """The share of the time in which a host is up."""
+        if self.availability is not None:
+            return float(hours_of(self.availability).up.mean())
+        night = self._zones.night_hours
+        return (night + self.day_up * (24.0 - night)) / 24.0
+
+    def faults(self, seed: int, reachable: bool = False) -> Faults:
+        """Make the times at which hosts are down; `reachable` is as in `Faults.zones`."""
+        zones = self._zones
+        if self.availability is None:
+            return Faults.zones(seed, zones, day_up=self.day_up, reachable=reachable)
+        return Faults.trace(self.availability, seed, zones=zones, reachable=reachable)
+
+    def __call__(self, seed: int) -> Scenario:
+        gap = (LEAST + MOST) / 2 / (LOADS[self.load] * self.share * self.nodes)
         tasks = max(1, round(self.days * DAY / gap))
         return Scenario(
             Platform.equal(self.nodes, SPEED),
@@ -182,7 +192,7 @@ class Around:
                 tasks, gap, tasks=1, variation=0.0, task_size=(LEAST * SPEED, MOST * SPEED), seed=seed
             ),
             seed=seed,
-            faults=faults,
+            faults=self.faults(seed),
         )
 
 

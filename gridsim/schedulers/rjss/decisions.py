@@ -26,6 +26,17 @@ WORDS: Words = {
     "fastest": ("sent it to machine {machine}, the fastest of {among}", "a speed of", "Mflop/s"),
     **STAY,
 }
+#: The same, where owners come and go.
+VOLUNTEER_WORDS: Words = {
+    "sent": (
+        "sent it to machine {machine}, after {among} answers, where it takes {limit:.4g} s",
+        "an owner away for",
+        "s",
+    ),
+    "kept": ("kept it, after {among} answers, for {limit:.4g} s", "an owner away for", "s"),
+    "parked": ("let it wait for a place, as the owner is there, after {among} answers", "", ""),
+    "evicted": ("took it from machine {machine}, whose owner is back", "", ""),
+}
 _CAUSES = {SLOW: "slow", OWN: "own", OTHERS: "others"}
 
 

@@ -96,20 +96,24 @@ class RjssNode(LocalPolicy):
         if self.parameters.queued and self.searches:
             self.line.append((job, ran))
         elif not ran:
-            steps = self.parameters.probes if view.machines > 1 else 0
-            self.searches[job] = SimpleNamespace(
-                at=view.node, left=steps, made=0, drawn=0, asked={view.node}, best=None
-            )
-            self.go_on(view, job)
+            self.search(view, job)
         elif (home := self.homes.pop(job)) == view.node:
             self.back(view, job)
         else:
             view.send(home, "result", application=job, data=view.application(job).data)
 
+    def search(self, view: View, job: int, drawn: int = 0) -> None:
+        """Begin to look for a node for `job`, for which `drawn` numbers have been drawn before."""
+        steps = self.parameters.probes if view.machines > 1 else 0
+        self.searches[job] = SimpleNamespace(
+            at=view.node, left=steps, made=0, drawn=drawn, asked={view.node}, best=None
+        )
+        self.go_on(view, job)
+
     def go_on(self, view: View, job: int) -> None:
         """Ask the next node about `job`, or decide."""
         search = self.searches[job]
-        if not search.left or (self.parameters.pick == "first" and search.best is not None):
+        if not search.left or (self.parameters.pick == "first" and self.is_found(view, job)):
             self.decide(view, job)
             return
         search.left -= 1
@@ -121,7 +125,15 @@ class RjssNode(LocalPolicy):
         while (node := self.draw(view, job)) in search.asked:
             pass
         search.asked.add(node)
+        self.ask(view, job, node)
+
+    def ask(self, view: View, job: int, node: int) -> None:
+        """Ask `node` about `job`."""
         view.send(node, "probe", application=job, home=view.node)
+
+    def is_found(self, view: View, job: int) -> bool:
+        """Return whether a node has been found that is good enough for `job`."""
+        return self.searches[job].best is not None
 
     def draw(self, view: View, job: int) -> int:
         """Draw any other node."""
@@ -176,7 +188,7 @@ class RjssNode(LocalPolicy):
                 view.send(home, "passed", application=job)
                 return
             self.seen.add(job)
-        verdict = self.judge(view, job)
+        verdict = self.judge(view, self.way(view, job))
         if self.parameters.log:
             count = {OWN: self.released, OTHERS: self.scheduled}.get(verdict, 0)
             view.note("asked", application=job, verdict=verdict, free=self.free, count=count)
@@ -204,9 +216,9 @@ class RjssNode(LocalPolicy):
 
     # -- the rule -------------------------------------------------------------------------------------------
 
-    def judge(self, view: View, job: int) -> int:
-        """Return whether few enough jobs are expected here while `job` is on its way, or why not."""
-        seconds, elapsed, rule = self.way(view, job) / NS, view.now, self.parameters.rule
+    def judge(self, view: View, way: int) -> int:
+        """Return whether few enough jobs are expected here while one is on its way for `way`, or why not."""
+        seconds, elapsed, rule = way / NS, view.now, self.parameters.rule
         if view.speed < self.parameters.min_speed:
             return SLOW
         if rule == "none":

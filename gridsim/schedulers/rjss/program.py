@@ -69,9 +69,25 @@ class Programs(Adapter):
     STATE = (*Adapter.STATE, "looks")
 
     def __init__(self, jobs: Jobs) -> None:
-        self.jobs, run, network = jobs, jobs.run, jobs.run.network.network
+        self.jobs, run = jobs, jobs.run
         self.looks = Looks(self, jobs.log)
-        parameters = WalkNodes(
+        each, size = jobs.of_each, jobs.work
+        alone = Applications(
+            release_ns=each(run.applications.release_ns),
+            release=each(run.applications.release),
+            tasks=np.ones(len(size), np.int64),
+            task_size=size,
+            size=size,
+            submitter=each(run.applications.submitter),
+            data=each(jobs.data),
+        )
+        # when jobs came and started is always recorded, as the table of jobs has it
+        super().__init__(self.declared(jobs), replace(run, applications=alone, record=True))
+
+    def declared(self, jobs: Jobs) -> WalkNodes:
+        """Return what all nodes know."""
+        network = jobs.run.network.network
+        return WalkNodes(
             kinds=messages(jobs.packet, jobs.probe_time),
             probes=jobs.steps,
             probe_time=jobs.probe_time,
@@ -88,18 +104,6 @@ class Programs(Adapter):
             overlay=jobs.neighbours is not None,
             log=jobs.log > 0,
         )
-        each, size = jobs.of_each, jobs.work
-        alone = Applications(
-            release_ns=each(run.applications.release_ns),
-            release=each(run.applications.release),
-            tasks=np.ones(len(size), np.int64),
-            task_size=size,
-            size=size,
-            submitter=each(run.applications.submitter),
-            data=each(jobs.data),
-        )
-        # when jobs came and started is always recorded, as the table of jobs has it
-        super().__init__(parameters, replace(run, applications=alone, record=True))
 
     def program(self, node: int) -> RjssNode:
         """See `Adapter`."""

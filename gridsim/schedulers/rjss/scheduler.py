@@ -8,7 +8,7 @@ is in `gridsim.schedulers.rjss.policy`.
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -16,11 +16,12 @@ from gridcore.random_walk.state import MOST_BYTES
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
-from gridsim.schedulers.rjss.decisions import STAY, WORDS
+from gridsim.schedulers.rjss.decisions import STAY, VOLUNTEER_WORDS, WORDS
 from gridsim.schedulers.rjss.policy import Jobs, ProbeLatency, Walking
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
+from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
 _Threshold = Annotated[float, Limits(low=0, finite=False)]
@@ -33,7 +34,7 @@ class _Walker(Scheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = True
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[Words] = {**WORDS, **VOLUNTEER_WORDS}
 
     @property
     def order(self) -> Literal["fcfs"]:
@@ -42,11 +43,19 @@ class _Walker(Scheduler, frozen=True, kw_only=True):
 
     def _policy(self, jobs: Jobs) -> Policy:
         """Make the policy that runs the nodes in the way that the run asks for."""
+        if jobs.run.faults:
+            from gridsim.schedulers.rjss.volunteers import Volunteers
+
+            return Volunteers(jobs, self._among_volunteers())
         if jobs.run.nodes == "interpreted":
             from gridsim.schedulers.rjss.program import Programs
 
             return Programs(jobs)
         return Walking(jobs)
+
+    def _among_volunteers(self) -> dict[str, Any]:
+        """Return the parameters that matter where owners come and go."""
+        raise NotImplementedError
 
 
 class NoMigration(_Walker, frozen=True, kw_only=True):
@@ -70,6 +79,13 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     dispatcher: Literal["queue", "parallel"] = "queue"
     load_packet: Annotated[int, Limits(low=0, high=MOST_BYTES)] = 100
     overlay: Annotated[int, Limits(low=1)] | None = None
+    on_return: Literal["restart", "home", "migrate"] = "restart"
+    predictor: Literal["none", "exact", "past", "age"] = "none"
+    prefer: Literal["stay", "completion"] = "stay"
+    state: Annotated[int, Limits(low=0, high=MOST_BYTES)] = 0
+    retry: Annotated[float, Limits(low=1e-3, high=1e6, unit="s")] = 600.0
+
+    owners: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +103,16 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     def informed_by_messages(self) -> bool:
         """Return whether probes take as long as messages; see `gridsim.scheduling.contract.Scheduler`."""
         return self.probe_latency == "network"
+
+    def _among_volunteers(self) -> dict[str, Any]:
+        """See `_Walker`."""
+        return {
+            "on_return": self.on_return,
+            "predictor": self.predictor,
+            "prefer": self.prefer,
+            "state": self.state,
+            "retry": nanoseconds(self.retry),
+        }
 
     def _probes(self, run: Run) -> int:
         return math.ceil(self.k * len(run.speeds))
@@ -125,6 +151,21 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     load_packet : bytes of a question, and of its answer.  Counted as traffic, but not held up at interfaces.
     overlay : None: nodes are drawn uniformly, each at most once; a number: the question walks over a random
         overlay of this degree, and passes through a node that was asked before without asking it again.
+    on_return : what happens to the jobs on a node when its owner returns (faults with ``reachable``).
+        ``"restart"``: a job begins anew; its home gets word and looks for another node.  ``"home"``: a job
+        goes back to its home with what it has done, and the home looks for another node.  ``"migrate"``: the
+        node looks for another node itself, and sends the job there with what it has done.
+    predictor : how a node predicts when its owner will return, which its answer says.  ``"none"``: not at
+        all; ``"exact"``: as it will be; ``"past"``: the mean of the times for which the owner has stayed away
+        that were longer than the present one is already, among the last 32; ``"age"``: as long again as the
+        owner has been away.
+    prefer : how nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end
+        before the return come first, then the others, by how much later it would end; among equals the
+        turnaround decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the
+        job would not end before the return: all time until then, or, if the job keeps what it has done, a
+        move.
+    state : bytes of the state of a job that has begun, which travels with the job.
+    retry : s until a job that finds no node while the owner of its own is there is looked after again.
     """
 
     name: ClassVar[str] = "rjss"
@@ -165,7 +206,8 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
         the one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node
         asked, whatever its queue, if that is faster than the job's own node.
     min_speed : Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
-    k, probe_latency, dispatcher, load_packet, overlay : as in `Rjss`.
+    k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, prefer, state, retry : as in
+        `Rjss`.
     """
 
     name: ClassVar[str] = "resource-exclusion"

@@ -57,6 +57,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "wave"
     decentralized: ClassVar[bool] = False
+    owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     decision_words: ClassVar[Words] = WORDS
 

@@ -21,14 +21,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from gridcore.common.state import LATEST
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
 from gridsim.schedulers.wqr.decisions import seconds
-from gridsim.schedulers.wqr.rules import KEPT, uniform
+from gridsim.schedulers.wqr.rules import uniform
 from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View
+from gridsim.scheduling.stays import likely_until, remember
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
@@ -133,9 +132,7 @@ class Server(LocalPolicy):
         """A machine has failed: its task is resubmitted automatically unless other copies of it run."""
         machine = self.machines[message.sender]
         if view.now_ns > machine.since:
-            # in the place of the oldest, so that up times are added up in the same order each time
-            place = machine.failures % KEPT
-            machine.up_times[place : place + 1] = [view.now_ns - machine.since]
+            remember(machine.up_times, machine.failures, view.now_ns - machine.since)
             machine.failures += 1
         self.free.pop(message.sender, None)
         if message.sender in self.running:
@@ -317,12 +314,7 @@ class Server(LocalPolicy):
         known = self.machines[machine]
         if self.parameters.predictor == "exact":
             return known.until
-        age = view.now_ns - known.since
-        longer = [float(time) for time in known.up_times if time > age]
-        if self.parameters.predictor == "past" and longer:
-            mean = float(np.cumsum(longer)[-1]) / len(longer)  # added up in this order
-            return known.since + round(mean) if mean < 9.2e18 - known.since else NEVER
-        return min(view.now_ns + age, NEVER)
+        return likely_until(self.parameters.predictor, view.now_ns, known.since, known.up_times)
 
 
 # -- a worker ---------------------------------------------------------------------------------------------

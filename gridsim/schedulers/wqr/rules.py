@@ -14,8 +14,6 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import Stateful
 
-#: How many of its last up times count for the prediction "past" of a machine.
-KEPT = 32
 #: The longest duration that is computed with, ns.
 LONGEST = 9_200_000_000_000_000_000
 

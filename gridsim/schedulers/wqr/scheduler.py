@@ -94,6 +94,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "WQR-FT"
     decentralized: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
+    owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
     decision_words: ClassVar[Words] = WORDS

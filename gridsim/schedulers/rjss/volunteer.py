@@ -1,0 +1,386 @@
+"""RJSS and resource exclusion among volunteers, as a node program: nodes whose owners come and go.
+
+A `VolunteerNode` is an `RjssNode` with an owner.  While the owner is there the node runs no job, but it can
+be reached: its dispatcher works.  What is new compared with `gridsim.schedulers.rjss.node`:
+
+- A node's answer says until when its owner is predicted to be away, and the rule prefers nodes where the job
+  would end before that.  The node learns this from its own past.
+- When the owner comes back, the jobs on the node leave.  This node looks for another one, or the home of the
+  job does; and the job goes on with what it has done, or begins anew.
+- A job that finds no node while the owner is there waits, and the search is repeated now and then.
+
+Times are whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from gridcore.common.state import LATEST
+from gridcore.random_walk.state import FITS
+from gridsim.model.applications import Application
+from gridsim.schedulers.rjss.node import RjssNode
+from gridsim.schedulers.rjss.node import messages as messages_of_all
+from gridsim.scheduling.local.policy import Message, View
+from gridsim.scheduling.stays import likely_until, remember
+from gridsim.support.clock import NEVER, NS
+from gridsim.support.state import kept_in_checkpoints
+
+#: Rows for the result: of each time that a job ran on a node (`completed` is 0 if the owner came back), and
+#: of each job whose result is back.  Times are ns.
+TABLES: dict[str, dict[str, type]] = {
+    "runs": {
+        **dict.fromkeys(("machine", "application", "start", "end", "completed"), int),
+        "begin": float,  # Mflop that were done before
+        **dict.fromkeys(("arrived", "probes", "predicted"), int),
+    },
+    "jobs": {"application": int, "returned": int},
+}
+#: A node that was asked: its number, when it is free, its speed, and until when its owner is likely away.
+Offer = tuple[int, int, float, int]
+
+
+def messages(packet: int, probe_time: int) -> dict[str, Message]:
+    """Return the kinds of messages; arguments are those of `gridsim.schedulers.rjss.node.messages`."""
+
+    def data(*, data: int, **_: int) -> int:
+        return data
+
+    kinds = messages_of_all(packet, probe_time)
+    there, back = (Fraction(kinds[name].delay or 0, NS) for name in ("probe", "load"))
+    job: dict[str, Any] = dict(application=int, home=int, done=float, probes=int, drawn=int, data=int)
+    return {
+        **kinds,
+        # way : how long the job would be on its way.  anyone : whether no node is to be excluded, as a search
+        # before has found none
+        "probe": Message(packet, delay=there, application=int, home=int, way=int, anyone=int),
+        "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int, until=int),
+        # a job with what it has done; and one that is sent home, or news that it must begin anew
+        "job": Message(data, predicted=int, **job),
+        "evicted": Message(data, **job),
+    }
+
+
+@kept_in_checkpoints
+@dataclass(eq=False, slots=True)
+class Job:
+    """A job on a node.
+
+    home : the node to which its result goes.  done : Mflop of it that are done.
+    probes, drawn : nodes asked about it so far, and numbers drawn.  anyone : as in a probe.
+    predicted : how long it was to wait here; arrived : when it came into the queue.
+    """
+
+    home: int
+    done: float = 0.0
+    probes: int = 0
+    drawn: int = 0
+    anyone: bool = False
+    predicted: int = 0
+    arrived: int = 0
+
+
+class VolunteerNode(RjssNode):
+    """One node.
+
+    parameters : what all nodes know, see `gridsim.schedulers.rjss.volunteers.VolunteerNodes`.
+    rate : see `RjssNode`.  owner : whether the owner is there when the run begins.
+    """
+
+    def __init__(self, parameters: Any, rate: float, owner: bool) -> None:
+        super().__init__(parameters, rate)
+        self.owner = owner
+        self.gone = 0  # when the owner left
+        self.stays: list[int] = []  # how long the owner was away, the last times
+        self.returns = 0
+        self.jobs: dict[int, Job] = {}
+        self.waiting: list[int] = []  # jobs in the queue
+        self.running = -1  # job; -1: none
+        self.began = self.ends = 0  # when that began, and when it will be done
+        self.parked: dict[int, int] = {}  # jobs that have no place, and when to look again
+        self.peak = 0
+
+    # -- the owner ----------------------------------------------------------------------------------------
+
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        """The owner is back or gone, a job has run, or it is time to look for a node again."""
+        if name == "owner-back":
+            self.owner_back(view)
+        elif name == "owner-gone":
+            self.owner_gone(view)
+        elif name == "ran":
+            self.ran(view)
+        elif self.parked.get(int(value)) == view.now_ns:
+            self.look_again(view, int(value))
+
+    def owner_back(self, view: View) -> None:
+        """Let all jobs leave; the one that runs keeps what it has done unless it must begin anew."""
+        if self.owner:
+            return
+        self.owner = True
+        if view.now_ns > self.gone:
+            remember(self.stays, self.returns, view.now_ns - self.gone)
+            self.returns += 1
+        leaving = self.waiting
+        if self.running >= 0:
+            view.cancel("ran")
+            leaving = [self.running, *leaving]
+            if view.now_ns > self.began:
+                self.interrupt(view)
+        self.running, self.waiting, self.free = -1, [], view.now_ns
+        for job in leaving:
+            self.evict(view, job)
+
+    def owner_gone(self, view: View) -> None:
+        """Run jobs again, beginning with those that have no place."""
+        self.owner, self.gone, self.free = False, view.now_ns, view.now_ns
+        for job in list(self.parked):
+            self.look_again(view, job)
+
+    def interrupt(self, view: View) -> None:
+        """Stop the job that runs."""
+        job = self.jobs[self.running]
+        self.note_run(view, completed=0)
+        work = view.application(self.running).size
+        done = job.done + (view.now_ns - self.began) / NS * view.speed
+        kept = self.parameters.on_return != "restart"
+        job.done = min(done, math.nextafter(work, 0.0)) if kept else 0.0
+
+    def evict(self, view: View, number: int) -> None:
+        """Look for another node for a job, or have its home do so."""
+        job = self.jobs[number]
+        self.homes.pop(number, None)
+        view.decide("evicted", number, machine=view.node)
+        if job.home == view.node or self.parameters.on_return == "migrate":
+            self.dispatch(view, number, False)
+            return
+        home = self.parameters.on_return == "home"
+        data = self.carried(view, number) if home else self.parameters.packet
+        self.send_job(view, job.home, "evicted", number, data)
+
+    def on_evicted(self, view: View, message: Any) -> None:
+        """Look for a node for a job of this node again."""
+        self.take(message)
+        self.dispatch(view, message.application, False)
+
+    def until(self, view: View) -> int:
+        """Return until when the owner is likely to be away."""
+        if self.parameters.predictor == "none":
+            return NEVER
+        if self.parameters.predictor == "exact":
+            return int(self.parameters.returns(view.node))
+        return likely_until(self.parameters.predictor, view.now_ns, self.gone, self.stays)
+
+    # -- the dispatcher -----------------------------------------------------------------------------------
+
+    def on_release(self, view: View, application: Application, tasks: int) -> None:
+        """See `RjssNode`."""
+        self.jobs[application.number] = Job(view.node)
+        super().on_release(view, application, tasks)
+
+    def search(self, view: View, job: int, drawn: int = 0) -> None:
+        """Begin to look for a node for `job`; each search asks other nodes."""
+        super().search(view, job, self.jobs[job].drawn)
+
+    def ask(self, view: View, job: int, node: int) -> None:
+        """See `RjssNode`."""
+        about = {"way": self.way(view, job), "anyone": int(self.jobs[job].anyone)}
+        view.send(node, "probe", application=job, home=view.node, **about)
+
+    def is_found(self, view: View, job: int) -> bool:
+        """Return whether a node has been found from where `job` would be back sooner, as far as predicted."""
+        best = self.searches[job].best
+        return best is not None and self.rank(view, job, best, view.now_ns)[0] == 0
+
+    def decide(self, view: View, number: int) -> None:
+        """Let a job move to the best node asked if that is better than this one, else let it stay."""
+        search, job, now = self.searches.pop(number), self.jobs[number], view.now_ns
+        best = search.best
+        job.probes += search.made
+        job.drawn = search.drawn
+        if best is not None and self.rank(view, number, best, now) < self.rank_here(view, number):
+            node, free, speed, until = best
+            way = self.way(view, number)
+            job.predicted = max(0, free - (now + way))
+            takes = way + job.predicted + self.lasts(view, number, speed)
+            self.note_choice(view, "sent", number, node, search.made, until, takes)
+            view.send(node, "scheduled", application=number)
+            self.send_job(view, node, "job", number, self.carried(view, number), predicted=job.predicted)
+        elif self.owner:
+            self.park(view, number, search.made)
+        else:
+            job.predicted = max(0, self.free - now)
+            takes = job.predicted + self.lasts(view, number, view.speed)
+            self.note_choice(view, "kept", number, view.node, search.made, self.until(view), takes)
+            self.queue(view, number, job.home)
+        while self.line and not self.searches:
+            self.dispatch(view, *self.line.pop(0))
+
+    def park(self, view: View, job: int, asked: int) -> None:
+        """Let a job wait that has no place; the next search excludes nobody."""
+        view.decide("parked", job, machine=view.node, among=asked)
+        self.jobs[job].anyone = True
+        self.parked[job] = again = view.now_ns + self.parameters.retry
+        if again <= LATEST:
+            view.at(again, "retry", float(job))
+
+    def look_again(self, view: View, job: int) -> None:
+        """Look for a node for a job that has no place."""
+        del self.parked[job]
+        self.dispatch(view, job, False)
+
+    def back(self, view: View, job: int) -> None:
+        """See `RjssNode`."""
+        view.note("jobs", application=job, returned=view.now_ns)
+
+    # -- questions and answers ----------------------------------------------------------------------------
+
+    def on_probe(self, view: View, message: Any) -> None:
+        """Answer when this node will be free, and until when; with its owner there, no job fits."""
+        job = message.application
+        fits = int(not self.owner and (message.anyone == 1 or self.judge(view, message.way) == FITS))
+        about = {"free": self.free, "speed": view.speed, "until": self.until(view)}
+        view.send(message.home, "load", application=job, fits=fits, **about)
+
+    def on_load(self, view: View, message: Any) -> None:
+        """Compare the node that answers with the best one so far."""
+        job, search = message.application, self.searches[message.application]
+        if message.fits:
+            offer = message.sender, message.free, message.speed, message.until
+            first = self.parameters.pick == "first"
+            leaves = view.now_ns + (0 if first else search.left * self.parameters.probe_time)
+            rank = self.rank(view, job, offer, leaves)
+            if (not first or rank < self.rank_here(view, job)) and (
+                search.best is None or rank < self.rank(view, job, search.best, leaves)
+            ):
+                search.best = offer
+        self.go_on(view, job)
+
+    # -- the rule -----------------------------------------------------------------------------------------
+
+    def rank(self, view: View, job: int, offer: Offer, leaves: int) -> tuple[int, int, float]:
+        """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`."""
+        node, free, speed, until = offer
+        ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
+        back = 0 if node == self.jobs[job].home else super().way(view, job)
+        return self._rank(ends, until, leaves, ends - leaves + back, speed)
+
+    def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
+        """Return the same for this node, which comes last while its owner is there."""
+        if self.owner:
+            return 2, 0, 0.0
+        now = view.now_ns
+        ends = max(self.free, now) + self.lasts(view, job, view.speed)
+        return self._rank(ends, self.until(view), now, ends - now, view.speed)
+
+    def _rank(self, ends: int, until: int, leaves: int, back: int, speed: float) -> tuple[int, int, float]:
+        """Compare a node on which a job ends at `ends` if the owner does not return before, at `until`.
+
+        back : the time until the result would be back.
+        """
+        late, fastest = max(0, ends - until), self.parameters.pick == "fastest"
+        if self.parameters.prefer == "stay":
+            return int(late > 0), late, -speed if fastest else back
+        interruption = 0
+        if late and self.parameters.on_return == "restart":
+            interruption = max(0, until - leaves)  # what it does until then is in vain
+        elif late:
+            interruption = self.parameters.latency + self.travels(self.parameters.state)
+        return 0, 0, -speed if fastest else back + interruption
+
+    def travels(self, data: int) -> int:
+        """Return how long `data` bytes take without the latency."""
+        return int(round(data / self.parameters.bandwidth * NS))
+
+    def way(self, view: View, job: int) -> int:
+        """Return how long `job` is on its way to another node, with its state once it has begun."""
+        return int(self.parameters.latency) + self.travels(self.carried(view, job))
+
+    def lasts(self, view: View, job: int, speed: float) -> int:
+        """Return how long the rest of `job` runs at `speed`."""
+        left = view.application(job).size - self.jobs[job].done
+        return max(1, int(round(min(left / speed * NS, LATEST))))
+
+    def carried(self, view: View, job: int) -> int:
+        """Return the bytes of `job`, with its state once it has begun."""
+        state = self.parameters.state if self.jobs[job].done > 0.0 else 0
+        return int(view.application(job).data) + state
+
+    # -- first come, first served -------------------------------------------------------------------------
+
+    def on_job(self, view: View, message: Any) -> None:
+        """Queue a job of another node, unless the owner has come back meanwhile."""
+        job = self.take(message)
+        job.predicted = message.predicted
+        if self.owner:
+            self.evict(view, message.application)
+        else:
+            self.queue(view, message.application, job.home)
+
+    def take(self, message: Any) -> Job:
+        """Take over a job that a message brings."""
+        job = Job(message.home, message.done, message.probes, message.drawn)
+        self.jobs[message.application] = job
+        return job
+
+    def send_job(self, view: View, to: int, kind: str, number: int, data: int, **more: int) -> None:
+        """Send a job away."""
+        job = self.jobs.pop(number)
+        about = {"home": job.home, "done": job.done, "probes": job.probes, "drawn": job.drawn}
+        view.send(to, kind, application=number, data=data, **about, **more)
+
+    def queue(self, view: View, job: int, home: int) -> None:
+        """Run `job` after all that is in the queue of this node."""
+        self.homes[job], self.jobs[job].arrived = home, view.now_ns
+        self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
+        self.waiting.append(job)
+        self.run_next(view)
+        self.peak = max(self.peak, len(self.waiting))
+
+    def run_next(self, view: View) -> None:
+        """Run the next job of the queue, if none runs."""
+        if self.running >= 0 or not self.waiting:
+            return
+        self.running, self.began = self.waiting.pop(0), view.now_ns
+        self.ends = self.began + self.lasts(view, self.running, view.speed)
+        view.at(min(self.ends, LATEST), "ran")
+
+    def ran(self, view: View) -> None:
+        """Let the dispatcher send the result of the job that has run, and run the next one."""
+        if view.now_ns < self.ends:
+            raise OverflowError("a job ends after the last instant")
+        job = self.running
+        self.note_run(view, completed=1)
+        del self.jobs[job]
+        self.running = -1
+        self.run_next(view)
+        self.dispatch(view, job, True)
+
+    # -- for the result -----------------------------------------------------------------------------------
+
+    def note_run(self, view: View, completed: int) -> None:
+        """Record that the job that runs has ended, or is interrupted."""
+        job = self.jobs[self.running]
+        said: Mapping[str, Any] = {
+            "machine": view.node,
+            "application": self.running,
+            "start": self.began,
+            "end": view.now_ns,
+            "completed": completed,
+            "begin": job.done,
+            "arrived": job.arrived,
+            "probes": job.probes,
+            "predicted": job.predicted,
+        }
+        view.note("runs", **said)
+
+    def note_choice(
+        self, view: View, action: str, job: int, node: int, asked: int, until: int, takes: int
+    ) -> None:
+        """Record where a job is to run: for how long the owner is likely away, and how long it takes."""
+        stay = math.inf if until == NEVER else (until - view.now_ns) / NS
+        view.decide(action, job, machine=node, among=asked, saw=stay, limit=takes / NS)

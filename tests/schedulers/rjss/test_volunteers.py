@@ -1,0 +1,218 @@
+"""RJSS and resource exclusion where owners come and go: runs worked out by hand, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.results.result import Result
+from gridsim.scheduling.stays import KEPT, likely_until, remember
+from gridsim.support.clock import NEVER
+from gridsim.validation.results import validate_result
+from tests.schedulers.rjss.test_scheduler import few, rows, second, streams
+
+NS = 10**9
+#: The owner of the fastest node is back at 3.1 s.
+BACK = gs.Faults.of([1], [3.1], [100.0], reachable=True)
+
+
+def ran(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Result:
+    """Run with everything recorded, and check the result."""
+    with_owners = gs.Scenario(
+        scenario.platform, scenario.workload, scenario.network, scenario.seed, faults=faults
+    )
+    result = gs.simulate(with_owners, scheduler, record="all")
+    assert validate_result(result) == []
+    return result
+
+
+def stays_of(result: Result) -> list[tuple[Any, ...]]:
+    """Where jobs ran, from when to when, whether they ended there, and Mflop done before."""
+    return [
+        (machine, pytest.approx(start), pytest.approx(end), completed, pytest.approx(begin))
+        for machine, start, end, completed, begin in sorted(
+            rows(result, "schedule", "machine", "start", "end", "completed", "begin"), key=lambda row: row[1]
+        )
+    ]
+
+
+# -- what happens to a job when the owner is back -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on_return", "last", "back"),
+    [
+        # word reaches the home at 4.2 s; 6.67 s on the third node, 1.1 s there and back
+        ("restart", (2, 5.3, 5.3 + 1000 / 150, 1, 0.0), 6.4 + 1000 / 150),
+        # the job, 400 Mflop done, is at home at 5.1 s, with a state of 900 bytes; it takes 6 s there, and
+        # 2 s + 4 s + 1.1 s by way of the third node
+        ("home", (0, 5.1, 11.1, 1, 400.0), 11.1),
+        # it is at the third node at 5.1 s
+        ("migrate", (2, 5.1, 9.1, 1, 400.0), 10.2),
+    ],
+)
+def test_an_owner_is_back(on_return: Any, last: tuple[Any, ...], back: float) -> None:
+    scheduler = gs.Rjss(k=1.0, pick="best", on_return=on_return, state=900)
+    result = ran(few([100.0, 200.0, 150.0]), BACK, scheduler)
+    first = (1, 1.1, 3.1, 0, 0.0)
+    assert stays_of(result) == [first, last]
+    assert result.tables["jobs"]["turnaround"].tolist() == [pytest.approx(back)]
+    lost = 400.0 if on_return == "restart" else 0.0
+    assert result.tables["cycles"]["lost"].tolist() == [pytest.approx(lost)]
+    assert rows(result, "applications", "resubmitted", "migrated", "undisturbed") == [(1, 1, 0)]
+    kinds = dict(rows(result, "messages", "kind", "sent"))
+    assert kinds["evicted"] == (on_return != "migrate") and kinds["job"] == 1 + (last[0] == 2)
+
+
+def test_what_waits_leaves_too() -> None:
+    """The second job waits at the fast node; both come home, and run there one after the other."""
+    scenario = few([100.0, 400.0], tasks=2)
+    result = ran(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
+    # the first, 1.1 s to 3.1 s there: 800 Mflop; the second begins at home
+    assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (0, 4.2, 6.2, 1, 800.0), (0, 6.2, 16.2, 1, 0.0)]
+    assert result.machines["peak_queue"].tolist() == [1, 1]
+
+
+def test_a_job_arrives_after_the_owner() -> None:
+    """The owner is back while the job is on its way: it turns round, and nothing is lost."""
+    faults = gs.Faults.of([1], [0.5], [100.0], reachable=True)
+    result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0))
+    assert stays_of(result) == [(0, 2.2, 12.2, 1, 0.0)]
+    assert result.applications["resubmitted"].tolist() == [0]
+
+
+@pytest.mark.parametrize(("home", "begins", "machine", "probes"), [(80.0, 61.1, 1, 3), (20.0, 20.0, 0, 2)])
+def test_a_job_without_a_place_waits(home: float, begins: float, machine: int, probes: int) -> None:
+    """It is looked after again each 30 s, and when the owner of its node leaves."""
+    faults = gs.Faults.of([0, 1], [0.0, 0.0], [home, 50.0], reachable=True)
+    result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0, retry=30.0))
+    assert rows(result, "jobs", "machine", "probes") == [(machine, probes)]
+    assert result.applications["first_start"].tolist() == [pytest.approx(begins)]
+
+
+def test_after_a_search_in_vain_slow_nodes_will_do() -> None:
+    faults = gs.Faults.of([0], [0.0], [900.0], reachable=True)
+    scheduler = gs.ResourceExclusion(k=1.0, min_speed=1000.0, retry=30.0)
+    result = ran(few([100.0, 200.0]), faults, scheduler)
+    assert rows(result, "jobs", "machine", "probes") == [(1, 2)]
+
+
+# -- predictions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prefer", "on_return", "state", "machine"),
+    [
+        ("stay", "migrate", 0, 2),
+        # back after 7.2 s and one move, 1 s and the state; from the third node after 8.87 s
+        ("completion", "migrate", 0, 1),
+        ("completion", "migrate", 900, 2),
+        # 3.1 s in vain
+        ("completion", "restart", 0, 2),
+    ],
+)
+def test_what_exact_predictions_are_for(prefer: Any, on_return: Any, state: int, machine: int) -> None:
+    scheduler = gs.Rjss(
+        k=1.0, pick="best", predictor="exact", prefer=prefer, on_return=on_return, state=state
+    )
+    result = ran(few([100.0, 200.0, 150.0]), BACK, scheduler)
+    assert stays_of(result)[0][0] == machine
+    assert result.undisturbed == (machine == 2)
+
+
+def test_a_node_learns_from_its_own_past() -> None:
+    """The owner of node 1 was away for 10 s twice, and left at 40 s: at 42 s there is time, at 46 s not."""
+    faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
+    machines = [
+        int(ran(scenario, faults, gs.Rjss(k=1.0, pick="best", predictor="past")).tables["jobs"]["machine"][0])
+        for scenario in (few([100.0, 200.0, 150.0], release=(at,)) for at in (42.0, 46.0))
+    ]
+    assert machines == [1, 2]
+
+
+def test_predictors() -> None:
+    stays: list[int] = []
+    for number in range(KEPT + 2):
+        remember(stays, number, number)
+    assert sorted(stays) == list(range(2, KEPT + 2)) and stays[:2] == [KEPT, KEPT + 1]
+    assert likely_until("past", now=120, since=100, stays=[10, 30, 50]) == 140  # 10 is over already
+    assert likely_until("past", now=160, since=100, stays=[10, 30, 50]) == 220  # none was as long
+    assert likely_until("age", now=120, since=100, stays=[10, 30, 50]) == 140
+    assert likely_until("past", now=0, since=0, stays=[NEVER] * 3) == NEVER
+
+
+# -- as without owners ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        gs.Rjss(),
+        gs.Rjss(k=0.3, pick="best", rule="at-least-one", probe_latency="network"),
+        gs.Rjss(k=0.3, probe_latency=2.0),
+        gs.ResourceExclusion(k=0.3),
+        gs.ResourceExclusion(k=0.3, reading="fastest"),
+    ],
+    ids=repr,
+)
+def test_owners_that_stay_away_change_nothing(scheduler: gs.Scheduler) -> None:
+    """As the compiled protocol has it, which knows no owners."""
+    scenario = streams(20, horizon=200.0)
+    alone = gs.simulate(scenario, scheduler)
+    owned = ran(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
+    assert owned.tables["jobs"] == alone.tables["jobs"]
+    for name in ("first_start", "finish", "nodes_used"):
+        np.testing.assert_array_equal(owned.applications[name], alone.applications[name])
+    sent = dict(rows(alone, "messages", "kind", "sent"))
+    assert {kind: n for kind, n in rows(owned, "messages", "kind", "sent") if n} == sent
+
+
+# -- what is refused, and found -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        (gs.Rjss(overlay=3), "overlay must be None where owners come and go"),
+        (gs.ResourceExclusion(k=0.0), "k must be above 0 where owners come and go"),
+        (gs.NoMigration(), "faults.reachable must be false for no-migration, got True"),
+        (gs.FairTree(), "faults.reachable must be false for fair-tree, got True"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_refused(scheduler: gs.Scheduler, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        ran(few([100.0, 200.0]), BACK, scheduler)
+
+
+def test_wave_schedulers_take_the_same_owners() -> None:
+    """They are the same as outages of another kind: nothing is sent that could be lost."""
+    scenario = few([100.0, 200.0], second(), tasks=3)
+    down = gs.Faults.of([1], [3.1], [100.0])
+    digests = {ran(scenario, faults, gs.Wave(mode="migration-immediate")).digest for faults in (BACK, down)}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "law"),
+    [
+        ("jobs", "turnaround", 5.0, "jobs"),
+        ("jobs", "machine", 0, "jobs"),
+        ("applications", "migrated", 0, "agreement"),
+    ],
+)
+def test_wrong_results_are_found(table: str, column: str, value: float, law: str) -> None:
+    result = ran(few([100.0, 200.0, 150.0]), BACK, gs.Rjss(k=1.0, pick="best", on_return="migrate"))
+    columns = dict(result.tables[table].items())
+    columns[column] = np.full_like(columns[column], value)
+    wrong = Result(
+        tables={**result.tables, table: type(result.tables[table])(columns)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+        scenario=result.scenario,
+    )
+    assert law in {violation.law for violation in validate_result(wrong)}
