@@ -24,7 +24,8 @@ def check_reported(result: Result) -> list[Violation]:
     if "schedule" in result.tables:
         found += _peak_queue(result)
     if result.scheduler.get("class") == "gridsim:FairTree":
-        found += _traffic(result) + _updates(result) + _requests(result)
+        levels = "traffic" in result.tables  # not where nodes are machines
+        found += (_traffic(result) if levels else []) + _updates(result) + _requests(result)
     if result.scheduler.get("class") in _SEARCHES:
         found += _hosts(result) or _searches(result)
     return found

@@ -180,7 +180,7 @@ class MemberDecider(TreeDecider):
 
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """See `Decider`; `node` is the machine, on which one of its nodes decides."""
-        self.member = self.grid.nodes[node]
+        self.member: Any = self.grid.nodes[node]
         super().note(self.member.speaking, action, application, columns)
 
     def machine_of(self, node: int, by: int) -> int:

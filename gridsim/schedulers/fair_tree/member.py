@@ -9,8 +9,8 @@ What they send passes through the machine, which knows where others are:
 - Whatever is sent in the tree is a sign of life and carries the claim of its sender.  Neighbours to whom
   nothing was sent for a period get a `beat`.
 - A child that is silent is out of the tree until it is heard again.
-- If a parent is silent, its children ask the machines in its line of succession to take it over, one a period:
-  those of its left and its right child, and of its own parent.  The first that is alive does.
+- If a parent is silent, its children ask the machines in its line of succession to take it over, one a
+  period: those of its left and its right child, and of its own parent.  The first that is alive does.
 - Beats tell children which routers above them have moved.  So every machine knows who is above it, and who is
   addressed by mistake can say `where` a router is.
 """
@@ -32,8 +32,8 @@ from gridsim.support.clock import NEVER, nanoseconds
 
 #: A claim on a router: since when (ns), and on which machine it is.
 Claim = tuple[int, int]
-#: What happens to a router, in the table ``seats``: a machine takes it over or loses it to another one; all its
-#: children have reported, or are known to be gone.
+#: What happens to a router, in the table ``seats``: a machine takes it over, or loses it to another one; all
+#: its children have reported, or are known to be gone.
 TAKEN, RESIGNED, WHOLE = 0, 1, 2
 #: How often a request that came to the wrong machine is passed on at once; then it waits for the next beat.
 PASSED_ON = 4
@@ -80,7 +80,7 @@ class Member(LocalPolicy):
         return tree
 
     def recall(self, former: Member, machine: int) -> None:
-        """Read from the disk of a machine what it knew as it failed: where others are, and whose tasks it had."""
+        """Read from the disk of a machine, as it failed: where others were, and whose tasks it had."""
         self.life = former.life + 1
         self.claims = {node: claim for node, claim in former.claims.items() if claim[1] != machine}
         if machine in former.claims:
@@ -96,7 +96,7 @@ class Member(LocalPolicy):
         again = self.life > 0 or now > 0
         self.born, self.life = now, max(now, self.life)
         self.leaf = Worker(tree, self.life)
-        own = tree.first_leaf + home
+        own = self.own(view)
         self.claims[own] = self.life, home
         if home < tree.first_leaf and not again:
             self.routers[home] = Router(near(tree, home, known=True))
@@ -203,7 +203,7 @@ class Member(LocalPolicy):
         return node if node < self.tree.first_leaf else node - self.tree.first_leaf
 
     def claim(self, node: int) -> Claim:
-        """Return the latest claim on a node that is known here; that of a leaf is the beginning of its life."""
+        """Return the latest claim on a node that is known; that of a leaf says when its life began."""
         return self.claims.get(node, (0, self.home(node)))
 
     def host(self, node: int) -> int:
@@ -216,7 +216,7 @@ class Member(LocalPolicy):
         return below if node == 0 else [above(node), *below]
 
     def silent(self, node: int, now: int) -> bool:
-        """Return whether a neighbour is silent: for too long, or since the beginning of a life that is not the first."""
+        """Return whether a neighbour is silent: for too long, or since a life that is not the first began."""
         if node in self.heard or self.life == 0:
             return now - self.heard.get(node, self.born) > self.silence
         return now - self.born > self.beat
@@ -277,13 +277,14 @@ class Member(LocalPolicy):
         """Look who is silent, and show neighbours that have heard nothing that the nodes here are alive."""
         now = view.now_ns
         for parent in sorted({above(node) for node in self.here(view) if node > 0}):
-            if self.silent(parent, now):
+            if parent not in self.routers and self.silent(parent, now):
                 self.succeed(view, parent)
             else:
                 self.asked.pop(parent, None)
         for router in sorted(self.routers):
             for child in (2 * router + 1, 2 * router + 2):
-                if self.silent(child, now) and not self.routers[router].tree.gone[child]:
+                there = self.program(view, child) is None and not self.routers[router].tree.gone[child]
+                if there and self.silent(child, now):
                     self.lose(view, router, child)
         for node in self.here(view):
             for other in self.neighbours(node):
@@ -295,8 +296,12 @@ class Member(LocalPolicy):
         self.kept = []
 
     def is_due(self, node: int, other: int, now: int) -> bool:
-        """Return whether a neighbour must hear of a node here: it has not lately, or must learn or say something."""
-        if now - self.spoke.get((node, other), -NEVER) >= self.beat:
+        """Return whether a neighbour must hear of a node here: it has not lately, or there is news.
+
+        A beat is left out only if something was sent in the last half of a period, so that nobody who is up
+        is silent for two.
+        """
+        if now - self.spoke.get((node, other), -NEVER) >= self.beat // 2:
             return True
         return other > node and (self.wanted(node, other) or self.told.get(other, []) != self.moved(node))
 
@@ -305,13 +310,16 @@ class Member(LocalPolicy):
         return self.routers[router].cells[child - 2 * router - 1] is None
 
     def moved(self, router: int) -> list[int]:
-        """Return the later claims on a router here, on those above it, and on their children: node, since, machine."""
-        found, node = {0, router}, router
-        while node > 0:
-            node = above(node)
-            found |= {node, 2 * node + 1, 2 * node + 2}
-        rows = [(node, *self.claims[node]) for node in sorted(found) if node in self.claims]
-        return [number for row in rows if row[0] < self.tree.first_leaf for number in row]
+        """Return claims: node, since when, and machine, of each router that has moved.
+
+        These are a router here, those above it, and the children of those.
+        """
+        rows = [
+            (node, *claim)
+            for node, claim in sorted(self.claims.items())
+            if node < self.tree.first_leaf and (node in (0, router) or is_below(router, above(node)))
+        ]
+        return [number for row in rows for number in row]
 
     def speak(self, view: View, node: int, other: int) -> None:
         """Send a sign of life of a node here to a neighbour; to a child that is gone, also to its home."""
@@ -396,7 +404,7 @@ class Member(LocalPolicy):
     # -- messages of the tree --------------------------------------------------------------------------------
 
     def tag(self, node: int, to: int) -> dict[str, int]:
-        """Return what each message in the tree says: to whom it goes, from whom it is, and since when that is there."""
+        """Return what each message in the tree says: to and from which node, and since when that is here."""
         return {"role": to, "by": node, "claimed": self.claim(node)[0]}
 
     def send(self, view: View, node: int, to: int, kind: str, fields: dict[str, Any]) -> None:
@@ -463,15 +471,25 @@ class Member(LocalPolicy):
             self.part(view, message.role).act()
 
     def pass_on(self, view: View, message: Any) -> None:
-        """Pass a request on to where its node is; one that does not find it waits, and climbs from this leaf."""
+        """Pass a request on to where its node is; if it does not find it, it waits, and climbs from here."""
         to, share = self.host(message.role), {"application": message.application, "tasks": message.tasks}
         if to == view.machine or message.passed >= PASSED_ON:
             self.kept.append((message.application, message.tasks))
             return
-        tag = {name: getattr(message, name) for name in ("number", "minimum", "hops", "role", "by", "claimed")}
-        view.send(to, "request", passed=message.passed + 1, **tag, **share)
+        same = ("number", "minimum", "hops", "role", "by", "claimed")
+        fields = {name: getattr(message, name) for name in same}
+        view.send(to, "request", passed=message.passed + 1, **fields, **share)
 
 
 def above(node: int) -> int:
     """Return the parent of a node."""
     return (node - 1) // 2
+
+
+def is_below(node: int, other: int) -> bool:
+    """Return whether `node` is a child of `other`, or of one below that."""
+    while node > other:
+        node = above(node)
+        if node == other:
+            return True
+    return False

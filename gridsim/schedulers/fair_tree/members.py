@@ -9,7 +9,6 @@ import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.decisions import WORDS, MemberDecider
 from gridsim.schedulers.fair_tree.interpreted import TreeAdapter
 from gridsim.schedulers.fair_tree.member import Member
@@ -41,36 +40,37 @@ def messages(parameters: Any) -> dict[str, Message]:
     """Return the kinds of messages, in the order in which they are handled at one instant.
 
     Those of nodes (`gridsim.schedulers.fair_tree.node.messages`) say in addition for which node they are
-    (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the number
-    of `leaves` below and their `speed`; a request, how often it was `passed` on.
+    (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the
+    number of `leaves` below and their `speed`; a request, how often it was `passed` on.
 
     accept, completion : how many tasks of the application the leaf has `left`, and has `done` in this `life`.
-    beat : a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1 if the
-        receiver is to report anew.
+    beat : a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1 if
+        the receiver is to report anew.
     take : asks to take over a `router` that is silent since a claim of that time.
     where : a `router` is on that `machine`, `since` ns.
     failed : a leaf has lost the tasks of a `bag` in a failure; it has begun a new `life`.
     """
-    of, small = messages_of_nodes(parameters), parameters.beat_bytes
-    summary_bytes: Any = of["summary"].nbytes
+    kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
+    summary_bytes: Any = kinds["summary"].nbytes
+    of: dict[str, dict[str, Any]] = {name: kind.fields for name, kind in kinds.items()}
     return {
         "summary": Message(
             lambda cells, **_: summary_bytes(cells) + TAG_BYTES + BELOW_BYTES,
-            **of["summary"].fields,
+            **of["summary"],
             **_TAG,
             leaves=int,
             speed=float,
         ),
-        "spread": Message(parameters.spread_bytes + TAG_BYTES, **of["spread"].fields, **_TAG),
+        "spread": Message(parameters.spread_bytes + TAG_BYTES, **of["spread"], **_TAG),
         "request": Message(
             parameters.request_bytes + TAG_BYTES,
             moves_tasks=True,
-            **of["request"].fields,
+            **of["request"],
             **_TAG,
             passed=int,
         ),
-        "accept": Message(parameters.accept_bytes, **of["accept"].fields, **_LEFT),
-        "completion": Message(parameters.completion_bytes, **of["completion"].fields, **_LEFT),
+        "accept": Message(parameters.accept_bytes, **of["accept"], **_LEFT),
+        "completion": Message(parameters.completion_bytes, **of["completion"], **_LEFT),
         "failed": Message(small, bag=int, life=int),
         "beat": Message(
             lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3), **_TAG, wanted=int, moved=array(int)
@@ -93,7 +93,7 @@ def declarations(parameters: Any) -> Declarations:
         watch = "completion"  # what is done is reported at once
         reports = True
         ticks = due
-        tables = {**TABLES, "seats": seats}  # noqa: RUF012
+        tables = {**TABLES, "seats": seats}
         decision_words = WORDS
 
     return Members()
@@ -148,9 +148,9 @@ class TreeMembers(TreeAdapter):
         self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def _lose(self, application: int, tasks: int, node: int = -1) -> None:
-        """Note that tasks are lost: in a queue, on their way to `node`, or as all machines are down at a release."""
+        """Note tasks that are lost: in a queue, on their way to `node`, or as nobody is up to submit them."""
         record = self.records.of(application)
-        if record.total == 0:  # nobody was up to submit them
+        if record.total == 0:
             record.total, record.since = tasks, self.now
         self.records.lost[int(self.bags.whose[application])] += tasks
 
@@ -219,6 +219,7 @@ class TreeMembers(TreeAdapter):
         """See `gridsim.scheduling.contract.Policy`."""
         self.core.drain(self.now)
         outcome = self.found(None, self.resubmitted)
+        del outcome.tables["traffic"]  # nodes are machines, which have no level
         seats = self.notes.tables()["seats"]
         outcome.tables["repairs"] = repairs(seats, self.vacated, self.tree.first_leaf)
         outcome.facts["tasks_doubted"] = sum(self.records.doubted)

@@ -49,8 +49,8 @@ def near(tree: Tree, node: int, *, known: bool) -> Tree:
     known : whether it knows what was below its children at the beginning; else nothing until they report.
     """
     own, children = copy.copy(tree), (2 * node + 1, 2 * node + 2)
-    entries: Any = {child: tree.leaves[child] if known else 0 for child in children}
-    speeds: Any = {child: tree.speed[child] if known else 0.0 for child in children}
+    leaves: Any = {child: tree.leaves[child] if known else 0 for child in children}
+    speed: Any = {child: tree.speed[child] if known else 0.0 for child in children}
     gone: Any = dict.fromkeys((node, *children), False)
-    own.leaves, own.speed, own.gone = entries, speeds, gone
+    own.leaves, own.speed, own.gone = leaves, speed, gone
     return own

@@ -47,10 +47,8 @@ class Record:
 
     def presume(self, silent: int) -> int:
         """Give up tasks on leaves that have been silent since `silent` (ns); return how many."""
-        lost = {machine: tasks for machine, (_, tasks, heard) in self.left.items() if tasks and heard < silent}
-        for machine in lost:
-            del self.left[machine]
-        return sum(lost.values())
+        lost = [machine for machine, (_, tasks, heard) in self.left.items() if tasks and heard < silent]
+        return sum(self.left.pop(machine)[1] for machine in lost)
 
 
 class Records(Stateful):

@@ -72,11 +72,12 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     heartbeat : s between completion reports, and between spreads.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages, bytes.
     repair : s that the routers of a failed machine stay out of the tree; 0 for no time (the paper).
-    maintenance : how the tree is kept when machines fail: ``"ideal"``, from outside and for nothing (the paper),
-        or by ``"messages"`` of the machines, which also find out themselves what was lost.
-    beat, beat_bytes : with messages, s between two signs of life of neighbours in the tree, and bytes of one.
-    missed : with messages, how many beats a silent neighbour is waited for, and how many heartbeats a silent
-        leaf is waited for before its tasks are submitted again.
+    maintenance : how the tree is kept when machines fail: ``"ideal"``, from outside and for nothing (the
+        paper), or by ``"messages"`` of the machines, which also find out themselves what was lost.
+    beat, beat_bytes : with messages, s between signs of life of neighbours in the tree, and bytes of one.
+        They should arrive within half a beat.
+    missed : with messages, after how many beats a silent neighbour is taken to have failed, and after how
+        many heartbeats a silent leaf, whose tasks are then submitted again.
     resubmit : how lost tasks are submitted again: with the release and size of their application
         (``"as-is"``), or as a bag of that many tasks released at that moment (``"new"``).
     stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
@@ -120,7 +121,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     maintenance: Literal["ideal", "messages"] = "ideal"
     beat: Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s")] = 30.0
     beat_bytes: _Bytes = 40
-    missed: Annotated[int, Limits(low=1, high=1000)] = 2
+    missed: Annotated[int, Limits(low=2, high=1000)] = 2
     resubmit: Literal["as-is", "new"] = "as-is"
     stretch: Literal["exact", "bisection"] = "exact"
     tolerance: Annotated[float, Limits(low=1e-15, high=0.5)] = 1e-9

@@ -14,22 +14,18 @@ from gridsim.support.clock import NS
 def repairs(
     seats: dict[str, NDArray[Any]], vacated: list[tuple[int, int]], routers: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the table of repairs: a row for each router that a failure took off its machine, by time and router.
+    """Return the table of repairs: a row for each router whose machine failed, by time and router.
 
     seats : the table that machines have written.  vacated : (router, ns) of each failure.
-    `taken` : when a machine took the router over; `whole` : when that had heard from all children, or knew them
-    to be gone, and so had the parent from it.  nan where that did not happen before the next failure, or at all.
+    routers : how many there are.
     """
     events: list[list[tuple[int, int]]] = [[] for _ in range(routers)]
-    for router, time, what in zip(*(seats[name].tolist() for name in ("router", "time", "what")), strict=True):
+    machine: dict[tuple[int, int], int] = {}
+    columns = (seats[name].tolist() for name in ("router", "time", "what", "machine"))
+    for router, time, what, place in zip(*columns, strict=True):
         events[router].append((time, what))
-    machine = {
-        (router, time): place
-        for router, time, what, place in zip(
-            *(seats[name].tolist() for name in ("router", "time", "what", "machine")), strict=True
-        )
-        if what == TAKEN
-    }
+        if what == TAKEN:
+            machine[router, time] = place
     rows = []
     for router, failed in sorted(vacated, key=lambda each: (each[1], each[0])):
         taken = _first(events[router], TAKEN, failed)
@@ -40,10 +36,8 @@ def repairs(
             whole = np.nan if own is None or above is None else max(own, above) / NS
         place = -1 if taken is None else machine[router, taken]
         rows.append((router, failed / NS, place, np.nan if taken is None else taken / NS, whole))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-    kinds = (np.int64, np.float64, np.int64, np.float64, np.float64)
-    names = ("router", "failed", "machine", "taken", "whole")
-    return {name: np.array(of, kind) for name, of, kind in zip(names, columns, kinds, strict=True)}
+    kinds = {"router": int, "failed": float, "machine": int, "taken": float, "whole": float}
+    return {name: np.array([row[k] for row in rows], kind) for k, (name, kind) in enumerate(kinds.items())}
 
 
 def _first(events: list[tuple[int, int]], what: int, since: int) -> int | None:
