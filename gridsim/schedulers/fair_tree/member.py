@@ -252,6 +252,9 @@ class Member(LocalPolicy):
         made.number, made.issued = since, [since, since]  # above those of whoever had it before
         self.asked.pop(router, None)
         self.heard[router] = view.now_ns
+        if router > 0 and above(router) in self.routers:
+            self.clear(above(router), router)
+            self.routers[above(router)].tree.gone[router] = False
         self.seat(view, router, TAKEN)
         for other in self.neighbours(router):
             if other > router:
@@ -374,14 +377,14 @@ class Member(LocalPolicy):
     def line(self, view: View, parent: int) -> list[int]:
         """Return who is to take a silent parent over, in order.
 
-        A machine that has not heard that parent in this life may not know where it is, and comes last.
+        A machine that has not heard that parent since it failed may not know where it is, and comes last.
         """
         nodes = [2 * parent + 1, 2 * parent + 2, *([above(parent)] if parent else [])]
         line = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
-        if parent in self.heard:
+        if parent in self.heard or self.life == 0:
             return line
-        others = [place for place in (self.home(parent), *line) if place != view.machine]
-        return [*dict.fromkeys(others), view.machine]
+        places = dict.fromkeys((self.home(parent), *line))
+        return [*(each for each in places if each not in (view.machine, self.host(parent))), view.machine]
 
     def on_take(self, view: View, message: Any) -> None:
         """Take a router over, unless it is here or was heard lately."""
