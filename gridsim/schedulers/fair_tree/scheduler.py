@@ -92,7 +92,6 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fair-tree"
     decentralized: ClassVar[bool] = True
-    failures_known: ClassVar[bool] = True  # repair takes no time by default, as in the paper
     speeds_known: ClassVar[bool] = (
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
@@ -149,6 +148,11 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
                     raise ScenarioError(
                         f"fair-tree.{name} must be {only} where the tree is kept by messages, got {value!r}"
                     )
+
+    @property
+    def failures_known(self) -> bool:  # type: ignore[override]
+        """Whether nodes know at once who is up: the ideal repair takes no time, as in the paper."""
+        return self.maintenance == "ideal"
 
     @property
     def order(self) -> Literal["edf"] | None:
