@@ -142,7 +142,10 @@ def _requests(result: Result) -> list[Violation]:
         "unknown", ~known, where, lambda k: f"application {i[k]}, router {table['router'][k]}"
     ):
         return found
-    first = np.append(True, np.diff(i) != 0)  # of an application; the others are for tasks that were lost
+    # Of an application the first is its own, the others are for tasks that were lost.  If its own was lost
+    # on its way, before anybody accepted it, the first is for these tasks, too.
+    first = np.append(True, np.diff(i) != 0)
+    first &= (applications["resubmitted"][i] == 0) | (table["release"] == applications["release"][i])
     own = np.full(len(table), result.scheduler["parameters"].get("resubmit") != "new") | first
     promised, stretch = table["promised"], table["stretch"]
     wants: list[tuple[str, NDArray[Any], Any]] = [

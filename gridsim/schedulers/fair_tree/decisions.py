@@ -180,7 +180,8 @@ class MemberDecider(TreeDecider):
 
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """See `Decider`; `node` is the machine, on which one of its nodes decides."""
-        self.member: Any = self.grid.nodes[node]
+        nodes: Any = self.grid.nodes
+        self.member = nodes[node]
         super().note(self.member.speaking, action, application, columns)
 
     def machine_of(self, node: int, by: int) -> int:

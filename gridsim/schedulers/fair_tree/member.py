@@ -218,8 +218,8 @@ class Member(LocalPolicy):
     def silent(self, node: int, now: int) -> bool:
         """Return whether a neighbour is silent: for too long, or since a life that is not the first began."""
         if node in self.heard or self.life == 0:
-            return now - self.heard.get(node, self.born) > self.silence
-        return now - self.born > self.beat
+            return bool(now - self.heard.get(node, self.born) > self.silence)
+        return bool(now - self.born > self.beat)
 
     def learn(self, view: View, node: int, claim: Claim) -> None:
         """Note where a node is, if that is news; a router that is here yields to a later claim."""

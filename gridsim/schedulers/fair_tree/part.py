@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.local.policy import View
 from gridsim.support.clock import nanoseconds
 
-if TYPE_CHECKING:
-    from gridsim.schedulers.fair_tree.member import Member
+
+class Host(Protocol):
+    """The machine of a node, see `gridsim.schedulers.fair_tree.member.Member`."""
+
+    turns: dict[int, int]
+    speaking: int
+
+    def send(self, view: View, node: int, to: int, kind: str, fields: dict[str, Any]) -> None: ...
 
 
 class Part:
@@ -21,7 +27,7 @@ class Part:
 
     __slots__ = ("member", "node", "view")
 
-    def __init__(self, member: Member, view: View, node: int) -> None:
+    def __init__(self, member: Host, view: View, node: int) -> None:
         self.member, self.view, self.node = member, view, node
 
     def __getattr__(self, name: str) -> Any:

@@ -192,6 +192,22 @@ def test_a_request_that_is_lost_on_its_way_is_sent_again() -> None:
     assert result.facts["tasks_doubted"] == 0
 
 
+def test_the_first_request_may_be_one_for_lost_tasks() -> None:
+    """Nobody has accepted the application's own before it was lost; `validate_result` takes no offence."""
+    away = gs.Faults.of([0], [10.01], [5000.0])
+    table = run(away, heartbeat=100.0, resubmit="new").tables["requests"]
+    assert table["release"].tolist() == [200.0] and table["tasks"].tolist() == [40]
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of([10.0], [40], 1e5, [3]),
+        gs.Network(latency=LATENCY, bandwidth=math.inf),
+        faults=away,
+    )
+    ideal = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2), repair=60.0, resubmit="new"), record=True)
+    assert ideal.tables["requests"]["release"][0] > 10.0
+    assert validate_result(ideal) == []
+
+
 def test_what_is_released_while_nobody_is_up_is_submitted_later() -> None:
     result = run(gs.Faults.of(range(4), [5.0] * 4, [200.0] * 4), heartbeat=40.0)
     assert result.applications["first_start"][0] >= 200.0
