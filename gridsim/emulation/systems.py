@@ -16,6 +16,7 @@ from gridsim.emulation.wire import Fact
 from gridsim.errors import ScenarioError
 from gridsim.schedulers.dgs.interpreted import Interpreted as DgsNodes
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
+from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.rjss.program import Programs
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
@@ -43,6 +44,8 @@ def check(part: Part) -> None:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
     if faults and isinstance(policy, (DgsNodes, TreeNodes)):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
+    if isinstance(policy, TreeMembers):
+        raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     own_queues = not isinstance(policy, (DgsNodes, WorkQueue))
     if part.applications.unequal and own_queues and not isinstance(policy, Programs):
         raise ScenarioError(f"workload must have tasks of one size in each application to emulate {name}")

@@ -171,6 +171,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("arrived", "float", "s", "when the root had it"),
         Column("age", "float", "s", "since the oldest change of a leaf that it was the first to report"),
     ),
+    "repairs": (
+        Column("router", "int", "node", "whose machine failed"),
+        Column("failed", "float", "s", "when"),
+        Column("machine", "int", "machine", "that took it over; -1 if none did"),
+        Column("taken", "float", "s", "when"),
+        Column("whole", "float", "s", "when that machine had heard from both children, or knew them to be "
+               "gone, and the parent from it"),
+    ),
     "exchanges": (
         Column("kind", "text", "", "`push`, `pull`, `poll`, `retrieve` (from a neighbour that is opened, "
                "with push and poll), `shuffle`"),

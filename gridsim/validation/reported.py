@@ -26,7 +26,8 @@ def check_reported(result: Result) -> list[Violation]:
     if "schedule" in result.tables:
         found += _peak_queue(result)
     if result.scheduler.get("class") == "gridsim:FairTree":
-        found += _traffic(result) + _updates(result) + _requests(result)
+        levels = "traffic" in result.tables  # not where nodes are machines
+        found += (_traffic(result) if levels else []) + _updates(result) + _requests(result)
     if result.scheduler.get("class") in _SEARCHES:
         found += _hosts(result) or _searches(result)
     return found
@@ -169,7 +170,10 @@ def _requests(result: Result) -> list[Violation]:
         "unknown", ~known, where, lambda k: f"application {i[k]}, router {table['router'][k]}"
     ):
         return found
-    first = np.append(True, np.diff(i) != 0)  # of an application; the others are for tasks that were lost
+    # Of an application the first is its own, the others are for tasks that were lost.  If its own was lost
+    # on its way, before anybody accepted it, the first is for these tasks, too.
+    first = np.append(True, np.diff(i) != 0)
+    first &= (applications["resubmitted"][i] == 0) | (table["release"] == applications["release"][i])
     own = np.full(len(table), result.scheduler["parameters"].get("resubmit") != "new") | first
     promised, stretch = table["promised"], table["stretch"]
     wants: list[tuple[str, NDArray[Any], Any]] = [

@@ -94,6 +94,16 @@ def test_the_fair_tree_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_fair_tree_that_is_kept_by_messages_passes(tmp_path: Path) -> None:
+    """Also where signs of life take longer than they may: in the checks of locality."""
+    kept = fair_trees(maintenance="messages", repair=0.0, run_on=False, beat=60.0)
+    found = check_scheduler(kept, examples=12, max_nodes=9, hash_seeds=False, folder=tmp_path)
+    assert found.examples >= 12 and found.with_failures >= 4
+    assert set(found.left_out) == {"hash seed", "locality of speeds"}
+    assert "runs interpreted only" in found.not_compiled
+
+
+@pytest.mark.slow
 def test_dgs_asap_passes(tmp_path: Path) -> None:
     found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 10

@@ -47,6 +47,7 @@ MODULES = {
     "probes-on-bags": "others.probes_on_bags",
     "searches": "others.searches",
     "stale-views": "others.stale_views",
+    "tree-repair": "others.tree_repair",
     "waves": "others.waves",
     "volunteers": "others.volunteers",
     "sparrow": "others.sparrow",

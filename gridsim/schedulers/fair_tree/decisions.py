@@ -146,10 +146,10 @@ class TreeDecider(Decider):
         """See `Decider`."""
         if self.log is None:
             return
-        core, now = self.grid.core, self.grid.now
+        now = self.grid.now
         target, columns["machine"] = columns["machine"], -1
         if target >= 0:
-            columns["machine"] = core.machine_of(target)
+            columns["machine"] = self.machine_of(target, node)
         if action == "queued":
             columns["true"] = columns["saw"]
         elif action == "gave":
@@ -167,7 +167,26 @@ class TreeDecider(Decider):
             columns["age"] = _age(now, columns["age"]) if action != "queued" else 0.0
             columns["level"] = tree_level(node)
         whose = int(self.bags.whose[application])
-        self.log.note(action, time=now, application=whose, decider=core.machine_of(node), **columns)
+        decider = self.machine_of(node, node)
+        self.log.note(action, time=now, application=whose, decider=decider, **columns)
+
+    def machine_of(self, node: int, by: int) -> int:
+        """Return the machine on which `node` is, as the node `by` knows that."""
+        return int(self.grid.core.machine_of(node))
+
+
+class MemberDecider(TreeDecider):
+    """Records what the leaves and routers on machines decide that keep the tree by messages."""
+
+    def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
+        """See `Decider`; `node` is the machine, on which one of its nodes decides."""
+        nodes: Any = self.grid.nodes
+        self.member = nodes[node]
+        super().note(self.member.speaking, action, application, columns)
+
+    def machine_of(self, node: int, by: int) -> int:
+        """See `TreeDecider`."""
+        return int(self.member.host(node))
 
 
 def leaves_below(node: int, up: NDArray[np.bool_]) -> Integers:

@@ -52,27 +52,22 @@ def declarations(parameters: Any) -> Declarations:
     return Nodes()
 
 
-class TreeNodes(Adapter):
-    """The policy that runs a leaf, and a router, on each machine."""
+class TreeAdapter(Adapter):
+    """What the policies have in common that run node programs of the fair tree.
 
-    STATE = (
-        "bags", "tree", "queues", "recovery", "core", "notes", "present",
-    )  # fmt: skip
+    of : the `FairTree`.  bags : applications, and lost tasks that are bags of their own.
+    """
 
-    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
-        self.of = parameters
-        self.tree = Tree(parameters, grid, run)
-        self.until = "" if run.faults or parameters.run_on else "placed"
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, declared: Declarations) -> None:
+        self.of, self.run = parameters, run
         self.bags = Bags(run.applications, self._add)
         self.to_place = int(run.applications.tasks.sum())
-        super().__init__(declarations(parameters), run)
-        self.present = self.up
+        self.make_tree(grid)
+        super().__init__(declared, run)
 
-    # -- what the adapter asks for ---------------------------------------------------------------------------
-
-    def program(self, node: int) -> TreeNode:
-        """Make the program of a node."""
-        return Leaf(self.tree) if node >= self.tree.first_leaf else Router(self.tree)
+    def make_tree(self, grid: SummaryGrid) -> None:
+        """Make what all nodes know."""
+        self.tree = Tree(self.of, grid, self.run)
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the queues of the leaves."""
@@ -84,6 +79,71 @@ class TreeNodes(Adapter):
             record=self.run.record,
         )
         return queues
+
+    def neighbours(self) -> Integers:
+        """Return no neighbours: nodes know their parents and children by their numbers."""
+        return np.zeros((self.layout.nodes, 0), np.int64)
+
+    def application(self, index: int) -> Application:
+        """Return an application, or a bag of lost tasks, as nodes see it."""
+        return Application.of(self.bags, index)
+
+    def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Integers) -> None:
+        """Add bags of lost tasks; see `Bags`."""
+        self.queues.add_applications(release, size, task_size, whose=whose)
+        submitter = self.run.applications.submitter[whose]
+        self.core.add_applications(submitter)
+        self.tree.submitters = np.append(self.tree.submitters, submitter + self.tree.first_leaf)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def found(self, ledger_end: int | None, resubmitted: Integers | None) -> Outcome:
+        """Return the outcome; see `Found` for what is given."""
+        tables = self.notes.tables()
+        routed, updates, told = (tables[name] for name in ("routed", "updates", "told"))
+        climbed = routed["hops"] >= 0
+        decisions = np.zeros(int(climbed.sum()), DECISION)
+        for name in ("node", "application", "tasks", "sample", "hops"):
+            decisions[name] = routed[name][climbed]
+        decisions["guaranteed"] = decisions["sample"] >= 0
+        return outcome(
+            self.of,
+            self.run,
+            self.tree.grid,
+            self.queues,
+            self.bags,
+            Found(
+                decisions=decisions,
+                decided=routed["time"][climbed],
+                updates=np.stack((updates["arrived"], updates["since"]), axis=1),
+                accepted=int(told["accepted"].sum()),
+                completed=int(told["completed"].sum()),
+                below_window=int((routed["sample"] == 0).sum()),
+                above_window=int((routed["sample"] < 0).sum()),
+                ledger_end=ledger_end,
+                resubmitted=resubmitted,
+            ),
+            ended(self.queues),
+        )
+
+
+class TreeNodes(TreeAdapter):
+    """The policy that runs a leaf, and a router, on each machine."""
+
+    STATE = (
+        "bags", "tree", "queues", "recovery", "core", "notes", "present",
+    )  # fmt: skip
+
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
+        self.until = "" if run.faults or parameters.run_on else "placed"
+        super().__init__(parameters, grid, run, declarations(parameters))
+        self.present = self.up
+
+    # -- what the adapter asks for ---------------------------------------------------------------------------
+
+    def program(self, node: int) -> TreeNode:
+        """Make the program of a node."""
+        return Leaf(self.tree) if node >= self.tree.first_leaf else Router(self.tree)
 
     def watch_failures(self) -> None:
         """Make what handles failures."""
@@ -104,14 +164,6 @@ class TreeNodes(Adapter):
         """Make what records the decisions of nodes."""
         return TreeDecider(self, self.bags)
 
-    def neighbours(self) -> Integers:
-        """Return no neighbours: nodes know their parents and children by their numbers."""
-        return np.zeros((self.layout.nodes, 0), np.int64)
-
-    def application(self, index: int) -> Application:
-        """Return an application, or a bag of lost tasks, as nodes see it."""
-        return Application.of(self.bags, index)
-
     def tick(self, name: str, _: list[int]) -> None:
         """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
         now, first_leaf = self.run.engine.now, self.tree.first_leaf
@@ -129,13 +181,6 @@ class TreeNodes(Adapter):
             self.core.drain(now)
 
     # -- lost tasks ------------------------------------------------------------------------------------------
-
-    def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Integers) -> None:
-        """Add bags of lost tasks; see `Bags`."""
-        self.queues.add_applications(release, size, task_size, whose=whose)
-        submitter = self.run.applications.submitter[whose]
-        self.core.add_applications(submitter)
-        self.tree.submitters = np.append(self.tree.submitters, submitter + self.tree.first_leaf)
 
     def submit(self, applications: Integers, tasks: Integers) -> None:
         """Submit lost tasks again."""
@@ -219,35 +264,12 @@ class TreeNodes(Adapter):
         self.up[:] = self.present
         self.present = self.up
 
-    # -- the end ---------------------------------------------------------------------------------------------
+    # -- the end --------------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
         self.core.drain(self.now)
-        tables = self.notes.tables()
-        routed, updates, told = (tables[name] for name in ("routed", "updates", "told"))
-        climbed = routed["hops"] >= 0
-        decisions = np.zeros(int(climbed.sum()), DECISION)
-        for name in ("node", "application", "tasks", "sample", "hops"):
-            decisions[name] = routed[name][climbed]
-        decisions["guaranteed"] = decisions["sample"] >= 0
+        if self.recovery is not None:
+            return self.found(None, self.recovery.resubmitted)
         placed = self.core.placed_at
-        return outcome(
-            self.of,
-            self.run,
-            self.tree.grid,
-            self.queues,
-            self.bags,
-            Found(
-                decisions=decisions,
-                decided=routed["time"][climbed],
-                updates=np.stack((updates["arrived"], updates["since"]), axis=1),
-                accepted=int(told["accepted"].sum()),
-                completed=int(told["completed"].sum()),
-                below_window=int((routed["sample"] == 0).sum()),
-                above_window=int((routed["sample"] < 0).sum()),
-                ledger_end=None if self.recovery is not None or placed < 0 else placed,
-                resubmitted=None if self.recovery is None else self.recovery.resubmitted,
-            ),
-            ended(self.queues),
-        )
+        return self.found(None if placed < 0 else placed, None)

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridsim.errors import ScenarioError
+from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
+from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, sequence, shown, whole
@@ -71,6 +72,12 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     heartbeat : s between completion reports, and between spreads.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages, bytes.
     repair : s that the routers of a failed machine stay out of the tree; 0 for no time (the paper).
+    maintenance : how the tree is kept when machines fail: ``"ideal"``, from outside and for nothing (the
+        paper), or by ``"messages"`` of the machines, which also find out themselves what was lost.
+    beat, beat_bytes : with messages, s between signs of life of neighbours in the tree, and bytes of one.
+        They should arrive within half a beat.
+    missed : with messages, after how many beats a silent neighbour is taken to have failed, and after how
+        many heartbeats a silent leaf, whose tasks are then submitted again.
     resubmit : how lost tasks are submitted again: with the release and size of their application
         (``"as-is"``), or as a bag of that many tasks released at that moment (``"new"``).
     stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
@@ -85,7 +92,6 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fair-tree"
     decentralized: ClassVar[bool] = True
-    failures_known: ClassVar[bool] = True  # repair takes no time by default, as in the paper
     speeds_known: ClassVar[bool] = (
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
@@ -112,6 +118,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     summary_header: _Bytes = 90
     detection: _TimeOrZero | None = None
     repair: _TimeOrZero = 0.0
+    maintenance: Literal["ideal", "messages"] = "ideal"
+    beat: Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s")] = 30.0
+    beat_bytes: _Bytes = 40
+    missed: Annotated[int, Limits(low=2, high=1000)] = 2
     resubmit: Literal["as-is", "new"] = "as-is"
     stretch: Literal["exact", "bisection"] = "exact"
     tolerance: Annotated[float, Limits(low=1e-15, high=0.5)] = 1e-9
@@ -133,6 +143,17 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
                 f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
                 f"{_LONGEST_PART:g} s, got {self.update_rate!r}"
             )
+        if self.maintenance == "messages":
+            for name, only in (("repair", 0.0), ("detection", None), ("run_on", False)):
+                if (value := getattr(self, name)) != only:
+                    raise ScenarioError(
+                        f"fair-tree.{name} must be {only} where the tree is kept by messages, got {value!r}"
+                    )
+
+    @property
+    def failures_known(self) -> bool:  # type: ignore[override]
+        """Whether nodes know at once who is up: the ideal repair takes no time, as in the paper."""
+        return self.maintenance == "ideal"
 
     @property
     def order(self) -> Literal["edf"] | None:
@@ -148,6 +169,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        if self.maintenance == "messages":
+            if run.nodes == "compiled":
+                raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
+            return TreeMembers(self, self.summary_grid(run), run)
         form = TreeNodes if run.nodes == "interpreted" else Compiled
         return form(self, self.summary_grid(run), run)
 

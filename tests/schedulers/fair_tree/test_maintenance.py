@@ -1,0 +1,283 @@
+"""The fair tree that is kept by messages: who stands in for whom, and who notices what is lost.
+
+On four machines: router k is on machine k, leaf 3 + k is that of machine k; router 1 has leaves 3 and 4,
+router 2 has leaves 5 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import CompileError, ScenarioError
+from gridsim.schedulers.fair_tree.member import TAKEN, WHOLE, is_below
+from gridsim.schedulers.fair_tree.members import TreeMembers
+from gridsim.schedulers.fair_tree.records import Record
+from gridsim.schedulers.fair_tree.seats import repairs
+from gridsim.validation.results import validate_result
+
+LATENCY = 0.05
+
+
+def run(
+    faults: gs.Faults | None,
+    machines: int = 4,
+    release: Any = (10.0,),
+    tasks: Any = (40,),
+    latency: float = LATENCY,
+    **parameters: Any,
+) -> gs.Result:
+    """Tasks of 100 s, submitted by the last machine; no interface keeps a message waiting."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of(release, tasks, 1e5, [machines - 1] * len(release)),
+        gs.Network(latency=latency, bandwidth=math.inf),
+        faults=faults,
+    )
+    tree = gs.FairTree(samples=(4, 3, 2), maintenance="messages", **parameters)
+    result = gs.simulate(scenario, tree, record=["schedule", "messages"], time_limit=30_000.0)
+    assert validate_result(result) == []
+    assert result.machines["tasks"].sum() == sum(tasks)
+    return result
+
+
+def rows(result: gs.Result) -> list[tuple[Any, ...]]:
+    """The table of repairs."""
+    table = result.tables["repairs"]
+    return list(zip(*(table[name].tolist() for name in table), strict=True))
+
+
+def kinds(result: gs.Result) -> dict[str, int]:
+    """The messages of each kind that were sent."""
+    return dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True))
+
+
+# -- routers ----------------------------------------------------------------------------------------------
+
+
+def test_the_first_in_the_line_of_succession_stands_in() -> None:
+    """Leaf 3 on machine 0 hears router 1 last just after 30 s, and is silent for more than 60 s at 120 s."""
+    result = run(gs.Faults.of([1], [35.0], [math.inf]))
+    (row,) = rows(result)
+    assert row[:4] == (1, 35.0, 0, 120.0)
+    # leaf 4 was silent as long: but the stand-in waits for it from when it took over
+    assert row[4] == 210.0
+    assert kinds(result)["take"] == 0
+
+
+def test_the_next_in_line_is_asked_if_the_first_is_down() -> None:
+    """Machines 0 and 1 leave: router 2 misses the root, asks the host of router 1, and then acts itself."""
+    result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))
+    by_router = {row[0]: row for row in rows(result)}
+    assert by_router[0][:4] == (0, 35.0, 2, 150.0)
+    # nobody is below router 1 any more who could miss it
+    assert by_router[1][2] == -1 and math.isnan(by_router[1][3])
+    assert kinds(result)["take"] == 1
+
+
+def test_a_machine_that_is_reset_claims_its_router_at_once() -> None:
+    """One way for the claim, one back for the summaries of the children: 0.1 s; then one to the parent."""
+    result = run(gs.Faults.of([1], [35.0], [35.0]))
+    (row,) = rows(result)
+    assert row[:4] == (1, 35.0, 1, 35.0)
+    assert 35.0 + 2 * LATENCY <= row[4] <= 35.0 + 4 * LATENCY
+
+
+def test_a_router_goes_home_when_its_machine_is_back() -> None:
+    """Machine 0 stands in for router 1, until machine 1 returns: then requests for leaf 3 come from there."""
+    faults = gs.Faults.of([1], [35.0], [400.0])
+    result = run(faults, release=[10.0, 1000.0], tasks=[4, 4])
+    log = result.tables["message_log"]
+    late = (log["kind"] == "request") & (log["sent"] > 1000.0)
+    assert (1, 0) in set(zip(log["sender"][late].tolist(), log["receiver"][late].tolist(), strict=True))
+
+
+def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
+    """The policy at the end of a run, long after the last failure."""
+    found: list[TreeMembers] = []
+    finish = TreeMembers.finish
+
+    def keep(self: TreeMembers) -> Any:
+        found.append(self)
+        return finish(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TreeMembers, "finish", keep)
+        run(faults, machines, release=[10.0, 4000.0], tasks=[3 * machines, 3 * machines], **parameters)
+    return found[0]
+
+
+@st.composite
+def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
+    """Failures of many machines, often at the same instant, which are all back by 1500 s."""
+    machines = draw(st.integers(2, 12))
+    down = draw(
+        st.lists(st.sampled_from([20.0, 31.0, 95.0, 300.0, 1000.0]), min_size=machines, max_size=machines)
+    )
+    lasts = draw(
+        st.lists(st.sampled_from([0.0, 5.0, 45.0, 100.0, 450.0]), min_size=machines, max_size=machines)
+    )
+    up = [at + last for at, last in zip(down, lasts, strict=True)]
+    some = draw(st.lists(st.booleans(), min_size=machines, max_size=machines))
+    who = [machine for machine in range(machines) if some[machine]]
+    return gs.Faults.of(who, [down[k] for k in who], [up[k] for k in who]), machines
+
+
+@settings(max_examples=8, deadline=None)
+@given(storms())
+def test_after_any_failures_each_router_is_at_home_and_knows_all_below(storm: tuple[gs.Faults, int]) -> None:
+    """One tree, in which all know their neighbours, is left: no stand-in still believes to be one."""
+    policy = settled(*storm, heartbeat=60.0)
+    for machine, member in enumerate(policy.nodes):
+        assert sorted(member.routers) == ([machine] if machine < policy.tree.first_leaf else [])  # type: ignore[attr-defined]
+        for router, program in member.routers.items():  # type: ignore[attr-defined]
+            for which, child in enumerate((2 * router + 1, 2 * router + 2)):
+                assert member.host(child) == member.home(child)  # type: ignore[attr-defined]
+                assert program.cells[which] is not None and not program.tree.gone[child]
+                assert program.tree.leaves[child] == policy.tree.leaves[child]
+                assert program.tree.speed[child] == pytest.approx(policy.tree.speed[child])
+    assert policy.records.lost == [0, 0]
+
+
+def test_nobody_is_suspected_without_failures() -> None:
+    """Half of a beat on the way is early enough."""
+    result = run(None, 9, latency=4.0, beat=8.0)
+    assert kinds(result)["take"] == kinds(result)["where"] == kinds(result)["failed"] == 0
+    assert len(rows(result)) == 0
+
+
+def test_all_are_suspected_where_signs_of_life_come_too_late() -> None:
+    """Routers then go from hand to hand, but every task is still run once."""
+    result = run(gs.Faults.of([1, 4], [35.0, 50.0], [35.0, 500.0]), 7, latency=40.0, beat=5.0)
+    assert kinds(result)["where"] > 0
+
+
+# -- tasks ------------------------------------------------------------------------------------------------
+
+
+def test_a_leaf_that_is_reset_says_what_it_has_lost() -> None:
+    result = run(gs.Faults.of([1], [35.0], [35.0]))
+    lost = int(result.applications["resubmitted"][0])
+    assert lost > 0 and result.facts["tasks_doubted"] == 0
+    assert kinds(result)["failed"] == 1
+    log = result.tables["message_log"]
+    again = log["sent"][(log["kind"] == "request") & (log["sent"] > 35.0)]
+    assert again.min() == pytest.approx(35.0 + LATENCY)
+
+
+def test_tasks_of_a_leaf_that_stays_away_are_missed_after_two_heartbeats() -> None:
+    """It reports each task that ends; the last report comes at 120.05 s or so, and at 240 s it is two old."""
+    result = run(gs.Faults.of([1], [130.0], [math.inf]), heartbeat=60.0)
+    assert result.applications["resubmitted"][0] > 0
+    log = result.tables["message_log"]
+    again = log["sent"][(log["kind"] == "request") & (log["sent"] > 130.0)]
+    assert 230.0 <= again.min() <= 300.0
+
+
+def test_a_request_that_is_lost_on_its_way_is_sent_again() -> None:
+    """The root's machine is gone when the request comes there.  Nobody has accepted it after a heartbeat.
+
+    At 80 s it is lost again, since machine 1 stands in from 90 s on, and not at 120 s.
+    """
+    faults = gs.Faults.of([0], [9.99], [5000.0])
+    result = run(faults, heartbeat=40.0)
+    assert rows(result)[0][:4] == (0, 9.99, 1, 90.0)
+    assert result.applications["resubmitted"].tolist() == [2 * 40]
+    assert result.facts["tasks_doubted"] == 0
+
+
+def test_the_first_request_may_be_one_for_lost_tasks() -> None:
+    """Nobody has accepted the application's own before it was lost; `validate_result` takes no offence."""
+    away = gs.Faults.of([0], [10.01], [5000.0])
+    table = run(away, heartbeat=100.0, resubmit="new").tables["requests"]
+    assert table["release"].tolist() == [200.0] and table["tasks"].tolist() == [40]
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of([10.0], [40], 1e5, [3]),
+        gs.Network(latency=LATENCY, bandwidth=math.inf),
+        faults=away,
+    )
+    ideal = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2), repair=60.0, resubmit="new"), record=True)
+    assert ideal.tables["requests"]["release"][0] > 10.0
+    assert validate_result(ideal) == []
+
+
+def test_what_is_released_while_nobody_is_up_is_submitted_later() -> None:
+    result = run(gs.Faults.of(range(4), [5.0] * 4, [200.0] * 4), heartbeat=40.0)
+    assert result.applications["first_start"][0] >= 200.0
+
+
+def test_a_record_knows_what_is_missing() -> None:
+    record = Record(total=10, since=0)
+    assert record.missing() == 10
+    assert record.report(1, life=0, left=6, done=0, now=5) == 0
+    assert record.report(2, life=0, left=3, done=1, now=6) == 0
+    assert record.missing() == 0
+    # a later life has lost what the former one had left, and not what that had done
+    assert record.report(2, life=7, left=0, done=0, now=8) == 3
+    assert record.missing() == 3
+    assert record.report(2, life=0, left=2, done=2, now=9) == 0  # on its way since before the failure
+    assert record.missing() == 3
+    assert record.presume(silent=5) == 0
+    assert record.presume(silent=6) == 6
+    assert record.missing() == 9
+
+
+# -- tables, and what is not allowed ----------------------------------------------------------------------
+
+
+def test_repairs_take_the_first_events_after_a_failure() -> None:
+    """Router 1 failed twice; the parent heard of it again at 9 ns and 21 ns."""
+    events = [
+        (1, 3, 5, TAKEN),
+        (1, 3, 7, WHOLE),
+        (0, 0, 9, WHOLE),
+        (1, 1, 20, TAKEN),
+        (0, 0, 21, WHOLE),
+        (1, 1, 30, WHOLE),
+    ]
+    seats = {
+        name: np.array([event[k] for event in events])
+        for k, name in enumerate(("router", "machine", "time", "what"))
+    }
+    table = repairs(seats, [(1, 2), (1, 20), (2, 25)], 3)
+    assert table["machine"].tolist() == [3, 1, -1]
+    assert table["taken"][:2].tolist() == [5e-9, 20e-9]
+    assert table["whole"][:2].tolist() == [9e-9, 30e-9]
+    assert np.isnan(table["taken"][2]) and np.isnan(table["whole"][2])
+
+
+@pytest.mark.parametrize(
+    ("node", "other", "below"), [(3, 1, True), (3, 0, True), (4, 3, False), (1, 1, False)]
+)
+def test_below(node: int, other: int, below: bool) -> None:
+    assert is_below(node, other) is below
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"repair": 5.0}, "fair-tree.repair must be 0.0 where the tree is kept by messages, got 5.0"),
+        ({"detection": 5.0}, "fair-tree.detection must be None"),
+        ({"run_on": True}, "fair-tree.run_on must be False"),
+        ({"missed": 1}, "fair-tree.missed must be a whole number in 2..1000, got 1"),
+    ],
+)
+def test_parameters_that_only_the_ideal_tree_has(parameters: Any, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        gs.FairTree(maintenance="messages", **parameters)
+
+
+def test_only_the_interpreted_form_is_there() -> None:
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], [3], 1.0, [0]))
+    tree = gs.FairTree(maintenance="messages")
+    with pytest.raises(CompileError, match="runs interpreted only"):
+        gs.simulate(scenario, tree, nodes="compiled")
+    with pytest.raises(ScenarioError, match="maintenance must be 'ideal' in an emulation"):
+        gs.emulate(scenario, tree, processes=1, speedup=1000.0)
