@@ -35,7 +35,7 @@ cdef class Negotiations:
     cdef long long slot, one_way, latency, at_least, opening, period, width, patience
     cdef unsigned long long seed
     cdef long long forward, hops, rounds, tries
-    cdef bint wide, others, push, pull, poll, stale, faults
+    cdef bint wide, others, keep, push, pull, poll, stale, faults
     cdef Talk** talk
     cdef Outbox[KINDS] out
     cdef Row* row                       # scratch: the messages of a cohort

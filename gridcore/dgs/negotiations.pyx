@@ -56,7 +56,7 @@ _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches"
 _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
             "tries", "patience", "detection", "log")
-_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record", "faults")
+_FLAGS = ("wide", "others", "keep", "push", "pull", "poll", "stale", "record", "faults")
 # The largest value of a setting, so that sums of settings do not overflow.
 cdef long long _LONGEST = 10**17
 
@@ -104,7 +104,7 @@ cdef class Negotiations:
         self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
         self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
         self.hops, self.rounds, self.tries = settings["hops"], settings["rounds"], settings["tries"]
-        self.wide, self.others = settings["wide"], settings["others"]
+        self.wide, self.others, self.keep = settings["wide"], settings["others"], settings["keep"]
         self.push, self.pull = settings["push"], settings["pull"]
         self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
         self.faults, self.patience = settings["faults"], settings["patience"]

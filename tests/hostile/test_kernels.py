@@ -103,7 +103,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
         **dict.fromkeys(("one_way", "latency", "at_least", "opening", "period", "width", "seed"), 0),
         **dict.fromkeys(("patience", "detection", "log"), 0),
         **dict.fromkeys(("hops", "rounds", "forward", "tries"), 2),
-        **dict.fromkeys(("wide", "others", "pull", "poll", "stale", "record", "faults"), False),
+        **dict.fromkeys(("wide", "others", "keep", "pull", "poll", "stale", "record", "faults"), False),
         **{"slot": 10**9, "push": True},
     }
     given: dict[str, Any] = {"links": links([kind.itemsize for kind in TALK]), "settings": settings, **shared}

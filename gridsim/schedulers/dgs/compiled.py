@@ -91,6 +91,7 @@ class Compiled(Policy):
                 "seed": self.overlay.seed,
                 **{name: getattr(parameters, name) for name in ("forward", "hops", "rounds", "tries")},
                 "wide": parameters.wide == "widen",
+                "keep": parameters.early == "keep",
                 "others": parameters.candidates == "others",
                 **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
                 "stale": self.schedules.stale,

@@ -171,7 +171,7 @@ class Interpreted(Adapter):
             for node in nodes.tolist():
                 program: DgsNode = self.core.programs[node]
                 view, attempt = self.core.view_of(node, job), self.records[job].attempt
-                program.on_over(view, job, attempt, start // self.times.slot)
+                program.on_end(view, job, attempt, start // self.times.slot)
         if now >= self.next_forget:
             self.schedules.forget(now // self.times.slot, self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9

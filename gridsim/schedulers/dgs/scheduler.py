@@ -46,6 +46,8 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         hop by hop; ``"fail"``, it stops, as in the paper's experiments.
     duration : time that is reserved: ``"run"``, the run time, which is known; ``"requested"``, what the user
         asked for (or the run time if that is longer), and the rest is released when the job ends.
+    early : what machines do when a job ends before its reservation: ``"release"``, they release the rest, and
+        with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
     rounds : searches in a row after which a job waits, if all answers met conflicts.
     retry : s that a job waits before it searches again, approximately.
     tries : searches in a row without success after which a job is rejected.
@@ -73,6 +75,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     candidates: Literal["all", "others"] = "all"
     wide: Literal["widen", "fail"] = "widen"
     duration: Literal["run", "requested"] = "run"
+    early: Literal["release", "keep"] = "release"
     rounds: Annotated[int, Limits(low=1, high=10**6)] = 3
     retry: _Time = 600.0
     tries: Annotated[int, Limits(low=1, high=10**6)] = 100
