@@ -6,7 +6,8 @@
     print(gs.compare(scenario, ["fair-tree", "mincent", "fcfs"]))
 
 A scenario: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; distributions of task sizes
-Exponential, LogNormal, LogUniform, Normal.
+Exponential, LogNormal, LogUniform, Normal; machines that differ, DrawnAttributes and ListedAttributes, and
+what jobs want of them, Constraints.
 
 Running: simulate, emulate, resume, compare, replicate, sweep, ladder, replica; Sweep, Store.
 

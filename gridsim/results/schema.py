@@ -73,6 +73,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of rigid jobs": (
         Column("run_time", "float", "s", "of each of its tasks"),
         Column("requested", "float", "s", "what the user asked for"),
+        Column("memory", "float", "B", "of jobs with constraints: least memory of each of its machines"),
+        Column("kind", "text", "", "of jobs with constraints: kind of its machines; empty for any"),
         Column("waiting", "float", "s", "from the release to the start of the run that was completed"),
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
         Column("failed", "int", "0 or 1", "whether it was rejected"),
@@ -120,6 +122,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                 "were rejected, to its end"),
         Column("failures", "int", "", "how often it failed while the run lasted; to be away from the "
                "beginning is not to fail"),
+    ),
+    "machines, with attributes": (
+        Column("memory", "float", "B"),
+        Column("kind", "text", ""),
+        Column("x", "float", "", "where it is, in the unit of the platform"),
+        Column("y", "float", "", "where it is, in the unit of the platform"),
     ),
     "machines, of work queues": (
         Column("ended", "int", "replicas", "stopped here since another was completed"),

@@ -242,6 +242,8 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = False
     #: Whether it can schedule applications whose tasks differ in size.
     unequal: ClassVar[bool] = False
+    #: Whether it places rigid jobs that want certain machines (`Applications.machines_for`) on these.
+    constraints: ClassVar[bool] = False
     #: Whether it supports background load on the machines (`Run.pace`).  It must then report
     #: `Outcome.cycles`; otherwise the machines seem busier than their tasks explain.
     fluctuating: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.model.attributes import ListedAttributes
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Fluctuation
 from gridsim.model.network import Network
@@ -77,6 +78,7 @@ def scenarios(
     rigid: bool = False,
     unequal: bool = False,
     fluctuating: bool = False,
+    constraints: bool = False,
     crowded: bool = False,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
@@ -86,16 +88,46 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
+    constraints : whether rigid jobs want certain machines in some of the scenarios.
     crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
         queues are long, and some bags large.
     """
     plain = _rigid(max_nodes, faults, crowded) if rigid else _bags(max_nodes, faults, unequal, crowded)
+    if rigid and constraints:
+        plain = plain.flatmap(some_want_machines)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
 
 
 def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
     paces = st.none() | fluctuations(scenario.platform.nodes)
     return paces.map(lambda pace: dataclasses.replace(scenario, fluctuation=pace))
+
+
+@st.composite
+def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw machines of two sizes of memory and two kinds, and jobs that want these where enough have them."""
+    nodes, jobs = scenario.platform.nodes, scenario.workload.realize(scenario.platform)
+    if draw(st.booleans()):
+        return scenario
+
+    def column(values: tuple[Any, ...], count: int) -> list[Any]:
+        return draw(st.lists(st.sampled_from(values), min_size=count, max_size=count))
+
+    own = ListedAttributes(memory=tuple(column((1e9, 4e9), nodes)), kinds=tuple(column(("a", "b"), nodes)))
+    memory, kinds = column((0.0, 2e9), len(jobs)), column(("", "a", "b"), len(jobs))
+    attributes = own.realize(nodes)
+    for i, tasks in enumerate(jobs.tasks.tolist()):
+        if attributes.suit(memory[i], kinds[i]).sum() < tasks:
+            memory[i], kinds[i] = 0.0, ""
+    assert jobs.requested is not None
+    run_time = jobs.task_size / float(scenario.platform.speeds[0])
+    return dataclasses.replace(
+        scenario,
+        platform=Platform.equal(nodes, attributes=own),
+        workload=Workload.jobs_of(
+            jobs.release, jobs.tasks, run_time, jobs.requested, jobs.submitter, memory, kinds
+        ),
+    )
 
 
 @st.composite

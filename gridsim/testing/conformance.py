@@ -466,7 +466,10 @@ def policy_of(
 
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
-                kind = {name: getattr(scheduler, name) for name in ("rigid", "unequal", "fluctuating")}
+                kind = {
+                    name: getattr(scheduler, name)
+                    for name in ("rigid", "unequal", "fluctuating", "constraints")
+                }
                 program = getattr(scheduler, "policy", None)
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
                 policies.append((type(policy), kind, Reached(classes)))

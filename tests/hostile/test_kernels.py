@@ -91,6 +91,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
             "length": np.array([2, 3]),
             "lasts": np.full(2, 10**9),
             "first_start": np.full(2, -1),
+            "group": np.zeros(2, np.int64),
         },
         "nodes": {
             **{name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},

@@ -101,6 +101,7 @@ class Compiled(Policy):
                 "detection": self.failures.detection,
                 "log": 0 if run.decisions is None else min(run.decisions.limit, LATEST),
             },
+            suited=jobs.suited,
             decided=None if run.decisions is None else self._decided,
             **self._shared(),
         )
@@ -127,6 +128,7 @@ class Compiled(Policy):
                 **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
                 "tasks": jobs.tasks,
                 "submitter": jobs.submitter,
+                "group": np.zeros(len(jobs), np.int64) if jobs.group is None else jobs.group,
             },
             "nodes": {
                 "received": overlay.received,

@@ -21,12 +21,13 @@ from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
+from gridsim.support.arrays import Bools
 from gridsim.support.clock import NS, nanoseconds
 
 #: The kinds of messages, in the order in which those of one instant are handled.
 MESSAGES = {
     "cancel": Message(SMALL, application=int, attempt=int, start=int),
-    "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int),
+    "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int, group=int),
     "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
@@ -48,6 +49,7 @@ class Job:
 
     number, submitter : the job, and the node to which it was submitted.
     tasks, length : nodes and slots that it wants.
+    group : what it wants of each node, as the number of its group of jobs; -1 if all nodes suit it.
     searches, attempt : numbers of its newest search and of its newest attempt to allocate nodes.
     in_vain : searches since it was last placed.
     missing : how many answers or replies have not come.  due : when the wait for them ends; -1 for never.
@@ -58,8 +60,9 @@ class Job:
     looked : what answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
-    def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
+    def __init__(self, number: int, submitter: int, tasks: int, length: int, group: int) -> None:
         self.number, self.submitter, self.tasks, self.length = number, submitter, tasks, length
+        self.group = group
         self.phase = int(NEW)
         self.searches = self.attempt = self.in_vain = 0
         self.conflicts = self.late = self.resubmitted = 0
@@ -109,7 +112,7 @@ class DgsNode(LocalPolicy):
         job.answers, job.hope, job.looked = [], False, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(job)
-        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length}
+        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
         for neighbour in asked:
             self.log.asks(job, home.node, neighbour)
             home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
@@ -267,14 +270,14 @@ class DgsNode(LocalPolicy):
         """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, job.home} if self.parameters.candidates == "others" else set[int]()
-        candidates = Candidates(self.jobs.schedules, job.length, t, excluded)
+        candidates = Candidates(self.jobs.schedules, job.length, t, excluded, self.jobs.suited(job.group))
         self.extend(candidates, view, view.node)  # steps 1 to 3
         hop = done = 0
-        while candidates.free < job.tasks and done < len(candidates.nodes):
+        while candidates.free < job.tasks and done < len(candidates.reached):
             hop += 1
             if hop >= hops and not (widen and len(candidates.nodes) < job.tasks):
                 break
-            for m in candidates.nodes[done:]:  # step 4
+            for m in candidates.reached[done:]:  # step 4
                 done += 1
                 if m != view.node and candidates.free < job.tasks:
                     candidates.opened += 1
@@ -332,7 +335,7 @@ class DgsNode(LocalPolicy):
         """Release the slots of a job that its scheduling node cancels."""
         self.on_over(view, message.application, message.attempt, message.start)
 
-    def on_end(self, view: View, job: int, attempt: int, start: int) -> None:
+    def on_finish(self, view: View, job: int, attempt: int, start: int) -> None:
         """Handle that a job has ended here, maybe before the end of its reservation."""
         if self.parameters.early == "release":
             self.on_over(view, job, attempt, start)
@@ -347,23 +350,30 @@ class Candidates:
     """The set C of a search: nodes in the order in which they were reached, with what is known of them.
 
     nodes, as_of : the nodes, and as of when the schedule of each is known.
+    reached : all nodes that were reached, also those that do not suit the job; the attributes of a node come
+        with its schedule.
     free : how many are free from the first slot `t` on for `length` slots.
     opened : how many nodes were asked for their neighbours.
     own : how many there were before any node was opened.
     """
 
-    def __init__(self, schedules: SlotSchedules, length: int, t: int, excluded: set[int]) -> None:
-        self.schedules, self.length, self.t = schedules, length, t
+    def __init__(
+        self, schedules: SlotSchedules, length: int, t: int, excluded: set[int], suited: Bools | None
+    ) -> None:
+        self.schedules, self.length, self.t, self.suited = schedules, length, t, suited
         self.met = excluded
-        self.nodes, self.as_of = list[int](), list[int]()
+        self.reached, self.nodes, self.as_of = list[int](), list[int](), list[int]()
         self.free = self.opened = self.own = 0
 
     def add(self, known: list[tuple[int, int]]) -> None:
         """Add nodes, each known as of an instant; those that are excluded, or there already, are left out."""
         new = [each for each in known if each[0] not in self.met]
+        self.met.update(node for node, _ in new)
+        self.reached += [node for node, _ in new]
+        if self.suited is not None:
+            new = [each for each in new if self.suited[each[0]]]
         if new:
             nodes, as_of = map(list, zip(*new, strict=True))
-            self.met.update(nodes)
             self.nodes += nodes
             self.as_of += as_of
             self.own += 0 if self.opened else len(nodes)

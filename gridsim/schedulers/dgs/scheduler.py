@@ -59,6 +59,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "dgs-asap"
     decentralized: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
+    constraints: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     decision_words: ClassVar[Words] = WORDS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
