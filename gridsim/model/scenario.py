@@ -169,7 +169,7 @@ class Scenario:
             table = msgspec.to_builtins(value)
             if "path" in table:
                 table["path"] = place(table["path"])
-            document[name] = {key: entry for key, entry in table.items() if entry is not None}
+            document[name] = _given(table)
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
         return document
@@ -269,6 +269,12 @@ class Scenario:
             seed=document.get("seed", 0),
             schedulers=document.get("schedulers", {}),
         )
+
+
+def _given(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table, and the tables in it, without entries that are None."""
+    kept = {key: entry for key, entry in table.items() if entry is not None}
+    return {key: _given(entry) if isinstance(entry, dict) else entry for key, entry in kept.items()}
 
 
 def _in_folder(path: str, value: Any, folder: str) -> Any:

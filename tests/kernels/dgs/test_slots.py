@@ -357,7 +357,7 @@ def test_a_searcher_among_the_candidates(kind: Callable[..., Any]) -> None:
         ),
         (
             lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, suited=np.zeros(3)),
-            "suited must be bool[3], got float64[3]",
+            r"suited must be bool\[3\], got float64\[3\]",
         ),
         (
             lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=[False] * 3),
