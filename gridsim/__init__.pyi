@@ -109,6 +109,9 @@ from .schedulers import (
     Backfill as Backfill,
 )
 from .schedulers import (
+    DgsAcap as DgsAcap,
+)
+from .schedulers import (
     DgsAsap as DgsAsap,
 )
 from .schedulers import (

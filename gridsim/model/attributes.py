@@ -196,6 +196,15 @@ def groups(
     return np.array([group[wish] for wish in wishes], np.int64), suited
 
 
+def mean_distance(places: Floats) -> float:
+    """Return the mean distance between two different ones of k places, float64[k, 2]; 0 for a single one."""
+    count = len(places)
+    if count < 2:
+        return 0.0
+    apart = np.sqrt(((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2))
+    return float(apart.sum()) / (count * (count - 1))
+
+
 def wish(memory: Floats | None, kind: Texts | None, job: int) -> str:
     """Return what a job wants of its machines, in words."""
     said = [] if memory is None or not memory[job] > 0 else [f"at least {memory[job]:g} bytes"]

@@ -236,7 +236,8 @@ def _suited(made: Columns, platform: Platform, memory: Floats | None, kind: Text
             f"workload.nodes[{i}] must be at most {there[i]}, the machines that have what the job wants "
             f"({wish(memory, kind, i)}), got {made.tasks[i]}"
         )
-    return made._replace(memory=memory, kind=kind, group=group, suited=suited)
+    made = made._replace(memory=memory, kind=kind)
+    return made if suited.all() else made._replace(group=group, suited=suited)
 
 
 #: The shares of jobs at which a `Profile` gives its quantiles.

@@ -185,6 +185,11 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("schedules", "int", "schedules", "sent"),
         Column("bytes", "int", "B", "of these, 1024 each"),
     ),
+    "placements": (
+        _APPLICATION,
+        _needed("distance", "float", "", "mean between two of its machines, in the unit of the platform; 0 "
+                "of one machine"),
+    ),
     "jobs": (
         _APPLICATION,
         _needed("machine", "int", "machine", "where it ran", rows_of="machines"),

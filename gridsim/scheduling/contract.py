@@ -19,6 +19,7 @@ from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
 from gridsim.errors import SchedulerError
 from gridsim.model.applications import Applications
+from gridsim.model.attributes import Attributes
 from gridsim.model.fault_events import Events
 from gridsim.model.fluctuation import Pace
 from gridsim.model.time_zones import Zones
@@ -89,6 +90,8 @@ class Run:
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
+    attributes : memory, kind and place of each machine; None if machines have none.  Which machines suit a
+        job, `Applications.machines_for` says.
     core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
@@ -113,6 +116,7 @@ class Run:
     feed: Feed | None = None
     pace: Pace | None = None
     zones: Zones | None = None
+    attributes: Attributes | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
 

@@ -63,7 +63,7 @@ def check_kind(
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
         if not scheduler.rigid:
-            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap, zorilla, metascheduler"
+            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap, dgs-acap, zorilla, metascheduler"
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
@@ -81,7 +81,7 @@ def check_kind(
         wanted = wish(applications.memory, applications.kind, _wanting(applications))
         raise ScenarioError(
             f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
-            f"got a job that wants {wanted}; for these: dgs-asap, asap"
+            f"got a job that wants {wanted}; for these: dgs-asap, dgs-acap, asap"
         )
     if pace is not None and not scheduler.fluctuating:
         raise ScenarioError(

@@ -299,6 +299,7 @@ class Simulation(Stateful):
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
+                attributes=platform.attributes,
                 **self.parts(),
             )
         )

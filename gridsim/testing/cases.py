@@ -88,7 +88,7 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
-    constraints : whether rigid jobs want certain machines in some of the scenarios.
+    constraints : whether machines have attributes, and rigid jobs want certain ones in some of the scenarios.
     crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
         queues are long, and some bags large.
     """
@@ -105,16 +105,21 @@ def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
 
 @st.composite
 def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Draw machines of two sizes of memory and two kinds, and jobs that want these where enough have them."""
+    """Draw machines with attributes, and perhaps jobs that want certain ones where there are enough."""
     nodes, jobs = scenario.platform.nodes, scenario.workload.realize(scenario.platform)
+
+    def column(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+        return tuple(draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)))
+
+    own = ListedAttributes(
+        memory=column((1e9, 4e9), nodes),
+        kinds=column(("a", "b"), nodes),
+        x=column((0.0, 1.0, 5.0), nodes),
+        y=column((0.0, 2.0), nodes),
+    )
     if draw(st.booleans()):
-        return scenario
-
-    def column(values: tuple[Any, ...], count: int) -> list[Any]:
-        return draw(st.lists(st.sampled_from(values), min_size=count, max_size=count))
-
-    own = ListedAttributes(memory=tuple(column((1e9, 4e9), nodes)), kinds=tuple(column(("a", "b"), nodes)))
-    memory, kinds = column((0.0, 2e9), len(jobs)), column(("", "a", "b"), len(jobs))
+        return dataclasses.replace(scenario, platform=Platform.equal(nodes, attributes=own))
+    memory, kinds = list(column((0.0, 2e9), len(jobs))), list(column(("", "a", "b"), len(jobs)))
     attributes = own.realize(nodes)
     for i, tasks in enumerate(jobs.tasks.tolist()):
         if attributes.suit(memory[i], kinds[i]).sum() < tasks:

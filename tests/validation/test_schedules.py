@@ -56,6 +56,19 @@ def test_a_job_runs_on_machines_that_it_wants(wanted: dict[str, Any], said: str)
         assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
 
 
+def test_distances_are_those_of_the_machines() -> None:
+    own = gs.ListedAttributes(x=(0.0, 3.0, 9.0), y=(0.0, 4.0, 0.0))
+    jobs = gs.Workload.jobs_of([0.0, 100.0], [2, 1], 20.0)
+    scenario = gs.Scenario(gs.Platform.equal(3, attributes=own), jobs)
+    for scheduler in (gs.Asap(), gs.DgsAcap()):
+        result = gs.simulate(scenario, scheduler, record=True)
+        assert result.tables["placements"]["distance"].tolist() == [5.0, 0.0]
+        (found,) = found_with(result, "placements", "distance", 0, 5.5)
+        assert str(found) == "agreement: placements.distance[0]: is 5.5, the schedule makes 5.0"
+        (found,) = found_with(result, "placements", "application", 1, 0)
+        assert found.where == "placements.application"
+
+
 class Passing(gs.LocalPolicy):
     """Enqueues tasks, and at once takes them back and gives them to its neighbour."""
 

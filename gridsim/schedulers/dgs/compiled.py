@@ -95,7 +95,7 @@ class Compiled(Policy):
                 "others": parameters.candidates == "others",
                 **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
                 "stale": self.schedules.stale,
-                "record": run.record,
+                "record": run.record or self.runs.places is not None,
                 "faults": run.faults,
                 "patience": nanoseconds(parameters.patience),
                 "detection": self.failures.detection,
@@ -262,7 +262,7 @@ class Compiled(Policy):
         self.flow.hand_over()
         self.runs.settle(self.run.engine.now)
         for job in np.flatnonzero(self.phase == DONE).tolist():
-            if self.run.record:
+            if self.run.record or self.runs.places is not None:
                 self.runs.note(job, self.flow.machines_of(job))
             if job in self.runs.used:
                 self.runs.used[job].update(self.flow.machines_of(job).tolist())

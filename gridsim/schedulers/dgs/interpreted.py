@@ -66,7 +66,7 @@ class Interpreted(Adapter):
         jobs, machines = run.applications, len(run.speeds)
         self.times = times = Times(parameters, run)
         self.schedules = SlotSchedules(machines, stale=times.stale)
-        self.overlay = Neighbourhood(run, parameters, times.latency)
+        self.overlay = self.make_overlay(run)
         self.runs = Runs(run, times.lasts)
         group = np.full(len(jobs), -1) if jobs.group is None else jobs.group
         columns = [each.tolist() for each in (jobs.submitter, jobs.tasks, times.length, group)]
@@ -75,6 +75,10 @@ class Interpreted(Adapter):
         self.too_large = self.given_up = self.next_forget = 0
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
         super().__init__(Nodes(parameters.detection), run)
+
+    def make_overlay(self, run: Run) -> Neighbourhood:
+        """Make the overlay of the nodes."""
+        return Neighbourhood(run, self.of, self.times.latency)
 
     # -- what the adapter asks for ------------------------------------------------------------------------
 

@@ -28,10 +28,10 @@ from gridsim.support.clock import NS, nanoseconds
 MESSAGES = {
     "cancel": Message(SMALL, application=int, attempt=int, start=int),
     "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int, group=int),
-    "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, nodes=array(int)),
+    "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, apart=float, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
-    "found": Message(None, client=int, application=int, search=int, start=int, nodes=array(int)),
+    "found": Message(None, client=int, application=int, search=int, start=int, apart=float, nodes=array(int)),
 }
 #: The instant of which a cache has schedules before it has got any: it takes them to be empty.
 NOT_YET = -(2**62)
@@ -53,7 +53,7 @@ class Job:
     searches, attempt : numbers of its newest search and of its newest attempt to allocate nodes.
     in_vain : searches since it was last placed.
     missing : how many answers or replies have not come.  due : when the wait for them ends; -1 for never.
-    answers : (start, order, searcher, nodes) of each answer that is left.
+    answers : (start, order, searcher, apart, nodes) of each answer that is left, apart as `DgsNode.apart`.
     hope : whether another search may do better.
     start, nodes : the allocation that is tried or was confirmed.  taken : nodes that have committed to it.
     hit : whether one of the nodes has failed, which the scheduling node learns later.
@@ -67,7 +67,7 @@ class Job:
         self.searches = self.attempt = self.in_vain = 0
         self.conflicts = self.late = self.resubmitted = 0
         self.missing, self.due = 0, -1
-        self.answers: list[tuple[int, int, int, Any]] = []
+        self.answers: list[tuple[int, int, int, float, Any]] = []
         self.start, self.nodes, self.taken = -1, list[int](), list[int]()
         self.hope = self.hit = False
         self.looked: dict[int, Any] = {}
@@ -125,7 +125,8 @@ class DgsNode(LocalPolicy):
         if message.search != job.searches or job.phase != SEARCHING:
             return
         if message.start >= 0:
-            job.answers.append((message.start, len(job.answers), message.sender, message.nodes))
+            order = len(job.answers)
+            job.answers.append((message.start, order, message.sender, message.apart, message.nodes))
             job.hope = True
         job.missing -= 1
         if job.missing == 0:
@@ -142,8 +143,9 @@ class DgsNode(LocalPolicy):
             job.late += 1
             del job.answers[0]
         if job.answers:
+            self.prefer(job)
             self.log.chooses("chose", job)
-            job.start, _, _, nodes = job.answers.pop(0)
+            job.start, *_, nodes = job.answers.pop(0)
             self.confirm(home, job, nodes.tolist())
         elif not job.hope and self.jobs.faults and self.parameters.wide == "widen":
             self.wait(job, "waited-for-room")  # machines may recover
@@ -155,6 +157,9 @@ class DgsNode(LocalPolicy):
         else:
             self.log.in_vain("searched-again", job, self.parameters.rounds)
             self.search(job)
+
+    def prefer(self, job: Job) -> None:
+        """Move the answer that is to be confirmed to the front; here it is there, as answers are sorted."""
 
     def confirm(self, home: View, job: Job, nodes: list[int]) -> None:
         """Ask the nodes of an allocation to commit to the job."""
@@ -259,7 +264,7 @@ class DgsNode(LocalPolicy):
         self.overlay.count_search(view.node, candidates.opened)
         self.jobs.reach(message.application, len(candidates.nodes))
         self.log.looks(view.node, message, candidates, t, self.slot_at(ready + takes))
-        found = {"search": message.search, "start": start, "nodes": nodes}
+        found = {"search": message.search, "start": start, "nodes": nodes, "apart": self.apart(nodes)}
         if takes:
             client, job = message.sender, message.application
             view.later(takes / NS, "found", client=client, application=job, **found)
@@ -284,7 +289,15 @@ class DgsNode(LocalPolicy):
                     self.extend(candidates, view, m)
         if len(candidates.nodes) < job.tasks:
             return -1, [], candidates
-        return *candidates.earliest(job.tasks), candidates  # steps 5 to 8
+        return *self.allocate(candidates, job.tasks), candidates  # steps 5 to 8
+
+    def allocate(self, candidates: Candidates, tasks: int) -> tuple[int, Any]:
+        """Return the first slot from which enough candidates are free, and the first of these."""
+        return candidates.earliest(tasks)
+
+    def apart(self, nodes: Any) -> float:
+        """Return how far apart the nodes of an answer are, where that counts."""
+        return 0.0
 
     def extend(self, candidates: Candidates, view: View, m: int) -> None:
         """Add the neighbours of `m` with their schedules in its cache; the own schedule is as it is now."""
@@ -309,7 +322,7 @@ class DgsNode(LocalPolicy):
 
     def on_found(self, view: View, message: Any) -> None:
         """Answer, now that the search has taken its time."""
-        found = {"search": message.search, "start": message.start, "nodes": message.nodes}
+        found = {name: getattr(message, name) for name in ("search", "start", "nodes", "apart")}
         self.answer(view, message.client, message.application, **found)
 
     def answer(self, view: View, client: int, job: int, **found: Any) -> None:
@@ -379,6 +392,12 @@ class Candidates:
             self.own += 0 if self.opened else len(nodes)
             seen = as_of if self.schedules.stale else None
             self.free += int(self.schedules.is_free(nodes, self.t, self.length, seen).sum())
+
+    def free_at(self, start: int) -> list[int]:
+        """Return those that are free from slot `start` on."""
+        seen = self.as_of if self.schedules.stale else None
+        free = self.schedules.is_free(self.nodes, start, self.length, seen)
+        return [node for node, is_free in zip(self.nodes, free.tolist(), strict=True) if is_free]
 
     def earliest(self, tasks: int) -> tuple[int, Any]:
         """Return the first slot from `t` on from which enough of them are free, and the first of these."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from gridsim.results.decisions import Words
+from gridsim.schedulers.dgs.acap import Acap
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.interpreted import Interpreted
@@ -91,3 +92,28 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         """
         interpreted = run.nodes == "interpreted" or not (run.nodes or run.engine.whole_cohorts)
         return Interpreted(self, run) if interpreted else Compiled(self, run)
+
+
+class DgsAcap(DgsAsap, frozen=True, kw_only=True):
+    """DGS_ASAP on machines that are as close as possible to one another, of those that start a job soonest.
+
+    near : near nodes that each node knows besides `degree` random ones.  They come from a second overlay, in
+        which nodes exchange whom they know and keep the nearest.
+    tolerance : s that a job may start later if its machines are closer to one another then.
+
+    Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
+    the compiled protocol of `DgsAsap`.
+
+    Fiscato, Costa and Pierre, "On the feasibility of decentralized grid scheduling" (2008), let users specify
+    desired properties of schedules; docs/background/dgs_asap.md says what is theirs and what is ours.
+    """
+
+    name: ClassVar[str] = "dgs-acap"
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+
+    near: Annotated[int, Limits(low=1, high=2**15)] = 20
+    tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Acap(self, run)

@@ -125,10 +125,10 @@ def test_nodes_that_do_not_suit_a_job_are_opened_all_the_same(form: Any) -> None
     own = gs.ListedAttributes(kinds=("a",) * (nodes - 1) + ("b",))
     jobs = gs.Workload.jobs_of([0.0], 1, 60.0, submitter=[0], kinds="b")
     scenario = gs.Scenario(gs.Platform.equal(nodes, attributes=own), jobs, IDEAL, seed=1)
-    found = gs.simulate(scenario, gs.DgsAsap(degree=2, forward=1), record=True, nodes=form)
+    found = gs.simulate(scenario, gs.DgsAsap(degree=3, forward=1), record=True, nodes=form)
     assert found.tables["schedule"]["machine"].tolist() == [nodes - 1]
     assert found.applications["reached"].tolist() == [1]
-    few = gs.simulate(scenario, gs.DgsAsap(degree=2, forward=1, wide="fail"), nodes=form)
+    few = gs.simulate(scenario, gs.DgsAsap(degree=3, forward=1, wide="fail"), nodes=form)
     assert few.failed == 1
 
 
