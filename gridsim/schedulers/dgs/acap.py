@@ -19,6 +19,9 @@ from gridsim.schedulers.dgs.proximity import Proximity, closest
 from gridsim.scheduling.contract import Run
 from gridsim.support.clock import nanoseconds
 
+#: Into so many steps the time is divided that a job may start later; a start is tried after each.
+_STARTS = 60
+
 
 class AcapNode(DgsNode):
     """One node of DGS_ACAP; the places of candidates come with their schedules."""
@@ -38,10 +41,10 @@ class AcapNode(DgsNode):
         job.answers.insert(0, job.answers.pop(place))
 
     def allocate(self, candidates: Candidates, tasks: int) -> tuple[int, Any]:
-        """Return the start with the closest candidates, from the first one on, and these."""
+        """Return the start with the closest candidates, of some from the first one on, and these."""
         first, _ = candidates.earliest(tasks)
         found = []
-        for start in range(first, first + self.later + 1):
+        for start in range(first, first + self.later + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)
             if len(free) >= tasks:
                 nodes = np.array(free)[closest(self.overlay.places[free], tasks)]

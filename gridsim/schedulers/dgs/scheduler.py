@@ -99,7 +99,8 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     near : near nodes that each node knows besides `degree` random ones.  They come from a second overlay, in
         which nodes exchange whom they know and keep the nearest.
-    tolerance : s that a job may start later if its machines are closer to one another then.
+    tolerance : s that a job may start later if its machines are closer to one another then; up to 61 starts
+        are tried, evenly spaced.
 
     Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
     the compiled protocol of `DgsAsap`.
