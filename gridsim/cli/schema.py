@@ -16,17 +16,17 @@ from typing import Any, get_args
 import msgspec
 
 from gridsim.model import (
-    bag_workloads as bags,
-)
-from gridsim.model import (
-    bag_workloads as job_streams,
-)
-from gridsim.model import (
     attributes,
     faults,
     fluctuation,
     platform,
     workload,
+)
+from gridsim.model import (
+    bag_workloads as bags,
+)
+from gridsim.model import (
+    bag_workloads as job_streams,
 )
 from gridsim.model import (
     rigid_workloads as rigid,

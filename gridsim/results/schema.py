@@ -86,7 +86,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("floods", "int", "floods", "`zorilla` only: how often it was advertised"),
         Column("site", "int", "site", "`metascheduler` only: where it ran; -1 for several sites or none"),
         Column("moved", "int", "moves", "`metascheduler` only: to another site, as it had waited too long"),
-        Column("reached", "int", "machines", "`dgs-asap`, `dgs-acap`: most candidates that a search of it reached"),
+        Column("reached", "int", "machines", "`dgs-asap`, `dgs-acap`: most candidates that a search of it "
+               "reached"),
     ),
     "applications, of work queues": (
         Column("smallest_task", "float", "Mflop"),

@@ -178,10 +178,10 @@ class Interpreted(Adapter):
                 continue
             nodes, start = self.runs.finish(job)
             self.records[job].phase = int(DONE)
-            for node in nodes.tolist():
+            for node in nodes.tolist() if self.of.early == "release" else ():
                 program: DgsNode = self.core.programs[node]
                 view, attempt = self.core.view_of(node, job), self.records[job].attempt
-                program.on_finish(view, job, attempt, start // self.times.slot)
+                program.on_over(view, job, attempt, start // self.times.slot)
         if now >= self.next_forget:
             self.schedules.forget(now // self.times.slot, self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9

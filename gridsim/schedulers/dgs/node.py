@@ -348,13 +348,8 @@ class DgsNode(LocalPolicy):
         """Release the slots of a job that its scheduling node cancels."""
         self.on_over(view, message.application, message.attempt, message.start)
 
-    def on_finish(self, view: View, job: int, attempt: int, start: int) -> None:
-        """Handle that a job has ended here, maybe before the end of its reservation."""
-        if self.parameters.early == "release":
-            self.on_over(view, job, attempt, start)
-
     def on_over(self, view: View, job: int, attempt: int, start: int) -> None:
-        """Release what is left of the slots of a job that is over here."""
+        """Release what is left of the slots of a job that has ended here."""
         if view.slots.release(job, attempt, start, max(start, self.slot_at(view.now_ns))):
             self.overlay.push(view.node)
 
