@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
+from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.network import Network
 from gridsim.model.time_zones import Zones
@@ -137,7 +138,8 @@ def described() -> dict[str, type[msgspec.Struct]]:
     """Classes by name: of schedulers, and of tables of scenario files."""
     known = [cls for cls, _ in registered().values()]
     spreads = (Normal, LogUniform, Exponential, LogNormal)
-    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, *spreads)}
+    wants = (DrawnAttributes, ListedAttributes, Constraints)
+    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, *spreads, *wants)}
 
 
 def escaped(text: str) -> str:
@@ -148,6 +150,8 @@ def toml(value: Any) -> str:
     """A default as it is written in a scenario file."""
     if isinstance(value, float):
         return repr(value)
+    if value == ():
+        return "[]"
     return json.dumps(value) if isinstance(value, (bool, int, str)) else f"{type(value).__name__}()"
 
 

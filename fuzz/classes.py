@@ -268,6 +268,7 @@ SLOTS = Part(
             "hops": whole(1, 3),
             "wide": flag,
             "away": maybe(flags("nodes")),
+            "suited": maybe(flags("nodes")),
             "as_of": _as_of,
             "every": lambda c: c.s.pick((0, 7)) if c.of["as_of"] is not None else 0,
             "until": now,

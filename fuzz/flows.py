@@ -175,6 +175,7 @@ def _before_jobflow(c: Context, module: str) -> None:
             "lasts": 10**8 + c.s.bytes(jobs).astype(np.int64) * 10**7,
             "submitter": c.s.bytes(jobs).astype(np.int64) % nodes,
             "first_start": np.full(jobs, -1, np.int64),
+            "group": c.s.bytes(jobs).astype(np.int64) % 2,
             **{name: np.zeros(jobs, np.int64) for name in names},
         },
         "nodes": {
@@ -196,7 +197,7 @@ def _settings(c: Context) -> dict[str, Any]:
     }  # fmt: skip
     policy = c.s.pick(("push", "pull", "poll") if made["stale"] else ("push", "pull"))
     made |= {name: name == policy for name in ("push", "pull", "poll")}
-    return made | {name: c.s.chance(128) for name in ("wide", "record", "others", "faults")}
+    return made | {name: c.s.chance(128) for name in ("wide", "record", "others", "keep", "faults")}
 
 
 JOBFLOW = Part(
@@ -206,6 +207,7 @@ JOBFLOW = Part(
         "kinds": lambda c: [(k, 100) for k in range(5)],
         **{name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
         "settings": _settings,
+        "suited": lambda c: c.s.bytes(2 * c.sizes["nodes"]).reshape(2, -1) % 2 == 1,
     },
     {
         "bind": {name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},

@@ -6,7 +6,8 @@
     print(gs.compare(scenario, ["fair-tree", "mincent", "fcfs"]))
 
 A scenario: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; distributions of task sizes
-Exponential, LogNormal, LogUniform, Normal.
+Exponential, LogNormal, LogUniform, Normal; machines that differ, DrawnAttributes and ListedAttributes, and
+what jobs want of them, Constraints.
 
 Running: simulate, emulate, resume, compare, replicate, sweep, ladder, replica; Sweep, Store.
 
@@ -17,8 +18,8 @@ check_same_jobs.  Charts are in `gridsim.plots`.
 Schedulers of bags: FairTree, IdealTree, MinCent, Fcfs; Sparrow, Hawk, Eagle, Lwl, Dlwl; Random, RoundRobin,
 PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; Mct, Met, Olb,
 SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch, Advertisement,
-Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, Zorilla,
-Metascheduler, Asap, Backfill.
+Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, DgsAcap,
+Zorilla, Metascheduler, Asap, Backfill.
 
 Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.
 

@@ -32,6 +32,15 @@ from .errors import (
     TraceWarning as TraceWarning,
 )
 from .model.applications import Applications as Applications
+from .model.attributes import (
+    Constraints as Constraints,
+)
+from .model.attributes import (
+    DrawnAttributes as DrawnAttributes,
+)
+from .model.attributes import (
+    ListedAttributes as ListedAttributes,
+)
 from .model.bag_workloads import (
     Exponential as Exponential,
 )
@@ -98,6 +107,9 @@ from .schedulers import (
 )
 from .schedulers import (
     Backfill as Backfill,
+)
+from .schedulers import (
+    DgsAcap as DgsAcap,
 )
 from .schedulers import (
     DgsAsap as DgsAsap,

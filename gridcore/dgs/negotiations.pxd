@@ -29,13 +29,14 @@ cdef class Negotiations:
     cdef long long[KINDS] span
     cdef signed char[::1] phase
     cdef long long[::1] tasks, length, lasts, submitter, attempt, searches, in_vain, conflicts, late, reached
-    cdef long long[::1] resubmitted, first_start, end, done
+    cdef long long[::1] resubmitted, first_start, end, done, group
+    cdef unsigned char[:, ::1] suited     # by group of jobs and node; None if all nodes suit all jobs
     cdef long long[::1] received, changes, busy, done_by, first, counts
     cdef const unsigned char[::1] up, gone  # gone: nodes that are known to have failed; None where none may fail
     cdef long long slot, one_way, latency, at_least, opening, period, width, patience
     cdef unsigned long long seed
     cdef long long forward, hops, rounds, tries
-    cdef bint wide, others, push, pull, poll, stale, faults
+    cdef bint wide, others, keep, push, pull, poll, stale, faults
     cdef Talk** talk
     cdef Outbox[KINDS] out
     cdef Row* row                       # scratch: the messages of a cohort

@@ -52,11 +52,11 @@ _STATE = {
     "completed": Number(0, "up_to_jobs"), "given_up": Number(0, "up_to_jobs"), "reported_end": Number(-1),
 }
 _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
-         "reached", "resubmitted", "first_start", "end", "done")
+         "reached", "resubmitted", "first_start", "end", "done", "group")
 _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
             "tries", "patience", "detection", "log")
-_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record", "faults")
+_FLAGS = ("wide", "others", "keep", "push", "pull", "poll", "stale", "record", "faults")
 # The largest value of a setting, so that sums of settings do not overflow.
 cdef long long _LONGEST = 10**17
 
@@ -72,7 +72,7 @@ cdef class Negotiations:
     """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` starts and moves them."""
 
     def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds: list[tuple[int, int]], dict jobs,
-                  dict nodes, counts: Integers, dict settings,
+                  dict nodes, counts: Integers, dict settings, suited: Bools | None = None,
                   decided: Callable[[NDArray[Any], int], None] | None = None):
         cdef Py_ssize_t k
         for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
@@ -104,13 +104,20 @@ cdef class Negotiations:
         self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
         self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
         self.hops, self.rounds, self.tries = settings["hops"], settings["rounds"], settings["tries"]
-        self.wide, self.others = settings["wide"], settings["others"]
+        self.wide, self.others, self.keep = settings["wide"], settings["others"], settings["keep"]
         self.push, self.pull = settings["push"], settings["pull"]
         self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
         self.faults, self.patience = settings["faults"], settings["patience"]
         self.detection, self.log.left = settings["detection"], settings["log"]
         self.recorded, self.decided = decided is not None, decided
         self.reported_end = -1
+        self.suited = None
+        if suited is not None:
+            suited = plain(suited)
+            if not (isinstance(suited, np.ndarray) and suited.dtype == np.bool_ and suited.ndim == 2
+                    and suited.shape[0] and suited.shape[1] == self.nodes):
+                raise ValueError(f"suited must be bool[groups, {self.nodes}]")
+            self.suited = np.array(suited, order="C").view(np.uint8)
         self.bind(jobs, nodes, counts)
         self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
         self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
@@ -139,17 +146,18 @@ cdef class Negotiations:
         if self.talk != NULL:
             # the negotiations and runs under way depend on these
             for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
-                              ("submitter", self.submitter)):
+                              ("submitter", self.submitter), ("group", self.group)):
                 if not np.array_equal(of[name], had):
                     raise ValueError(f"{name} must be as it was")
         submitter = indices(of["submitter"], "submitter", 0, self.nodes)
+        indices(of["group"], "group", 0, 1 if self.suited is None else self.suited.shape[0])
         self.phase = of["phase"]
         self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
         self.submitter = submitter
         self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
         self.resubmitted, self.first_start = of["resubmitted"], of["first_start"]
-        self.end, self.done = of["end"], of["done"]
+        self.end, self.done, self.group = of["end"], of["done"], of["group"].copy()
         self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
         self.first, self.up = at["first"], at["up"].view(np.uint8)
         self.gone = at["away"].view(np.uint8) if self.faults else None

@@ -46,15 +46,16 @@ cdef class JobFlow(Negotiations):
     kinds : for cancel, request, answer, commit and reply: (number in `links`, bytes of a message).
     jobs : name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
         submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
-        done (int64).
+        done, group (int64).
     nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
         up, away (whether it is known to have failed; bool).
     counts : int64[5], number of schedules exchanged by kind, shared.
     settings : slot, one_way, latency, at_least, opening, period, patience, detection (ns); forward, hops, rounds,
-        tries, width, seed; log, the most decisions that are kept; wide, others, push, pull, poll, stale, record,
-        faults (0 or 1).  With others, neither the searcher nor the scheduling node is a candidate.  With record,
-        `machines_of` also works for all jobs that are done, otherwise only for those that were submitted again.
-        With faults, machines may fail.
+        tries, width, seed; log, the most decisions that are kept; wide, others, keep, push, pull, poll, stale,
+        record, faults (0 or 1).  With others, neither the searcher nor the scheduling node is a candidate.  With
+        keep, a job that ends early keeps its slots.  With record, `machines_of` also works for all jobs that are
+        done, otherwise only for those that were submitted again.  With faults, machines may fail.
+    suited : bool[groups, nodes], the nodes that may run the jobs of each group; None: all nodes may run all jobs.
     decided : callable, (rows, lost), for decisions: `gridcore.dgs.state.DECISION` records that have been taken since
         the last call, in order, and how many more there have been beyond those that are kept.  It is called from
         time to time, by `getstate` and by `hand_over`.  None: they are not recorded, which changes nothing else.
@@ -380,6 +381,7 @@ cdef class JobFlow(Negotiations):
         quest.exclude = self.submitter[job] if self.others else -1
         quest.hops, quest.wide, quest.every, quest.until = self.hops, self.wide, 0, 0
         quest.seen = NEVER - 1
+        quest.suited = NULL if self.suited is None else &self.suited[self.group[job], 0]
         if self.poll:
             quest.every, quest.until = self.period, now - self.latency
         elif self.stale and self.push:
@@ -540,7 +542,8 @@ cdef class JobFlow(Negotiations):
         for k in range(talk.n_nodes):
             self.busy[talk.pool[k]] += end - start
             self.done_by[talk.pool[k]] += 1
-            if (self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, whose, False, now)
+            if (not self.keep
+                    and self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, whose, False, now)
                     and self.push):
                 self.changes[talk.pool[k]] += 1
         if not self.record and self.resubmitted[job] == 0:

@@ -32,6 +32,7 @@ cdef struct Quest:                      # a job to be placed, and how to search
     long long n_nodes, slots, not_before, exclude, hops
     long long seen, every, until        # ns; see `SlotSchedules.search`
     bint wide, itself                   # itself: whether the searcher may be a candidate
+    const unsigned char* suited         # by node: whether it may be a candidate; NULL if all may
 
 cdef enum:
     WINDOW = 1024                       # slots that are counted at a time
@@ -50,6 +51,9 @@ cdef class SlotSchedules:
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] change             # scratch: at each slot of a window, the change in the number of fits
     cdef Py_ssize_t n_fit, room_fit
+    # the nodes that it has reached, in order; those that do not suit the job are not candidates
+    cdef int* reach
+    cdef Py_ssize_t n_reach
     # those that the searcher knew itself, and how many of these were free at once
     cdef Py_ssize_t n_own
     cdef long long own_free
@@ -68,7 +72,7 @@ cdef class SlotSchedules:
     cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                    const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil
     cdef void _begin(self) noexcept nogil
-    cdef int _meet(self, int who, long long as_of) except -1 nogil
+    cdef int _meet(self, int who, long long as_of, bint suits) except -1 nogil
     cdef int _fit_room(self, Py_ssize_t n) except -1 nogil
     cdef bint _all_seen(self, const Node* node, long long as_of) noexcept nogil
     cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil
@@ -80,6 +84,7 @@ cdef class SlotSchedules:
                                long long slots, long long since, long long start) except -1
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil
     cdef const long long[::1] _nodes(self, nodes)
+    cdef const unsigned char[::1] _flags(self, value, str name)
     cdef const long long[::1] _slots(self, values, str name, long long least)
     cdef const long long[::1] _each(self, value, str name, Py_ssize_t n)
     cdef int _same(self, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d) except -1

@@ -96,6 +96,7 @@ cdef class SlotSchedules:
         free(self.node)
         free(self.met)
         free(self.fit)
+        free(self.reach)
         free(self.low)
         free(self.chosen)
 
@@ -324,7 +325,7 @@ cdef class SlotSchedules:
         self._check_job(n_nodes, slots, not_before)
         self._begin()
         for k in range(u.shape[0]):
-            if not self._meet(<int> u[k], instant(seen, k)):
+            if not self._meet(<int> u[k], instant(seen, k), True):
                 raise ValueError(f"candidates[{k}] must be different from those before it, got {u[k]}")
         if n_nodes > self.n_fit:
             return None
@@ -340,8 +341,8 @@ cdef class SlotSchedules:
 
     def search(self, views: NDArray[np.int32], searchers: ArrayLike, n_nodes: ArrayLike, slots: ArrayLike,
                not_before: ArrayLike, *, exclude: ArrayLike = -1, bint itself=False, long long hops=2,
-               bint wide=False, away: Bools | None = None, as_of: ArrayLike | None = None, long long every=0,
-               long long until=0) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+               bint wide=False, away: Bools | None = None, suited: Bools | None = None, as_of: ArrayLike | None = None,
+               long long every=0, long long until=0) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """Search, from each of `searchers` (int64[k]), for `n_nodes` nodes for `slots` slots from `not_before` on.
 
         Each searcher (1) looks for nodes that are free at once among its neighbours.  (2) If there are too few, it
@@ -355,6 +356,7 @@ cdef class SlotSchedules:
         views : int32[nodes, degree], the neighbours of each node; -1 for none.
         wide : with fewer candidates than nodes wanted, continue hop by hop beyond `hops`.
         away : bool[nodes], the nodes known to be down, which are neither candidates nor opened; None for none.
+        suited : bool[nodes], the nodes that may be candidates; others are opened all the same.  None for all.
         as_of : int64[nodes] ns (or one instant for all), when each node last saw its neighbours; None for now.
             A candidate is seen as the node that led to it first has seen it.
         every : ns; if it is given, `as_of` is when each node sees its neighbours for the first time, and it sees
@@ -394,13 +396,9 @@ cdef class SlotSchedules:
         else:
             quest.seen = NEVER - 1
         cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
-        cdef const unsigned char[::1] gone = None
-        if away is not None:
-            away = plain(away)
-            if not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,):
-                got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
-                raise ValueError(f"away must be bool[{self.nodes}], got {got}")
-            gone = np.ascontiguousarray(away).view(np.uint8)
+        cdef const unsigned char[::1] gone = self._flags(away, "away")
+        cdef unsigned char[::1] fitting = None if suited is None else np.array(self._flags(suited, "suited"))
+        quest.suited = NULL if fitting is None or not self.nodes else &fitting[0]
         quest.hops, quest.wide, quest.every, quest.until, quest.itself = hops, wide, every, until, itself
         starts, offsets = np.full(u.shape[0], -1, np.int64), np.zeros(u.shape[0] + 1, np.int64)
         reached, opened = np.zeros(u.shape[0], np.int64), np.zeros(u.shape[0], np.int64)
@@ -437,17 +435,17 @@ cdef class SlotSchedules:
         self.n_own, self.own_free = self.n_fit, free_now
         if free_now >= quest.n_nodes:
             return quest.not_before
-        while k < self.n_fit:
-            # one hop further: open the candidates of the last hop
+        while k < self.n_reach:
+            # one hop further: open the nodes of the last hop
             if not (hop < quest.hops or (quest.wide and self.n_fit < quest.n_nodes)):
                 break
-            end = self.n_fit
+            end = self.n_reach
             while k < end:
                 k += 1
-                if self.fit[k - 1].node == searcher:
+                if self.reach[k - 1] == searcher:
                     continue  # its neighbours are candidates already
                 opened[0] += 1
-                self._open(quest, views, gone, seen, searcher, self.fit[k - 1].node, &free_now)
+                self._open(quest, views, gone, seen, searcher, self.reach[k - 1], &free_now)
                 if free_now >= quest.n_nodes:
                     return quest.not_before
             hop += 1
@@ -475,7 +473,8 @@ cdef class SlotSchedules:
                 with gil:
                     raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
             if gone is None or not gone[other]:
-                if self._meet(other, NEVER - 1 if other == searcher else at):
+                if self._meet(other, NEVER - 1 if other == searcher else at,
+                              quest.suited == NULL or quest.suited[other]):
                     prefetch(&self.node[other])
         for j in range(n, self.n_fit):
             self._fetch(j)
@@ -487,29 +486,34 @@ cdef class SlotSchedules:
     cdef void _begin(self) noexcept nogil:
         """Begin a new search: no node has been met."""
         cdef Py_ssize_t u
-        self.n_fit = 0
+        self.n_fit = self.n_reach = 0
         self.searches += 1
         if self.searches == 2147483647:
             self.searches = 1
             for u in range(self.nodes):
                 self.met[u] = 0
 
-    cdef int _meet(self, int who, long long as_of) except -1 nogil:
-        """Add a candidate; False if it has been met before."""
+    cdef int _meet(self, int who, long long as_of, bint suits) except -1 nogil:
+        """Reach a node, which becomes a candidate if it suits the job; False if it has been met before."""
         if self.met[who] == self.searches:
             return False
         self.met[who] = self.searches
-        self._fit_room(self.n_fit + 1)
+        self._fit_room(self.n_reach + 1)
+        self.reach[self.n_reach] = who
+        self.n_reach += 1
+        if not suits:
+            return True
         self.fit[self.n_fit].node, self.fit[self.n_fit].as_of, self.fit[self.n_fit].row = who, as_of, 0
         self.n_fit += 1
         return True
 
     cdef inline int _fit_room(self, Py_ssize_t n) except -1 nogil:
-        """Make room for `n` candidates."""
+        """Make room for `n` nodes."""
         cdef Py_ssize_t room = 2 * n + 64
         if n > self.room_fit:
             self.fit = <Fit*> grown(self.fit, room * sizeof(Fit))
             self.low = <long long*> grown(self.low, room * sizeof(long long))
+            self.reach = <int*> grown(self.reach, room * sizeof(int))
             self.room_fit = room
         return 0
 
@@ -684,6 +688,16 @@ cdef class SlotSchedules:
 
     cdef const long long[::1] _nodes(self, nodes):
         return indices(nodes, "nodes", 0, self.nodes)
+
+    cdef const unsigned char[::1] _flags(self, value, str name):
+        """Return bool[nodes] as bytes; None for None."""
+        if value is None:
+            return None
+        value = plain(value)
+        if not isinstance(value, np.ndarray) or value.dtype != np.bool_ or value.shape != (self.nodes,):
+            got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")
+        return np.ascontiguousarray(value).view(np.uint8)
 
     cdef const long long[::1] _slots(self, values, str name, long long least):
         return indices(values, name, least, LATEST)

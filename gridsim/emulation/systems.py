@@ -94,6 +94,7 @@ def collect(part: Part) -> dict[str, Any]:
             if home[job.submitter] == part.number
         ],
         "runs": {name: getattr(runs, name).tolist() for name in _RUNS},
+        "apart": runs.apart.tolist(),
         "rows": [[int(value) for value in row] for row in runs.rows],
         "reached": policy.reached.tolist(),
         "too_large": policy.too_large,
@@ -141,6 +142,7 @@ def merge(part: Part, found: dict[str, Any]) -> None:
             np.maximum(mine, others, out=mine)
         else:
             mine += others
+    np.maximum(runs.apart, np.array(found["apart"]), out=runs.apart)
     runs.rows += [tuple(row) for row in found["rows"]]
     np.maximum(policy.reached, np.array(found["reached"]), out=policy.reached)
     policy.too_large += found["too_large"]

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arrays import Floats, Integers
+from gridsim.model.attributes import Texts
+from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
@@ -33,6 +34,9 @@ class Columns(NamedTuple):
     estimate (Mflop) is what the submitter states as the size of a task of an application.
 
     job is the number that an application has in the job log that it comes from.
+
+    memory (bytes) and kind (text) are what rigid jobs want of each machine; group and suited (bool[groups,
+    machines]) say which machines that leaves each, see `gridsim.model.attributes.groups`.
     """
 
     release: Floats
@@ -45,6 +49,10 @@ class Columns(NamedTuple):
     rates: Floats | None = None
     estimate: Floats | None = None
     job: Integers | None = None
+    memory: Floats | None = None
+    kind: Texts | None = None
+    group: Integers | None = None
+    suited: Bools | None = None
 
 
 def check_columns(recipe: Recipe, count: int, what: str) -> None:
@@ -87,6 +95,10 @@ class Applications:
     wrong, and 0.  It is None if the workload states only the sizes themselves; see `estimates`.
 
     job int64 is the number of each rigid job in the log that it comes from, or None without a log.
+
+    Rigid jobs may want certain machines: with at least memory float64 (bytes), and of a kind (text, empty for
+    any); each is None if no job does.  group int64 says in which group of jobs each is, and suited
+    bool[groups, machines] which machines suit the jobs of a group; both are None if all machines suit all.
     """
 
     release_ns: Integers
@@ -101,6 +113,10 @@ class Applications:
     rates: Floats | None = None
     estimate: Floats | None = None
     job: Integers | None = None
+    memory: Floats | None = None
+    kind: Texts | None = None
+    group: Integers | None = None
+    suited: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -114,6 +130,10 @@ class Applications:
     def unequal(self) -> bool:
         """Whether tasks of one application differ in size."""
         return self.task_sizes is not None
+
+    def machines_for(self, job: int) -> Bools | None:
+        """Return which machines suit a rigid job, bool[machines]; None if all do."""
+        return None if self.group is None or self.suited is None else self.suited[self.group[job]]
 
     @property
     def offsets(self) -> Integers:

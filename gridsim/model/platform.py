@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import explained, real, sequence, text
+from gridsim.model.attributes import Attributes, AttributesRecipe
+from gridsim.support.arguments import explained, real, sequence, shown, text
 from gridsim.support.arrays import Floats
 from gridsim.support.memory import OF_MACHINE, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -118,10 +119,19 @@ class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
 
 
 class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
-    """`nodes` machines of the same speed (Mflop/s)."""
+    """`nodes` machines of the same speed (Mflop/s); `Platform.equal` explains each field."""
 
     nodes: Nodes
     speed: Speed = 1000.0
+    attributes: AttributesRecipe | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.attributes, AttributesRecipe | None):
+            raise ScenarioError(
+                "platform.attributes must be DrawnAttributes or ListedAttributes, got "
+                f"{shown(self.attributes)}"
+            )
 
     def speeds(self) -> Floats:
         return np.full(self.nodes, self.speed)
@@ -144,7 +154,8 @@ class Platform:
 
     recipe : how the platform was made; use the constructors below.
 
-    Speeds are made when the platform is created, so that errors in them show early.  With more than a million
+    Speeds are made when the platform is created, so that errors in them show early; and so are attributes,
+    by which machines of one speed may differ for jobs that want certain machines.  With more than a million
     machines they are made when first asked for, so that reading a scenario takes no memory for them.
     """
 
@@ -152,7 +163,7 @@ class Platform:
 
     def __post_init__(self) -> None:
         if self.nodes <= _AT_ONCE:
-            _ = self.speeds
+            _ = self.speeds, self.attributes
 
     @cached_property
     def speeds(self) -> Floats:
@@ -176,6 +187,12 @@ class Platform:
         _ = self.speeds
         files: dict[str, str] = self.__dict__["files"]
         return files
+
+    @cached_property
+    def attributes(self) -> Attributes | None:
+        """Memory, kind and place of each machine; None for machines without attributes."""
+        recipe = self.recipe.attributes if isinstance(self.recipe, EqualSpeeds) else None
+        return None if recipe is None else recipe.realize(self.nodes)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -236,13 +253,15 @@ class Platform:
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
 
     @classmethod
-    def equal(cls, nodes: int, speed: float = 1000.0) -> Platform:
+    def equal(cls, nodes: int, speed: float = 1000.0, attributes: AttributesRecipe | None = None) -> Platform:
         """`nodes` machines of the same speed (Mflop/s), as rigid jobs need them.
 
         nodes : number of machines.
         speed : speed of each machine, Mflop/s.
+        attributes : memory, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; with
+            None all machines are alike.
         """
-        return cls(EqualSpeeds(nodes=nodes, speed=speed))
+        return cls(EqualSpeeds(nodes=nodes, speed=speed, attributes=attributes))
 
     @classmethod
     def of(cls, speeds: Iterable[float] | Floats) -> Platform:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Columns, Machine, check_columns
+from gridsim.model.attributes import Constraints, Memory, Texts, groups, wish
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import normalise, one_of, real
+from gridsim.support.arguments import normalise, one_of, real, shown
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
@@ -27,6 +28,11 @@ class _Jobs(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "workload"
 
 
+def _check(constraints: Any) -> None:
+    if not isinstance(constraints, Constraints | None):
+        raise ScenarioError(f"workload.constraints must be Constraints, got {shown(constraints)}")
+
+
 class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     """Jobs drawn from the statistics of a log; `Workload.jobs` explains each field."""
 
@@ -35,16 +41,23 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     profile: str = "wagap2013"
     utilization: Annotated[float, Limits(above=0)] = 0.25
     max_nodes: _MaxNodes = None
+    constraints: Constraints | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         normalise(self, profile=one_of("workload.profile", self.profile, tuple(PROFILES)))
+        _check(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         nodes, run_time, gaps, requested = PROFILES[self.profile].draw(self.jobs, streams("workload.jobs"))
         most = platform.nodes if self.max_nodes is None else min(self.max_nodes, platform.nodes)
+        memory, kind = _wanted(self.constraints, self.seed, self.jobs)
         tasks = np.clip(nodes, 1, most).astype(np.int64)
+        if not (memory is None and kind is None):
+            group, suited = groups(memory, kind, platform.attributes)
+            # a job that no machine suits still wants one, which is an error
+            tasks = np.minimum(tasks, np.maximum(suited.sum(axis=1), 1)[group])
         release = np.cumsum(gaps) - gaps[0]
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
@@ -56,7 +69,16 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
                 )
             release = release * factor
         submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
-        return _columns(platform, release, tasks, np.maximum(1.0, run_time), requested, submitter)
+        return _columns(
+            platform,
+            release,
+            tasks,
+            np.maximum(1.0, run_time),
+            requested,
+            submitter,
+            memory=memory,
+            kind=kind,
+        )
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
@@ -72,10 +94,12 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     copies: Annotated[int, Limits(low=1, high=10**6)] = 1
     jitter: Annotated[float, Limits(low=0, unit="s")] = 3600.0
     at_home: bool = False
+    constraints: Constraints | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
+        _check(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_jobs, read_jobs
@@ -111,6 +135,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             np.tile(jobs.requested, copies),
             submitter,
             np.tile(jobs.job, copies),
+            *_wanted(self.constraints, self.seed, len(release)),
         )
 
 
@@ -123,6 +148,8 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     requested : s that the user asked for, one entry per job; without it the run times.
     submitter : machines, one entry per job; without it job i submits at machine i modulo the number of
         machines.
+    memory : bytes that a job needs on each of its machines, one entry per job; without it any.
+    kinds : kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
     """
 
     release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
@@ -130,6 +157,8 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     run_time: tuple[_RunTime, ...]
     requested: tuple[_RunTime, ...] | None = None
     submitter: tuple[Machine, ...] | None = None
+    memory: tuple[Memory, ...] | None = None
+    kinds: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,7 +180,14 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
             run_time,
             requested,
             submitter,
+            memory=None if self.memory is None else np.array(self.memory),
+            kind=None if self.kinds is None else np.array(self.kinds),
         )
+
+
+def _wanted(constraints: Constraints | None, seed: int, count: int) -> tuple[Floats | None, Texts | None]:
+    """Return memory and kind that each of `count` jobs wants; None where no job wants any."""
+    return (None, None) if constraints is None else constraints.draw(seed, count)
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
@@ -165,10 +201,13 @@ def _columns(
     requested: Floats,
     submitter: Integers,
     job: Integers | None = None,
+    memory: Floats | None = None,
+    kind: Texts | None = None,
 ) -> Columns:
     """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them.
 
     job : their numbers in the log that they come from.
+    memory, kind : what they want of each machine.
     """
     speeds = platform.speeds
     if speeds.min() != speeds.max():
@@ -184,7 +223,21 @@ def _columns(
         )
     for i in first_true(submitter >= platform.nodes):
         raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
-    return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
+    made = Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
+    return made if memory is None and kind is None else _suited(made, platform, memory, kind)
+
+
+def _suited(made: Columns, platform: Platform, memory: Floats | None, kind: Texts | None) -> Columns:
+    """Return `made` with what jobs want of machines; raise ScenarioError if too few suit a job."""
+    group, suited = groups(memory, kind, platform.attributes)
+    there = suited.sum(axis=1)[group]
+    for i in np.flatnonzero(made.tasks > there)[:1]:
+        raise ScenarioError(
+            f"workload.nodes[{i}] must be at most {there[i]}, the machines that have what the job wants "
+            f"({wish(memory, kind, i)}), got {made.tasks[i]}"
+        )
+    made = made._replace(memory=memory, kind=kind)
+    return made if suited.all() else made._replace(group=group, suited=suited)
 
 
 #: The shares of jobs at which a `Profile` gives its quantiles.

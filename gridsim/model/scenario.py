@@ -6,7 +6,7 @@ import copy
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -24,7 +24,7 @@ from gridsim.support import toml as toml_files
 from gridsim.support.arguments import hint, listed, real, shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
-from gridsim.support.parameters import limits_of
+from gridsim.support.parameters import limits_of, tables_of
 
 _LOG = logging.getLogger(__name__)
 #: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
@@ -169,7 +169,7 @@ class Scenario:
             table = msgspec.to_builtins(value)
             if "path" in table:
                 table["path"] = place(table["path"])
-            document[name] = {key: entry for key, entry in table.items() if entry is not None}
+            document[name] = _given(table)
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
         return document
@@ -271,6 +271,12 @@ class Scenario:
         )
 
 
+def _given(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table, and the tables in it, without entries that are None."""
+    kept = {key: entry for key, entry in table.items() if entry is not None}
+    return {key: _given(entry) if isinstance(entry, dict) else entry for key, entry in kept.items()}
+
+
 def _in_folder(path: str, value: Any, folder: str) -> Any:
     """Return the value of an entry, with paths of files in it taken as relative to `folder`."""
     if isinstance(value, dict) and "path" in value and path in _KEYS:
@@ -280,7 +286,14 @@ def _in_folder(path: str, value: Any, folder: str) -> Any:
 
 
 def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
-    kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
+    return _convert(_which(get_args(union), table, where), table, where)
+
+
+def _which(
+    structs: Iterable[type[msgspec.Struct]], table: dict[str, Any], where: str
+) -> type[msgspec.Struct]:
+    """Return the one of `structs` that the key ``kind`` of a table names, or raise ScenarioError."""
+    kinds = {str(kind.__struct_config__.tag): kind for kind in structs}
     given = table.get("kind")
     if not isinstance(given, str) or given not in kinds:
         said = "nothing" if given is None else repr(given)
@@ -293,7 +306,7 @@ def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
                 f"{where}.{key} must be absent, as {where}.kind is {given}: it is a key of {', '.join(of)}; "
                 f"known: {', '.join(known)}"
             )
-    return _convert(kinds[given], table, where)
+    return kinds[given]
 
 
 def _keys(kind: type[msgspec.Struct]) -> list[str]:
@@ -301,16 +314,19 @@ def _keys(kind: type[msgspec.Struct]) -> list[str]:
 
 
 def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> Any:
-    known = _keys(kind)
-    for key in table:
-        if key not in known and key != kind.__struct_config__.tag_field:
-            raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
     return converted(_without_units(table, kind, where), kind, where)
 
 
 def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str) -> dict[str, Any]:
-    """Return a table with numbers in place of texts that have a unit, such as ``"50 ms"``."""
-    found = limits_of(kind)
+    """Return a table with numbers in place of texts that have a unit, such as ``"50 ms"``.
+
+    Raises ScenarioError for unknown keys, also of tables within it.
+    """
+    known = _keys(kind)
+    for key in table:
+        if key not in known and key != kind.__struct_config__.tag_field:
+            raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
+    found, inner = limits_of(kind), tables_of(kind)
 
     def plain(path: str, value: Any, unit: str) -> Any:
         if isinstance(value, str):
@@ -321,12 +337,16 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str
             return {key: plain(f"{path}.{key}", each, unit) for key, each in value.items()}
         return value
 
-    return {
-        key: plain(f"{where}.{key}", value, found[key].unit)
-        if key in found and found[key].unit in units.UNITS
-        else value
-        for key, value in table.items()
-    }
+    def within(key: str, value: Any) -> Any:
+        path = f"{where}.{key}"
+        if key in inner and isinstance(value, dict):
+            first, *others = inner[key]
+            return _without_units(value, _which(inner[key], value, path) if others else first, path)
+        return (
+            plain(path, value, found[key].unit) if key in found and found[key].unit in units.UNITS else value
+        )
+
+    return {key: within(key, value) for key, value in table.items()}
 
 
 def converted(value: Any, kind: Any, where: str) -> Any:

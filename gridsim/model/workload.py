@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
+from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
     ListRecipe,
@@ -311,6 +312,7 @@ class Workload:
         profile: str = "wagap2013",
         utilization: float = 0.25,
         max_nodes: int | None = None,
+        constraints: Constraints | None = None,
         *,
         seed: int,
     ) -> Workload:
@@ -326,10 +328,18 @@ class Workload:
         utilization : request utilization to which the gaps are scaled: the sum of nodes * run time, divided
             by what the machines can do from the first to the last submission.
         max_nodes : largest number of nodes that a job wants.  It is never more than there are machines.
+        constraints : what jobs want of machines, `Constraints`, drawn with `seed`; with None all machines
+            suit all jobs.  A job wants at most as many nodes as suit it.
         """
-        return cls(
-            JobRecipe(jobs=jobs, profile=profile, utilization=utilization, max_nodes=max_nodes, seed=seed)
+        recipe = JobRecipe(
+            jobs=jobs,
+            profile=profile,
+            utilization=utilization,
+            max_nodes=max_nodes,
+            constraints=constraints,
+            seed=seed,
         )
+        return cls(recipe)
 
     @classmethod
     def jobs_from_log(
@@ -344,6 +354,7 @@ class Workload:
         jitter: float = 3600.0,
         at_home: bool = False,
         seed: int = 0,
+        constraints: Constraints | None = None,
     ) -> Workload:
         """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
 
@@ -358,8 +369,10 @@ class Workload:
             (uniform).  This gives the same load on `copies` times as many machines.
         at_home : if true, each user of each copy submits at one machine; if false, a machine is drawn for
             each job.  Both are uniform and use `seed`.
+        constraints : what jobs want of machines, `Constraints`, drawn with `seed`; with None all machines
+            suit all jobs.
 
-        `realize` reads the file.  It rejects a job of more nodes than the platform has machines.
+        `realize` reads the file.  It rejects a job of more nodes than the platform has machines that suit it.
         """
         recipe = JobLogRecipe(
             path=text("workload.path", path),
@@ -372,6 +385,7 @@ class Workload:
             jitter=jitter,
             at_home=at_home,
             seed=seed,
+            constraints=constraints,
         )
         return cls(recipe)
 
@@ -383,6 +397,8 @@ class Workload:
         run_time: float | Sequence[float] | NDArray[Any],
         requested: float | Sequence[float] | NDArray[Any] | None = None,
         submitter: Sequence[int] | NDArray[Any] | None = None,
+        memory: float | Sequence[float] | NDArray[Any] | None = None,
+        kinds: str | Sequence[str] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly the given rigid jobs: release (s), nodes, run_time (s).
 
@@ -390,6 +406,8 @@ class Workload:
         nodes, run_time, requested : one value for all jobs, or one entry each.  requested (s) defaults to
             run_time.
         submitter : machines; by default job i submits at machine i modulo the number of machines.
+        memory : bytes that a job needs on each of its machines; one value for all jobs, or one entry each.
+        kinds : kind of machines that a job wants, empty for any; one value for all jobs, or one entry each.
         """
         releases = sequence("workload.release", release)
         recipe = JobListRecipe(
@@ -398,6 +416,8 @@ class Workload:
             run_time=_column("workload.run_time", run_time, len(releases)),
             requested=None if requested is None else _column("workload.requested", requested, len(releases)),
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
+            memory=None if memory is None else _column("workload.memory", memory, len(releases)),
+            kinds=None if kinds is None else _column("workload.kinds", kinds, len(releases)),
         )
         return cls(recipe)
 
@@ -405,7 +425,8 @@ class Workload:
         """Return the applications on `platform` in order of release; ties keep the order of the recipe."""
         with np.errstate(over="ignore"):  # infinite results are rejected below
             columns = self.recipe.columns(platform)
-        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job = columns
+        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job, *_ = columns
+        memory, kind, group, suited = columns.memory, columns.kind, columns.group, columns.suited
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in first_true(~(release <= LATEST_RELEASE)):
             latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
@@ -436,6 +457,10 @@ class Workload:
             rates,
             None if estimate is None else estimate[order],
             None if job is None else job[order],
+            None if memory is None else memory[order],
+            None if kind is None else kind[order],
+            None if group is None else group[order],
+            suited,
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

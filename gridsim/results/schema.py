@@ -73,10 +73,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of rigid jobs": (
         Column("run_time", "float", "s", "of each of its tasks"),
         Column("requested", "float", "s", "what the user asked for"),
+        Column("memory", "float", "B", "of jobs with constraints: least memory of each of its machines"),
+        Column("kind", "text", "", "of jobs with constraints: kind of its machines; empty for any"),
         Column("waiting", "float", "s", "from the release to the start of the run that was completed"),
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
         Column("failed", "int", "0 or 1", "whether it was rejected"),
-        Column("searches", "int", "searches", "`dgs-asap` only: rounds of requests"),
+        Column("searches", "int", "searches", "`dgs-asap`, `dgs-acap`: rounds of requests"),
         Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a machine "
                "refused or that fell through; the first one did if it is not 0"),
         Column("late", "int", "", "`dgs-asap`: answers left out since their start was too near; `zorilla`, "
@@ -84,7 +86,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("floods", "int", "floods", "`zorilla` only: how often it was advertised"),
         Column("site", "int", "site", "`metascheduler` only: where it ran; -1 for several sites or none"),
         Column("moved", "int", "moves", "`metascheduler` only: to another site, as it had waited too long"),
-        Column("reached", "int", "machines", "`dgs-asap` only: most candidates that a search of it reached"),
+        Column("reached", "int", "machines", "`dgs-asap`, `dgs-acap`: most candidates that a search of it "
+               "reached"),
     ),
     "applications, of work queues": (
         Column("smallest_task", "float", "Mflop"),
@@ -120,6 +123,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                 "were rejected, to its end"),
         Column("failures", "int", "", "how often it failed while the run lasted; to be away from the "
                "beginning is not to fail"),
+    ),
+    "machines, with attributes": (
+        Column("memory", "float", "B", "of the machine"),
+        Column("kind", "text", "", "of the machine"),
+        Column("x", "float", "", "where it is, in the unit of the platform"),
+        Column("y", "float", "", "where it is, in the unit of the platform"),
     ),
     "machines, of work queues": (
         Column("ended", "int", "replicas", "stopped here since another was completed"),
@@ -184,6 +193,11 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                "with push and poll), `shuffle`"),
         Column("schedules", "int", "schedules", "sent"),
         Column("bytes", "int", "B", "of these, 1024 each"),
+    ),
+    "placements": (
+        _APPLICATION,
+        _needed("distance", "float", "", "mean between two of its machines, in the unit of the platform; 0 "
+                "of one machine"),
     ),
     "jobs": (
         _APPLICATION,

@@ -25,7 +25,7 @@ from gridsim.schedulers.classics.scheduler import (
 )
 from gridsim.schedulers.coallocation.sites import Metascheduler
 from gridsim.schedulers.coallocation.zorilla import Zorilla
-from gridsim.schedulers.dgs.scheduler import DgsAsap
+from gridsim.schedulers.dgs.scheduler import DgsAcap, DgsAsap
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.schedulers.market.scheduler import Market
 from gridsim.schedulers.probes.eagle import Dlwl, Eagle
@@ -49,6 +49,7 @@ __all__ = [
     "Advertisement",
     "Asap",
     "Backfill",
+    "DgsAcap",
     "DgsAsap",
     "Dlwl",
     "Eagle",
@@ -91,6 +92,7 @@ __all__ = [
 register("fair-tree", FairTree)
 register("ideal-tree", IdealTree)
 register("dgs-asap", DgsAsap)
+register("dgs-acap", DgsAcap)
 register("zorilla", Zorilla)
 register("metascheduler", Metascheduler)
 register("asap", Asap)

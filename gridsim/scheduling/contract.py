@@ -19,6 +19,7 @@ from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
 from gridsim.errors import SchedulerError
 from gridsim.model.applications import Applications
+from gridsim.model.attributes import Attributes
 from gridsim.model.fault_events import Events
 from gridsim.model.fluctuation import Pace
 from gridsim.model.time_zones import Zones
@@ -114,6 +115,8 @@ class Run:
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
     share : the part of this process, where several share the run; only for a scheduler that `shares`.
+    attributes : memory, kind and place of each machine; None if machines have none.  Which machines suit a
+        job, `Applications.machines_for` says.
     core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
@@ -139,6 +142,7 @@ class Run:
     pace: Pace | None = None
     zones: Zones | None = None
     share: Share | None = None
+    attributes: Attributes | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
 
@@ -275,6 +279,8 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = False
     #: Whether it can schedule applications whose tasks differ in size.
     unequal: ClassVar[bool] = False
+    #: Whether it places rigid jobs that want certain machines (`Applications.machines_for`) on these.
+    constraints: ClassVar[bool] = False
     #: Whether it supports background load on the machines (`Run.pace`).  It must then report
     #: `Outcome.cycles`; otherwise the machines seem busier than their tasks explain.
     fluctuating: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
+from gridsim.model.attributes import ANY, wish
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Pace
 from gridsim.model.platform import Platform
@@ -39,11 +40,11 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate",
+    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "memory", "kind",
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
-    "data_in",
+    "data_in", "memory", "kind", "x", "y",
 )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def check_kind(
     """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
 
     Rigid jobs need a scheduler that starts tasks together; bags need one that does not.  Unequal tasks in a
-    bag, background load and failures need schedulers that support them.
+    bag, constraints of jobs, background load and failures need schedulers that support them.
     """
     if faults is not None and faults.reachable and not scheduler.owners:
         raise ScenarioError(f"faults.reachable must be false for {scheduler.name}, got True")
@@ -67,7 +68,7 @@ def check_kind(
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
         if not scheduler.rigid:
-            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap, zorilla, metascheduler"
+            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap, dgs-acap, zorilla, metascheduler"
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
@@ -81,11 +82,28 @@ def check_kind(
                 else ""
             )
         )
+    if applications.group is not None and not scheduler.constraints:
+        wanted = wish(applications.memory, applications.kind, _wanting(applications))
+        raise ScenarioError(
+            f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
+            f"got a job that wants {wanted}; for these: dgs-asap, dgs-acap, asap"
+        )
     if pace is not None and not scheduler.fluctuating:
         raise ScenarioError(
             f"fluctuation must be absent for {scheduler.name}, which needs machines that always have their "
             "whole speed"
         )
+
+
+def _wanting(applications: Applications) -> int:
+    """Return the first job that wants certain machines, else the first job."""
+    memory, kind = applications.memory, applications.kind
+    wants = np.zeros(len(applications), np.bool_)
+    if memory is not None:
+        wants |= memory > 0
+    if kind is not None:
+        wants |= kind != ANY
+    return int(wants.argmax())
 
 
 def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:

@@ -338,6 +338,7 @@ class Simulation(Stateful):
                 pace=pace,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
+                attributes=platform.attributes,
                 **self.parts(),
             )
         )

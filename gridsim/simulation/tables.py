@@ -31,6 +31,9 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
         own["data"] = applications.data
     if applications.estimate is not None:
         own["estimate"] = applications.estimate
+    for name in ("memory", "kind"):
+        if (wanted := getattr(applications, name)) is not None:
+            own[name] = wanted
     if applications.rigid:
         further |= _rigid_columns(given["finish"], applications, platform)
     return Table(
@@ -91,6 +94,8 @@ def machine_table(
     further: dict[str, NDArray[Any]] = {
         name: column for name, column in given.items() if name not in _MACHINE_COLUMNS
     }
+    if platform.attributes is not None:
+        further |= platform.attributes.columns()
     if task_data > 0:
         begun = given["tasks"] + given.get("interrupted", 0) + given.get("ended", 0)
         further["data_in"] = task_data * begun

@@ -82,7 +82,7 @@ class Replicates:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
-        name = ALIASES.get(metric, metric)
+        name = metric if metric in self.values else ALIASES.get(metric, metric)
         if name not in self.values:
             raise unknown("metric", metric, self.values)
         return Named("scheduler", self.values[name])

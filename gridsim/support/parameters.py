@@ -288,6 +288,18 @@ def _literals(hint: Any) -> tuple[Any, ...]:
     return ()
 
 
+def tables_of(kind: type[msgspec.Struct]) -> dict[str, tuple[type[Declared], ...]]:
+    """Return field -> the structs that it may be, for the fields that are tables in scenario files."""
+    hints, found = _hints(kind), {}
+    for field in msgspec.structs.fields(kind):
+        hint = hints.get(field.name)
+        kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+        found[field.encode_name] = tuple(
+            each for each in kinds if isinstance(each, type) and issubclass(each, Declared)
+        )
+    return {name: structs for name, structs in found.items() if structs}
+
+
 def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:
     """Return field -> limits, for the fields that have limits."""
     found: dict[str, Limits] = {}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.model.attributes import ListedAttributes
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Fluctuation
 from gridsim.model.network import Network
@@ -83,6 +84,7 @@ def scenarios(
     rigid: bool = False,
     unequal: bool = False,
     fluctuating: bool = False,
+    constraints: bool = False,
     crowded: bool = False,
     reachable: bool = False,
 ) -> st.SearchStrategy[Scenario]:
@@ -95,18 +97,53 @@ def scenarios(
     fluctuating : whether machines have background load in some of the scenarios.
     crowded : whether there are up to 20 applications, released within 20 minutes, or sometimes 80, at few
         machines, so that queues are long, and some bags large.
+    constraints : whether machines have attributes, and rigid jobs want certain ones in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
     """
     if rigid:
         plain = _rigid(max_nodes, faults, crowded)
     else:
         plain = _bags(max_nodes, faults, unequal, crowded, reachable)
+    if rigid and constraints:
+        plain = plain.flatmap(some_want_machines)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
 
 
 def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
     paces = st.none() | fluctuations(scenario.platform.nodes)
     return paces.map(lambda pace: dataclasses.replace(scenario, fluctuation=pace))
+
+
+@st.composite
+def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw machines with attributes, and perhaps jobs that want certain ones where there are enough."""
+    nodes, jobs = scenario.platform.nodes, scenario.workload.realize(scenario.platform)
+
+    def column(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+        return tuple(draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)))
+
+    own = ListedAttributes(
+        memory=column((1e9, 4e9), nodes),
+        kinds=column(("a", "b"), nodes),
+        x=column((0.0, 1.0, 5.0), nodes),
+        y=column((0.0, 2.0), nodes),
+    )
+    if draw(st.booleans()):
+        return dataclasses.replace(scenario, platform=Platform.equal(nodes, attributes=own))
+    memory, kinds = list(column((0.0, 2e9), len(jobs))), list(column(("", "a", "b"), len(jobs)))
+    attributes = own.realize(nodes)
+    for i, tasks in enumerate(jobs.tasks.tolist()):
+        if attributes.suit(memory[i], kinds[i]).sum() < tasks:
+            memory[i], kinds[i] = 0.0, ""
+    assert jobs.requested is not None
+    run_time = jobs.task_size / float(scenario.platform.speeds[0])
+    return dataclasses.replace(
+        scenario,
+        platform=Platform.equal(nodes, attributes=own),
+        workload=Workload.jobs_of(
+            jobs.release, jobs.tasks, run_time, jobs.requested, jobs.submitter, memory, kinds
+        ),
+    )
 
 
 @st.composite

@@ -528,7 +528,10 @@ def policy_of(
 
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
-                kind = {name: getattr(scheduler, name) for name in ("rigid", "unequal", "fluctuating")}
+                kind = {
+                    name: getattr(scheduler, name)
+                    for name in ("rigid", "unequal", "fluctuating", "constraints")
+                }
                 kind["reachable"] = only_owners(scheduler)
                 program = getattr(scheduler, "policy", None)
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
@@ -537,13 +540,15 @@ def policy_of(
                 policies.append((type(policy), kind, able, Reached(classes)))
                 return policy
 
+        from gridsim.model.attributes import ListedAttributes
         from gridsim.model.platform import Platform
         from gridsim.model.workload import Workload
 
         workload = Workload.of([0.0], 1, 1000.0)
         if scheduler.rigid:
             workload = Workload.jobs_of([0.0], 1, 1.0)
-        scenario = Scenario(Platform.of([1000.0]), workload)
+        place = ListedAttributes(x=(0.0,), y=(0.0,)) if scheduler.constraints else None
+        scenario = Scenario(Platform.equal(1, 1000.0, place), workload)
         try:
             with patience(PATIENCE):
                 simulate(scenario, Look(), **LIMITS)

@@ -189,21 +189,23 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
     release, tasks, size = changed.values()
     who = f"application {i} of machine {applications.submitter[i]}"
     latest = release[i + 1] if i + 1 < len(release) else math.inf
+    suited = applications.machines_for(i) if applications.rigid else None
+    most = platform.nodes if suited is None else int(suited.sum())  # for a rigid job
     if turn % 4 == _LATER and latest > release[i]:  # keep the order of the applications
         later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
-    elif turn % 4 == 2 and applications.task_sizes is None:
+    elif (turn % 4 == 2 or (applications.rigid and most == 1)) and applications.task_sizes is None:
         size[i] *= 1.5
         said = f"{who} takes half as long again"
     elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:
         tasks[i] = 1
         said = f"{who} has one task instead of {applications.tasks[i]}"
-    elif applications.requested is None or platform.nodes == 1:
+    elif applications.requested is None:
         tasks[i] += 1 + tasks[i] // 2
         said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
     else:
-        tasks[i] += 1 if tasks[i] < platform.nodes else -1
+        tasks[i] += 1 if tasks[i] < most else -1
         said = f"{who} wants {tasks[i]} machines instead of {applications.tasks[i]}"
     return _workload(applications, platform, **changed), said
 
@@ -227,7 +229,8 @@ def _workload(
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         requested = applications.requested * (task_size / applications.task_size)
-        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter)
+        wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted)
     if applications.task_sizes is None:
         return Workload.of(release, tasks, task_size[kept], submitter)
     parts = np.split(applications.task_sizes, applications.offsets[1:-1])
@@ -287,7 +290,8 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     fields : kind of message -> how many fields it has.
     """
 
-    unequal = fluctuating = owners = True  # the inner scheduler has run the scenario, so it supports it
+    # the inner scheduler has run the scenario, so it supports it
+    unequal = fluctuating = owners = constraints = True
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

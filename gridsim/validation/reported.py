@@ -18,6 +18,8 @@ _EXACT = 1e6
 _SEARCHES = {
     f"gridsim:{name}" for name in ("ExpandingRing", "RandomWalkSearch", "Advertisement", "Rendezvous")
 }
+#: Schedulers of rigid jobs that report how far apart the machines of a job are.
+_PLACING = {f"gridsim:{name}" for name in ("Asap", "DgsAcap", "DgsAsap")}
 
 
 def check_reported(result: Result) -> list[Violation]:
@@ -30,6 +32,8 @@ def check_reported(result: Result) -> list[Violation]:
         found += (_traffic(result) if levels else []) + _updates(result) + _requests(result)
     if result.scheduler.get("class") in _SEARCHES:
         found += _hosts(result) or _searches(result)
+    if result.scheduler.get("class") in _PLACING and "schedule" in result.tables:
+        found += _placements(result)
     return found
 
 
@@ -232,6 +236,31 @@ def _searches(result: Result) -> list[Violation]:
         said = "the table hosts has"
         found = differs("search", lambda k: f"client {k}", have > others, have, others, said, "found in all")
     return found
+
+
+def _placements(result: Result) -> list[Violation]:
+    """Check that each job that was completed has the mean distance between two of its machines."""
+    attributes, table = result.scenario.platform.attributes, result.tables["schedule"]
+    if attributes is None or attributes.places is None:
+        return []
+    done = table["completed"] > 0
+    job, machine = table["application"][done], table["machine"][done]
+    order = np.argsort(job, kind="stable")
+    jobs, begins = np.unique(job[order], return_index=True)
+    want = np.array([_apart(attributes.places[each]) for each in np.split(machine[order], begins[1:])])
+    have = result.tables["placements"]
+    if not np.array_equal(have["application"], jobs):
+        return [Violation("agreement", 1, "placements.application", "must be the jobs that were completed")]
+    distance = have["distance"]
+    wrong = ~(np.abs(distance - want[: len(jobs)]) <= 1e-9 * (1.0 + want[: len(jobs)]))
+    return differs("agreement", column("placements.distance"), wrong, distance, want, "the schedule makes")
+
+
+def _apart(places: Floats) -> float:
+    """Return the mean distance between two of `places`, float64[k, 2]; 0 for a single one."""
+    pairs = np.triu_indices(len(places), 1)
+    x, y = (places[pairs[0]] - places[pairs[1]]).T
+    return float(np.hypot(x, y).mean()) if len(places) > 1 else 0.0
 
 
 def _hosts(result: Result) -> list[Violation]:

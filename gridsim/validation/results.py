@@ -20,6 +20,11 @@ from gridsim.validation.messages import check_messages
 from gridsim.validation.reported import check_reported
 from gridsim.validation.schedule import check_schedule, given_up
 
+#: Columns of applications that the scenario gives.
+_GIVEN = (
+    "release", "tasks", "task_size", "size", "submitter", "requested", "data", "estimate", "memory", "kind",
+)  # fmt: skip
+
 
 def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     """Return what is wrong with a result; empty if nothing is.
@@ -89,7 +94,7 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         said = f"has {len(table)} rows, the workload has {len(given)} applications"
         return [Violation("workload", 1, "applications", said)]
     found = []
-    for name in ("release", "tasks", "task_size", "size", "submitter", "requested", "data", "estimate"):
+    for name in _GIVEN:
         if getattr(given, name) is None:
             continue
         have, want = table[name], getattr(given, name)
@@ -153,6 +158,10 @@ def _machines(result: Result) -> list[Violation]:
     table, speeds = result.machines, result.scenario.platform.speeds
     have = table["speed"]
     found = differs("platform", column("machines.speed"), have != speeds, have, speeds, "the scenario has")
+    if (attributes := result.scenario.platform.attributes) is not None:
+        for name, column_ in attributes.columns().items():
+            given, is_ = table[name], column(f"machines.{name}")
+            found += differs("platform", is_, given != column_, given, column_, "the scenario has")
     done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"][~given_up(result)].sum())
     if done != wanted:
         said = f"add up to {done}, the applications have {wanted} tasks"

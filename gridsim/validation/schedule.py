@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications
+from gridsim.model.attributes import ANY
 from gridsim.model.fault_events import looking, outages
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
@@ -86,6 +87,7 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
         )
     elif given.unequal and result.scenario.fluctuation is None and (n == 1).all():
         found += _own_sizes(given, speeds[u], i, whole, start, end)
+    found += _constraints(result, given, u, i, place)
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
@@ -100,6 +102,39 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
     found += _submitted_again(result, i, whole | beaten)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
+    return found
+
+
+def _constraints(
+    result: Result,
+    given: Applications,
+    u: NDArray[np.int64],
+    i: NDArray[np.int64],
+    place: Callable[[int], str],
+) -> list[Violation]:
+    """Check that rigid jobs run only on machines of the memory and kind that they want."""
+    attributes, found = result.scenario.platform.attributes, list[Violation]()
+    if attributes is None:
+        return found
+    memory, wanted = attributes.memory, given.memory
+    if memory is not None and wanted is not None:
+        found += broken(
+            "constraint",
+            memory[u] < wanted[i],
+            place,
+            lambda k: f"application {i[k]} needs {wanted[i[k]]:g} bytes, machine {u[k]} has {memory[u[k]]:g}",
+        )
+    kind, named = attributes.kind, given.kind
+    if kind is not None and named is not None:
+        found += broken(
+            "constraint",
+            (named[i] != ANY) & (kind[u] != named[i]),
+            place,
+            lambda k: (
+                f"application {i[k]} wants machines of kind {str(named[i[k]])!r}, machine {u[k]} is of kind "
+                f"{str(kind[u[k]])!r}"
+            ),
+        )
     return found
 
 

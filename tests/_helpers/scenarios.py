@@ -245,6 +245,7 @@ def dgs_asaps() -> st.SearchStrategy[DgsAsap]:
         candidates=st.sampled_from(("all", "others")),
         wide=st.sampled_from(("widen", "fail")),
         duration=st.sampled_from(("run", "requested")),
+        early=st.sampled_from(("release", "keep")),
         rounds=st.integers(1, 3),
         retry=st.sampled_from((5.0, 600.0)),
         tries=st.sampled_from((2, 100)),

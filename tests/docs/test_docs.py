@@ -151,7 +151,11 @@ SMALL = gs.Scenario(
 )
 
 
-RIGID = gs.Scenario(gs.Platform.equal(30), gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2), seed=3)
+RIGID = gs.Scenario(
+    gs.Platform.equal(30, attributes=gs.DrawnAttributes(memory=(1e9, 2e9), kinds=("a", "b"), side=1.0)),
+    gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2, constraints=gs.Constraints(memory=(0.0,))),
+    seed=3,
+)
 EVERYBODY = applicable(SMALL)[0] | applicable(RIGID)[0]
 
 

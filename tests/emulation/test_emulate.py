@@ -38,8 +38,11 @@ def bags(**further: Any) -> gs.Scenario:
 
 
 def rigid() -> gs.Scenario:
-    jobs = gs.Workload.jobs_of(release=[0.0, 10.0, 20.0], nodes=[3, 8, 2], run_time=[50.0, 60.0, 70.0])
-    return gs.Scenario(gs.Platform.equal(8), jobs, seed=3)
+    own = gs.ListedAttributes(kinds=("a", "b") * 4)
+    jobs = gs.Workload.jobs_of(
+        release=[0.0, 10.0, 20.0], nodes=[3, 8, 2], run_time=[50.0, 60.0, 70.0], kinds=["a", "", "b"]
+    )
+    return gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, seed=3)
 
 
 #: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.

@@ -166,21 +166,23 @@ def rigid() -> gs.Scenario:
         nodes=[1 + 7 * k % 9 for k in range(30)],
         run_time=[30.0 + 11.0 * k for k in range(30)],
     )
-    return gs.Scenario(gs.Platform.equal(30), jobs, seed=3)
+    places = gs.DrawnAttributes(side=1.0)
+    return gs.Scenario(gs.Platform.equal(30, attributes=places), jobs, seed=3)
 
 
 SAME = ("sparrow", "power-of-d", "random-walk-search", "rjss", "WQR-FT", "fair-tree")
 
 
-@pytest.mark.parametrize("name", [*SAME, "dgs-asap"])
+@pytest.mark.parametrize("name", [*SAME, "dgs-asap", "dgs-acap"])
 def test_virtual_time_gives_what_is_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = rigid() if name == "dgs-asap" else bags()
+    scenario = rigid() if name.startswith("dgs") else bags()
     scheduler = make_scheduler(name)
     emulated = in_virtual_time(monkeypatch, scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     for column in ("first_start", "finish", "nodes_used"):
         assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
     assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
+    assert emulated.tables.get("placements") == simulated.tables.get("placements")
     # where the last task has ended, a simulation is over before its machine asks for more
     assert np.abs(emulated.messages["sent"] - simulated.messages["sent"]).max(initial=0) <= 1
 

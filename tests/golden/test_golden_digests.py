@@ -90,6 +90,9 @@ RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap, others": gs.DgsAsap(degree=8, slot=10.0, candidates="others"),
     "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
     "dgs-asap, poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", slot=7.0, wide="fail"),
+    "dgs-asap, wanting": gs.DgsAsap(degree=6, slot=10.0),
+    "dgs-acap, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
+    "asap, wanting": gs.Asap(slot=10.0),
     "asap": gs.Asap(slot=10.0),
     "backfill": gs.Backfill(),
     "backfill-fcfs": gs.Backfill(mode="fcfs", duration="requested"),
@@ -114,13 +117,18 @@ FAULTS = {
 
 def scenario(name: str, network: str, faults: str) -> gs.Scenario:
     if name in RIGID:
+        own = gs.DrawnAttributes(memory=(1e9, 4e9), kinds=("a", "b"), side=100.0, seed=5)
+        wanted: dict[str, Any] = {"memory": [0.0, 0.0, 2e9, 0.0, 0.0, 4e9, 0.0, 2e9, 0.0]}
+        wanted["kinds"] = ["", "b", "", "a", "", "b", "a", "", ""]
+        wants = "wanting" in name
         return gs.Scenario(
-            gs.Platform.equal(37),
+            gs.Platform.equal(37, attributes=own if wants else None),
             gs.Workload.jobs_of(
                 [0.0, 0.0, 0.0, 3.5, 12.0, 12.0, 12.0, 70.0, 71.0],
                 [9, 12, 14, 1, 30, 4, 4, 2, 17],
                 [45.0, 33.0, 20.0, 80.5, 12.0, 31.0, 31.0, 8.0, 25.0],
                 requested=60.0,
+                **(wanted if wants else {}),
             ),
             NETWORKS[network],
             seed=3,

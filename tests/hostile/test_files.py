@@ -312,7 +312,8 @@ def test_parameters_that_are_extremes(name: str, faults: gs.Faults | None) -> No
     """Times of a scheduler that no clock can show: refused, or as good as never."""
     plain = make_scheduler(name)
     workload = OF_JOBS if plain.rigid else OF_BAGS
-    scenario = gs.Scenario(gs.Platform.equal(nodes=3), workload, faults=faults)
+    platform = gs.Platform.equal(nodes=3, attributes=gs.DrawnAttributes(side=1.0))
+    scenario = gs.Scenario(platform, workload, faults=faults)
     gs.simulate(dataclasses.replace(scenario, faults=None), plain)  # it is a workload for it
     for parameter in type(plain).__struct_fields__:
         whole = isinstance(getattr(plain, parameter), int)

@@ -91,6 +91,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
             "length": np.array([2, 3]),
             "lasts": np.full(2, 10**9),
             "first_start": np.full(2, -1),
+            "group": np.zeros(2, np.int64),
         },
         "nodes": {
             **{name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},
@@ -103,7 +104,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
         **dict.fromkeys(("one_way", "latency", "at_least", "opening", "period", "width", "seed"), 0),
         **dict.fromkeys(("patience", "detection", "log"), 0),
         **dict.fromkeys(("hops", "rounds", "forward", "tries"), 2),
-        **dict.fromkeys(("wide", "others", "pull", "poll", "stale", "record", "faults"), False),
+        **dict.fromkeys(("wide", "others", "keep", "pull", "poll", "stale", "record", "faults"), False),
         **{"slot": 10**9, "push": True},
     }
     given: dict[str, Any] = {"links": links([kind.itemsize for kind in TALK]), "settings": settings, **shared}

@@ -165,6 +165,7 @@ class SlotSchedules:
         hops: int = 2,
         wide: bool = False,
         away: NDArray[np.bool_] | None = None,
+        suited: NDArray[np.bool_] | None = None,
         as_of: ArrayLike | None = None,
         every: int = 0,
         until: int = 0,
@@ -184,11 +185,13 @@ class SlotSchedules:
             raise ValueError(f"every must be >= 0 ns, got {every}")
         if every and as_of is None:
             raise ValueError("as_of must be given with every, got None")
-        if away is not None and (
-            not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,)
-        ):
-            got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
-            raise ValueError(f"away must be bool[{self.nodes}], got {got}")
+        for name, value in (("away", away), ("suited", suited)):
+            if value is not None and (
+                not isinstance(value, np.ndarray) or value.dtype != np.bool_ or value.shape != (self.nodes,)
+            ):
+                array = isinstance(value, np.ndarray)
+                got = f"{value.dtype}{list(value.shape)}" if array else type(value).__name__
+                raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")
         if every:
             seen = [max([-1, *range(at, until + 1, every)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
@@ -196,6 +199,7 @@ class SlotSchedules:
             u, wanted, length, since, without, strict=True
         ):
             candidates: list[tuple[int, int]] = []
+            reach: list[int] = []
             known = {other_} if itself else {other_, searcher}
             job_ = count_of, lasts, at_least
             count = 0
@@ -204,6 +208,7 @@ class SlotSchedules:
                 who: int,
                 known: set[int] = known,
                 to: list[tuple[int, int]] = candidates,
+                met: list[int] = reach,
                 job: tuple[int, int, int] = job_,
                 own: int = searcher,
             ) -> bool:
@@ -212,18 +217,18 @@ class SlotSchedules:
                         raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
                     if other >= 0 and other not in known and (away is None or not away[other]):
                         known.add(other)
-                        to.append((other, NEVER - 1 if other == own else seen[who]))
+                        met.append(other)
+                        if suited is None or suited[other]:
+                            to.append((other, NEVER - 1 if other == own else seen[who]))
                 return sum(self._fits(node, at, job[2], job[1]) for node, at in to) >= job[0]
 
             done, hop, front = open_(searcher), 1, 0
-            while (
-                not done and front < len(candidates) and (hop < hops or (wide and len(candidates) < count_of))
-            ):
-                last = len(candidates)
+            while not done and front < len(reach) and (hop < hops or (wide and len(candidates) < count_of)):
+                last = len(reach)
                 while not done and front < last:
-                    if candidates[front][0] != searcher:
+                    if reach[front] != searcher:
                         count += 1
-                        done = open_(candidates[front][0])
+                        done = open_(reach[front])
                     front += 1
                 hop += 1
             found = self._earliest(candidates, count_of, lasts, at_least)

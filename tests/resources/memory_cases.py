@@ -30,7 +30,7 @@ MODULES = [
 #: s; a run that is not over by then will never be.
 LONGEST = 1e6
 
-RIGID = ("dgs-asap", "asap", "backfill", "backfill-fcfs")
+RIGID = ("dgs-asap", "dgs-acap", "asap", "backfill", "backfill-fcfs")
 WALKERS = ("rjss", "rjss-best", "resource-exclusion", "resource-exclusion-fastest", "no-migration")
 WAVES = ("wave", "migration-immediate", "wave-immediate", "migration-linger", "wave-linger")
 
@@ -45,7 +45,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
     if name in RIGID:
         jobs = 9 * times
         return gs.Scenario(
-            gs.Platform.equal(37),
+            gs.Platform.equal(37, attributes=gs.DrawnAttributes(side=1.0)),
             gs.Workload.jobs_of(
                 [8.0 * apart * k for k in range(jobs)],
                 [1 + 7 * k % 17 for k in range(jobs)],

@@ -53,7 +53,7 @@ def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
 
 def test_all_that_are_registered_are_tried() -> None:
     """Below, by these tables and tests of their own."""
-    alone = {gs.FairTree, gs.DgsAsap, gs.Zorilla, gs.Metascheduler, gs.WqrFt, gs.Wave, gs.Market}
+    alone = {gs.FairTree, gs.DgsAsap, gs.DgsAcap, gs.Zorilla, gs.Metascheduler, gs.WqrFt, gs.Wave, gs.Market}
     tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
     tried |= (
         alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
@@ -108,6 +108,24 @@ def test_dgs_asap_passes(tmp_path: Path) -> None:
     found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 10
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
+
+
+@pytest.mark.slow
+def test_dgs_acap_passes(tmp_path: Path) -> None:
+    scheduler = st.builds(
+        gs.DgsAcap,
+        degree=st.sampled_from((1, 3, 6)),
+        near=st.sampled_from((1, 3, 8)),
+        policy=st.sampled_from(("push", "pull", "poll")),
+        tolerance=st.sampled_from((0.0, 200.0)),
+        duration=st.sampled_from(("run", "requested")),
+    )
+    found = check_scheduler(scheduler, examples=16, folder=tmp_path)
+    assert found.examples >= 16 and found.with_failures >= 5
+    assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAcap)
+    # in a shuffle a node finds out by no message that another one has failed: it gets no entries
+    moving = gs.DgsAcap(degree=3, near=8, overlay="cyclon", cycle=7.0)
+    assert check_scheduler(moving, examples=6, faults=False, hash_seeds=False, folder=tmp_path).examples >= 6
 
 
 @pytest.mark.slow

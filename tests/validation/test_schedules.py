@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 
 import gridsim as gs
 from gridsim.validation.common import Violation
@@ -36,6 +37,36 @@ def test_a_rigid_job_is_not_cut_off_before_the_failure() -> None:
     found = {each.law: each for each in found_with(result, "schedule", "end", k, 4.0)}
     assert found["cut off"].where == f"schedule[{k}]"
     assert "cut off at 4.0 s, machine 1 does not fail then" in str(found["cut off"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"memory": 2e9}, "application 0 needs 2e+09 bytes, machine 1 has 1e+09"),
+        ({"kinds": "a"}, "application 0 wants machines of kind 'a', machine 1 is of kind 'b'"),
+    ],
+)
+def test_a_job_runs_on_machines_that_it_wants(wanted: dict[str, Any], said: str) -> None:
+    own = gs.ListedAttributes(memory=(2e9, 1e9), kinds=("a", "b"))
+    jobs = gs.Workload.jobs_of([0.0], 1, 20.0, **wanted)
+    scenario = gs.Scenario(gs.Platform.equal(2, attributes=own), jobs)
+    for scheduler in (gs.Asap(), gs.DgsAsap()):
+        result = gs.simulate(scenario, scheduler, record=True)
+        found = {each.law: each for each in found_with(result, "schedule", "machine", 0, 1)}
+        assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
+
+
+def test_distances_are_those_of_the_machines() -> None:
+    own = gs.ListedAttributes(x=(0.0, 3.0, 9.0), y=(0.0, 4.0, 0.0))
+    jobs = gs.Workload.jobs_of([0.0, 100.0], [2, 1], 20.0)
+    scenario = gs.Scenario(gs.Platform.equal(3, attributes=own), jobs)
+    for scheduler in (gs.Asap(), gs.DgsAcap()):
+        result = gs.simulate(scenario, scheduler, record=True)
+        assert result.tables["placements"]["distance"].tolist() == [5.0, 0.0]
+        (found,) = found_with(result, "placements", "distance", 0, 5.5)
+        assert str(found) == "agreement: placements.distance[0]: is 5.5, the schedule makes 5.0"
+        (found,) = found_with(result, "placements", "application", 1, 0)
+        assert found.where == "placements.application"
 
 
 class Passing(gs.LocalPolicy):

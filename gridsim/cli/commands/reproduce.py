@@ -29,6 +29,7 @@ MODULES = {
     "dgs-fig5": "dgs.fig5",
     "dgs-fig6": "dgs.fig6",
     "dgs-whole": "dgs.whole",
+    "dgs-criteria": "dgs.criteria",
     "coallocation": "dgs.coallocation",
     "wqr-tables": "wqr.tables",
     "wqr-fig5": "wqr.fig5",

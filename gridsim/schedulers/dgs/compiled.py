@@ -91,15 +91,17 @@ class Compiled(Policy):
                 "seed": self.overlay.seed,
                 **{name: getattr(parameters, name) for name in ("forward", "hops", "rounds", "tries")},
                 "wide": parameters.wide == "widen",
+                "keep": parameters.early == "keep",
                 "others": parameters.candidates == "others",
                 **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
                 "stale": self.schedules.stale,
-                "record": run.record,
+                "record": run.record or self.runs.places is not None,
                 "faults": run.faults,
                 "patience": nanoseconds(parameters.patience),
                 "detection": self.failures.detection,
                 "log": 0 if run.decisions is None else min(run.decisions.limit, LATEST),
             },
+            suited=jobs.suited,
             decided=None if run.decisions is None else self._decided,
             **self._shared(),
         )
@@ -126,6 +128,7 @@ class Compiled(Policy):
                 **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
                 "tasks": jobs.tasks,
                 "submitter": jobs.submitter,
+                "group": np.zeros(len(jobs), np.int64) if jobs.group is None else jobs.group,
             },
             "nodes": {
                 "received": overlay.received,
@@ -259,7 +262,7 @@ class Compiled(Policy):
         self.flow.hand_over()
         self.runs.settle(self.run.engine.now)
         for job in np.flatnonzero(self.phase == DONE).tolist():
-            if self.run.record:
+            if self.run.record or self.runs.places is not None:
                 self.runs.note(job, self.flow.machines_of(job))
             if job in self.runs.used:
                 self.runs.used[job].update(self.flow.machines_of(job).tolist())

@@ -130,7 +130,7 @@ class DecisionLog:
         The true value is the first start, from that of the answer on, at which its machines really are free
         together.  If that is past, it is the first one from now on: nobody knows what was reserved before.
         """
-        start, _, searcher, nodes = job.answers[0]
+        start, _, searcher, _, nodes = job.answers[0]
         now = -(-self.grid.now // self.grid.times.slot)
         self.of_home(
             action,

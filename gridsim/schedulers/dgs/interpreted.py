@@ -21,7 +21,7 @@ from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.policy import View
 from gridsim.scheduling.local.slots import OwnSlots
-from gridsim.support.arrays import Integers
+from gridsim.support.arrays import Bools, Integers
 from gridsim.support.state import check_names
 
 
@@ -66,14 +66,19 @@ class Interpreted(Adapter):
         jobs, machines = run.applications, len(run.speeds)
         self.times = times = Times(parameters, run)
         self.schedules = SlotSchedules(machines, stale=times.stale)
-        self.overlay = Neighbourhood(run, parameters, times.latency)
+        self.overlay = self.make_overlay(run)
         self.runs = Runs(run, times.lasts)
-        columns = (jobs.submitter.tolist(), jobs.tasks.tolist(), times.length.tolist())
+        group = np.full(len(jobs), -1) if jobs.group is None else jobs.group
+        columns = [each.tolist() for each in (jobs.submitter, jobs.tasks, times.length, group)]
         self.records = [Job(number, *each) for number, each in enumerate(zip(*columns, strict=True))]
         self.reached = np.zeros(len(jobs), np.int64)
         self.too_large = self.given_up = self.next_forget = 0
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
         super().__init__(Nodes(parameters.detection), run)
+
+    def make_overlay(self, run: Run) -> Neighbourhood:
+        """Make the overlay of the nodes."""
+        return Neighbourhood(run, self.of, self.times.latency)
 
     # -- what the adapter asks for ------------------------------------------------------------------------
 
@@ -123,6 +128,11 @@ class Interpreted(Adapter):
         self.run.engine.at(time, name, job.number)
         self.core.wake(time)
 
+    def suited(self, group: int) -> Bools | None:
+        """See `Jobs`."""
+        suited = self.run.applications.suited
+        return None if suited is None else suited[group]
+
     def place(self, job: Job) -> None:
         """See `Jobs`.  A machine that has failed since is detected later."""
         job.phase = int(BROKEN if job.hit else PLACED)
@@ -168,7 +178,7 @@ class Interpreted(Adapter):
                 continue
             nodes, start = self.runs.finish(job)
             self.records[job].phase = int(DONE)
-            for node in nodes.tolist():
+            for node in nodes.tolist() if self.of.early == "release" else ():
                 program: DgsNode = self.core.programs[node]
                 view, attempt = self.core.view_of(node, job), self.records[job].attempt
                 program.on_over(view, job, attempt, start // self.times.slot)

@@ -11,7 +11,7 @@ from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.policy import View
-from gridsim.support.arrays import Integers
+from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import nanoseconds
 
 #: `gridsim.schedulers.dgs.node.Job`, which imports this module.
@@ -82,6 +82,9 @@ class Jobs(Protocol):
 
     def wake(self, time: int, name: str, job: Job) -> None:
         """Call ``on_<name>(job)`` of the node that acts for the scheduling node at `time`."""
+
+    def suited(self, group: int) -> Bools | None:
+        """Return which nodes suit the jobs of a group, bool[nodes]; None if all do."""
 
     def place(self, job: Job) -> None:
         """Let the job run on its nodes from its start on, which they do without a further message."""

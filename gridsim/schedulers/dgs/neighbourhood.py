@@ -6,7 +6,7 @@ node as it was at an instant, which follows from the policy.  The schedules that
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class Neighbourhood(Stateful):
     received : int64[machines], schedules that each machine has received so far.
     """
 
-    STATE = ("views", "away", "received", "counts", "changes", "first")
+    STATE: ClassVar[tuple[str, ...]] = ("views", "away", "received", "counts", "changes", "first")
 
     def __init__(self, run: Run, parameters: Parameters, latency: int) -> None:
         self.run, self.policy, self.latency = run, parameters.policy, latency
@@ -93,6 +93,10 @@ class Neighbourhood(Stateful):
         """Return the neighbours of `node`, without those whose failure has been detected."""
         away = self.away
         return [other for other in self.views.views[node].tolist() if other >= 0 and not away[other]]
+
+    def known(self) -> NDArray[Any]:
+        """Return whom each node knows, whether they are up or not: integers[machines, k]; -1 for none."""
+        return self.views.views
 
     def shuffle(self, _: list[int]) -> None:
         """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted."""
@@ -161,7 +165,7 @@ class Neighbourhood(Stateful):
         """Count the schedules that changes have pushed through the overlay in its present form."""
         if self.policy != "push" or not self.changes.any():
             return
-        known = self.views.views
+        known = self.known()
         got = np.where(known >= 0, self.changes[known], 0).sum(axis=1)
         self.received += got
         self.counts[0] += int(got.sum())

@@ -21,16 +21,17 @@ from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
+from gridsim.support.arrays import Bools
 from gridsim.support.clock import NS, nanoseconds
 
 #: The kinds of messages, in the order in which those of one instant are handled.
 MESSAGES = {
     "cancel": Message(SMALL, application=int, attempt=int, start=int),
-    "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int),
-    "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, nodes=array(int)),
+    "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int, group=int),
+    "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, apart=float, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
-    "found": Message(None, client=int, application=int, search=int, start=int, nodes=array(int)),
+    "found": Message(None, client=int, application=int, search=int, start=int, apart=float, nodes=array(int)),
 }
 #: The instant of which a cache has schedules before it has got any: it takes them to be empty.
 NOT_YET = -(2**62)
@@ -48,23 +49,25 @@ class Job:
 
     number, submitter : the job, and the node to which it was submitted.
     tasks, length : nodes and slots that it wants.
+    group : what it wants of each node, as the number of its group of jobs; -1 if all nodes suit it.
     searches, attempt : numbers of its newest search and of its newest attempt to allocate nodes.
     in_vain : searches since it was last placed.
     missing : how many answers or replies have not come.  due : when the wait for them ends; -1 for never.
-    answers : (start, order, searcher, nodes) of each answer that is left.
+    answers : (start, order, searcher, apart, nodes) of each answer that is left, apart as `DgsNode.apart`.
     hope : whether another search may do better.
     start, nodes : the allocation that is tried or was confirmed.  taken : nodes that have committed to it.
     hit : whether one of the nodes has failed, which the scheduling node learns later.
     looked : what answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
-    def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
+    def __init__(self, number: int, submitter: int, tasks: int, length: int, group: int) -> None:
         self.number, self.submitter, self.tasks, self.length = number, submitter, tasks, length
+        self.group = group
         self.phase = int(NEW)
         self.searches = self.attempt = self.in_vain = 0
         self.conflicts = self.late = self.resubmitted = 0
         self.missing, self.due = 0, -1
-        self.answers: list[tuple[int, int, int, Any]] = []
+        self.answers: list[tuple[int, int, int, float, Any]] = []
         self.start, self.nodes, self.taken = -1, list[int](), list[int]()
         self.hope = self.hit = False
         self.looked: dict[int, Any] = {}
@@ -109,7 +112,7 @@ class DgsNode(LocalPolicy):
         job.answers, job.hope, job.looked = [], False, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(job)
-        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length}
+        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
         for neighbour in asked:
             self.log.asks(job, home.node, neighbour)
             home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
@@ -122,7 +125,8 @@ class DgsNode(LocalPolicy):
         if message.search != job.searches or job.phase != SEARCHING:
             return
         if message.start >= 0:
-            job.answers.append((message.start, len(job.answers), message.sender, message.nodes))
+            order = len(job.answers)
+            job.answers.append((message.start, order, message.sender, message.apart, message.nodes))
             job.hope = True
         job.missing -= 1
         if job.missing == 0:
@@ -139,8 +143,9 @@ class DgsNode(LocalPolicy):
             job.late += 1
             del job.answers[0]
         if job.answers:
+            self.prefer(job)
             self.log.chooses("chose", job)
-            job.start, _, _, nodes = job.answers.pop(0)
+            job.start, *_, nodes = job.answers.pop(0)
             self.confirm(home, job, nodes.tolist())
         elif not job.hope and self.jobs.faults and self.parameters.wide == "widen":
             self.wait(job, "waited-for-room")  # machines may recover
@@ -152,6 +157,9 @@ class DgsNode(LocalPolicy):
         else:
             self.log.in_vain("searched-again", job, self.parameters.rounds)
             self.search(job)
+
+    def prefer(self, job: Job) -> None:
+        """Move the answer that is to be confirmed to the front; here it is there, as answers are sorted."""
 
     def confirm(self, home: View, job: Job, nodes: list[int]) -> None:
         """Ask the nodes of an allocation to commit to the job."""
@@ -256,7 +264,7 @@ class DgsNode(LocalPolicy):
         self.overlay.count_search(view.node, candidates.opened)
         self.jobs.reach(message.application, len(candidates.nodes))
         self.log.looks(view.node, message, candidates, t, self.slot_at(ready + takes))
-        found = {"search": message.search, "start": start, "nodes": nodes}
+        found = {"search": message.search, "start": start, "nodes": nodes, "apart": self.apart(nodes)}
         if takes:
             client, job = message.sender, message.application
             view.later(takes / NS, "found", client=client, application=job, **found)
@@ -267,21 +275,29 @@ class DgsNode(LocalPolicy):
         """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, job.home} if self.parameters.candidates == "others" else set[int]()
-        candidates = Candidates(self.jobs.schedules, job.length, t, excluded)
+        candidates = Candidates(self.jobs.schedules, job.length, t, excluded, self.jobs.suited(job.group))
         self.extend(candidates, view, view.node)  # steps 1 to 3
         hop = done = 0
-        while candidates.free < job.tasks and done < len(candidates.nodes):
+        while candidates.free < job.tasks and done < len(candidates.reached):
             hop += 1
             if hop >= hops and not (widen and len(candidates.nodes) < job.tasks):
                 break
-            for m in candidates.nodes[done:]:  # step 4
+            for m in candidates.reached[done:]:  # step 4
                 done += 1
                 if m != view.node and candidates.free < job.tasks:
                     candidates.opened += 1
                     self.extend(candidates, view, m)
         if len(candidates.nodes) < job.tasks:
             return -1, [], candidates
-        return *candidates.earliest(job.tasks), candidates  # steps 5 to 8
+        return *self.allocate(candidates, job.tasks), candidates  # steps 5 to 8
+
+    def allocate(self, candidates: Candidates, tasks: int) -> tuple[int, Any]:
+        """Return the first slot from which enough candidates are free, and the first of these."""
+        return candidates.earliest(tasks)
+
+    def apart(self, nodes: Any) -> float:
+        """Return how far apart the nodes of an answer are, where that counts."""
+        return 0.0
 
     def extend(self, candidates: Candidates, view: View, m: int) -> None:
         """Add the neighbours of `m` with their schedules in its cache; the own schedule is as it is now."""
@@ -306,7 +322,7 @@ class DgsNode(LocalPolicy):
 
     def on_found(self, view: View, message: Any) -> None:
         """Answer, now that the search has taken its time."""
-        found = {"search": message.search, "start": message.start, "nodes": message.nodes}
+        found = {name: getattr(message, name) for name in ("search", "start", "nodes", "apart")}
         self.answer(view, message.client, message.application, **found)
 
     def answer(self, view: View, client: int, job: int, **found: Any) -> None:
@@ -342,28 +358,41 @@ class Candidates:
     """The set C of a search: nodes in the order in which they were reached, with what is known of them.
 
     nodes, as_of : the nodes, and as of when the schedule of each is known.
+    reached : all nodes that were reached, also those that do not suit the job; the attributes of a node come
+        with its schedule.
     free : how many are free from the first slot `t` on for `length` slots.
     opened : how many nodes were asked for their neighbours.
     own : how many there were before any node was opened.
     """
 
-    def __init__(self, schedules: SlotSchedules, length: int, t: int, excluded: set[int]) -> None:
-        self.schedules, self.length, self.t = schedules, length, t
+    def __init__(
+        self, schedules: SlotSchedules, length: int, t: int, excluded: set[int], suited: Bools | None
+    ) -> None:
+        self.schedules, self.length, self.t, self.suited = schedules, length, t, suited
         self.met = excluded
-        self.nodes, self.as_of = list[int](), list[int]()
+        self.reached, self.nodes, self.as_of = list[int](), list[int](), list[int]()
         self.free = self.opened = self.own = 0
 
     def add(self, known: list[tuple[int, int]]) -> None:
         """Add nodes, each known as of an instant; those that are excluded, or there already, are left out."""
         new = [each for each in known if each[0] not in self.met]
+        self.met.update(node for node, _ in new)
+        self.reached += [node for node, _ in new]
+        if self.suited is not None:
+            new = [each for each in new if self.suited[each[0]]]
         if new:
             nodes, as_of = map(list, zip(*new, strict=True))
-            self.met.update(nodes)
             self.nodes += nodes
             self.as_of += as_of
             self.own += 0 if self.opened else len(nodes)
             seen = as_of if self.schedules.stale else None
             self.free += int(self.schedules.is_free(nodes, self.t, self.length, seen).sum())
+
+    def free_at(self, start: int) -> list[int]:
+        """Return those that are free from slot `start` on."""
+        seen = self.as_of if self.schedules.stale else None
+        free = self.schedules.is_free(self.nodes, start, self.length, seen)
+        return [node for node, is_free in zip(self.nodes, free.tolist(), strict=True) if is_free]
 
     def earliest(self, tasks: int) -> tuple[int, Any]:
         """Return the first slot from `t` on from which enough of them are free, and the first of these."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from gridsim.results.decisions import Words
+from gridsim.schedulers.dgs.acap import Acap
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.interpreted import Interpreted
@@ -46,6 +47,8 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         hop by hop; ``"fail"``, it stops, as in the paper's experiments.
     duration : time that is reserved: ``"run"``, the run time, which is known; ``"requested"``, what the user
         asked for (or the run time if that is longer), and the rest is released when the job ends.
+    early : what machines do when a job ends before its reservation: ``"release"``, they release the rest, and
+        with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
     rounds : searches in a row after which a job waits, if all answers met conflicts.
     retry : s that a job waits before it searches again, approximately.
     tries : searches in a row without success after which a job is rejected.
@@ -57,6 +60,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "dgs-asap"
     decentralized: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
+    constraints: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     decision_words: ClassVar[Words] = WORDS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
@@ -73,6 +77,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     candidates: Literal["all", "others"] = "all"
     wide: Literal["widen", "fail"] = "widen"
     duration: Literal["run", "requested"] = "run"
+    early: Literal["release", "keep"] = "release"
     rounds: Annotated[int, Limits(low=1, high=10**6)] = 3
     retry: _Time = 600.0
     tries: Annotated[int, Limits(low=1, high=10**6)] = 100
@@ -87,3 +92,29 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         """
         interpreted = run.nodes == "interpreted" or not (run.nodes or run.engine.whole_cohorts)
         return Interpreted(self, run) if interpreted else Compiled(self, run)
+
+
+class DgsAcap(DgsAsap, frozen=True, kw_only=True):
+    """DGS_ASAP on machines that are as close as possible to one another, of those that start a job soonest.
+
+    near : near nodes that each node knows besides `degree` random ones.  They come from a second overlay, in
+        which nodes exchange whom they know and keep the nearest.
+    tolerance : s that a job may start later if its machines are closer to one another then; up to 61 starts
+        are tried, evenly spaced.
+
+    Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
+    the compiled protocol of `DgsAsap`.
+
+    Fiscato, Costa and Pierre, "On the feasibility of decentralized grid scheduling" (2008), let users specify
+    desired properties of schedules; docs/background/dgs_asap.md says what is theirs and what is ours.
+    """
+
+    name: ClassVar[str] = "dgs-acap"
+    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+
+    near: Annotated[int, Limits(low=1, high=2**15)] = 20
+    tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Acap(self, run)

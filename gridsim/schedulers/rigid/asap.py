@@ -34,14 +34,15 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
 
-    Of the machines that are free then, those with the lowest ids are taken.  Jobs are placed in the order of
-    their release, then of their index, and stay where they are placed.  Source: the aim of DGS_ASAP
-    (Vasilakos, Sacha and Pierre).
+    Of the machines that are free then, those with the lowest ids are taken.  A job that wants certain
+    machines gets the earliest start on these.  Jobs are placed in the order of their release, then of their
+    index, and stay where they are placed.  Source: the aim of DGS_ASAP (Vasilakos, Sacha and Pierre).
     """
 
     name: ClassVar[str] = "asap"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    constraints: ClassVar[bool] = True
     decision_words: ClassVar[Words] = {
         "placed": ("placed {tasks} tasks at the earliest start on {among} machines", "a start at", "s"),
         "waited": ("kept it: too few machines are up", "machines up:", ""),
@@ -84,8 +85,10 @@ class _Placements(Policy):
 
     def _place(self, jobs: list[int]) -> None:
         now, applications = self.run.engine.now, self.run.applications
-        machines = np.flatnonzero(self.run.up)
+        up = np.flatnonzero(self.run.up)
         for job in jobs:
+            suited = applications.machines_for(job)
+            machines = up if suited is None else up[suited[up]]
             length = int(self.length[job])
             earliest = -(-now // self.slot)
             found = self.schedules.earliest_start(machines, int(applications.tasks[job]), length, earliest)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from gridsim.model.attributes import mean_distance
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.state import Stateful
@@ -23,7 +24,7 @@ class Runs(Stateful):
 
     STATE = (
         "placed", "wrecks", "completed", "first_start", "end", "done", "used", "busy", "tasks", "interrupted",
-        "rows",
+        "rows", "apart",
     )  # fmt: skip
 
     def __init__(self, run: Run, lasts: Integers) -> None:
@@ -40,6 +41,9 @@ class Runs(Stateful):
         self.used: dict[int, set[int]] = {}
         self.busy, self.tasks = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
         self.interrupted = np.zeros(machines, np.int64)
+        self.places = None if run.attributes is None else run.attributes.places
+        # mean distance between two machines of the completed run, where machines have places; -1 before it
+        self.apart = np.full(jobs, -1.0)
         # machine, application, tasks, start, end, completed
         self.rows: list[tuple[int, ...]] = []
 
@@ -67,7 +71,9 @@ class Runs(Stateful):
         return nodes, start
 
     def note(self, job: int, nodes: Integers) -> None:
-        """Record the completed run of `job` on `nodes`, if the schedule is recorded."""
+        """Record how far apart the `nodes` of the completed run of `job` are, and its rows of a schedule."""
+        if self.places is not None:
+            self.apart[job] = mean_distance(self.places[np.sort(nodes)])
         if self.record:
             end = int(self.end[job])
             start = end - int(self.lasts[job])
@@ -153,6 +159,7 @@ class Runs(Stateful):
             used[job] = len(self.used[job])
         rows = sorted(self.rows, key=lambda row: (row[3], row[1], row[0]))
         schedule = np.array(rows, np.int64).reshape(-1, 6).T.copy()
+        placed = np.flatnonzero(self.apart >= 0)
         return Outcome(
             applications={
                 "first_start": self.first_start,
@@ -167,5 +174,8 @@ class Runs(Stateful):
                 "interrupted": self.interrupted,
                 "peak_queue": np.zeros_like(self.busy),  # no job waits at a machine without a start
             },
+            tables={}
+            if self.places is None
+            else {"placements": {"application": placed, "distance": self.apart[placed]}},
             schedule=dict(zip(SCHEDULE, schedule, strict=True)),
         )

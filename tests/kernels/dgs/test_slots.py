@@ -113,7 +113,10 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
         "hops": data.draw(st.integers(1, 3)),
         "wide": data.draw(st.booleans()),
         "as_of": seen,
-        "away": data.draw(st.none() | st.lists(st.booleans(), min_size=NODES, max_size=NODES).map(np.array)),
+        **{
+            name: data.draw(st.none() | st.lists(st.booleans(), min_size=NODES, max_size=NODES).map(np.array))
+            for name in ("away", "suited")
+        },
         "every": 0 if seen is None else data.draw(st.sampled_from((0, 3, 10))),
         "until": data.draw(st.integers(0, 60)),
     }
@@ -351,6 +354,10 @@ def test_a_searcher_among_the_candidates(kind: Callable[..., Any]) -> None:
         (
             lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=np.zeros(2, np.bool_)),
             r"away must be bool\[3\], got bool\[2\]",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, suited=np.zeros(3)),
+            r"suited must be bool\[3\], got float64\[3\]",
         ),
         (
             lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=[False] * 3),

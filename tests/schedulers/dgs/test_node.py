@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.results.diff import first_difference
+from gridsim.testing import cases
 from gridsim.testing.resuming import differing_end
 from gridsim.validation.results import validate_result
 
@@ -50,9 +51,8 @@ def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
         submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
     )
     faults = draw(failures(nodes)) if fails else None
-    return gs.Scenario(
-        gs.Platform.equal(nodes), workload, network, seed=draw(st.integers(0, 99)), faults=faults
-    )
+    made = gs.Scenario(gs.Platform.equal(nodes), workload, network, draw(st.integers(0, 99)), faults=faults)
+    return draw(cases.some_want_machines(made))
 
 
 def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
@@ -68,6 +68,7 @@ def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
         candidates=st.sampled_from(["all", "others"]),
         wide=st.sampled_from(["widen", "fail"]),
         duration=st.sampled_from(["run", "requested"]),
+        early=st.sampled_from(["release", "keep"]),
         rounds=st.sampled_from([1, 3]),
         retry=st.sampled_from([10.0, 600.0]),
         tries=st.sampled_from([2, 10]),

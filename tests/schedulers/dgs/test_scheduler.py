@@ -108,6 +108,30 @@ def test_the_rest_of_a_request_is_released_at_the_end() -> None:
     assert table([0.0, 1.0, 2.0])["first_start"][2] == 600.0
 
 
+def test_kept_slots_stay_reserved_after_an_early_end() -> None:
+    """The only machine of two jobs is free at 60 s, and by its reservation at 600 s."""
+    jobs = gs.Workload.jobs_of([0.0, 90.0], 2, 50.0, requested=600.0)
+    starts = {
+        early: run(jobs, 2, duration="requested", early=early).applications["first_start"].tolist()
+        for early in ("release", "keep")
+    }
+    assert starts == {"release": [0.0, 120.0], "keep": [0.0, 600.0]}
+
+
+@pytest.mark.parametrize("form", ["compiled", "interpreted"])
+def test_nodes_that_do_not_suit_a_job_are_opened_all_the_same(form: Any) -> None:
+    """One of 40 machines has the kind that the job wants, and no node within two hops knows it."""
+    nodes = 40
+    own = gs.ListedAttributes(kinds=("a",) * (nodes - 1) + ("b",))
+    jobs = gs.Workload.jobs_of([0.0], 1, 60.0, submitter=[0], kinds="b")
+    scenario = gs.Scenario(gs.Platform.equal(nodes, attributes=own), jobs, IDEAL, seed=1)
+    found = gs.simulate(scenario, gs.DgsAsap(degree=3, forward=1), record=True, nodes=form)
+    assert found.tables["schedule"]["machine"].tolist() == [nodes - 1]
+    assert found.applications["reached"].tolist() == [1]
+    few = gs.simulate(scenario, gs.DgsAsap(degree=3, forward=1, wide="fail"), nodes=form)
+    assert few.failed == 1
+
+
 def test_a_machine_fails() -> None:
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     calm = run(jobs, 12, EQUAL, degree=6)

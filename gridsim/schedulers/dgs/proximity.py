@@ -1,0 +1,119 @@
+"""The proximity overlay of DGS_ACAP: each node also knows nodes that are near it.
+
+As in Vicinity (Voulgaris and van Steen, "Epidemic-style management of semantic overlays", 2005) and T-Man
+(Jelasity and Babaoglu, 2005), a node regularly asks one that it knows at random, and one that is near it,
+whom they know, and keeps the nearest.  Places travel with the addresses of nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.schedulers.dgs.neighbourhood import WARM_UP, Neighbourhood, Parameters
+from gridsim.scheduling.contract import Run
+from gridsim.support.arrays import Floats, Integers
+
+#: Machines around which `closest` looks for a group.
+_CENTRES = 256
+
+
+class _Near(Parameters, Protocol):
+    @property
+    def near(self) -> int: ...
+
+
+class Proximity(Neighbourhood):
+    """The overlay of a run with the nearest nodes of each node besides the random ones.
+
+    near : int64[machines, k], the nearest nodes that each node knows and that are not in its random view; -1
+        for none.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (*Neighbourhood.STATE, "near", "draws")
+
+    def __init__(self, run: Run, parameters: _Near, latency: int, places: Floats) -> None:
+        super().__init__(run, parameters, latency)
+        machines = len(run.speeds)
+        self.places = places
+        self.near = np.full((machines, min(parameters.near, max(0, machines - 1 - self.width))), -1, np.int64)
+        self.draws = run.streams("dgs.proximity")
+        for _ in range(WARM_UP):
+            self._cycle()
+        self.width += self.near.shape[1]
+
+    def known_to(self, node: int) -> list[int]:
+        """Return the neighbours of `node`, near ones first, without those whose failure has been detected."""
+        near = [other for other in self.near[node].tolist() if other >= 0 and not self.away[other]]
+        return near + super().known_to(node)
+
+    def known(self) -> NDArray[Any]:
+        """See `Neighbourhood`."""
+        return np.concatenate((self.near, self.views.views), axis=1)
+
+    def shuffle(self, _: list[int]) -> None:
+        """Run a cycle of both overlays; each new neighbour sends its schedule, which is counted."""
+        super().shuffle(_)
+        before = self.near
+        self._cycle()
+        came = (self.near >= 0) & ~(self.near[:, :, None] == before[:, None, :]).any(axis=2)
+        self.counts[4] += int(came.sum())
+
+    def _cycle(self) -> None:
+        """Let each node ask a random and a near one whom they know, and keep the nearest."""
+        random, near = self.views.views.astype(np.int64), self.near
+        nodes = np.arange(len(random))
+        there = [near]
+        for known in (random, near):
+            asked = _one_of_each(known, self.draws)
+            asked[~(self.run.up & self.run.up[asked])] = -1  # who is down neither asks nor answers
+            came = np.concatenate((asked[:, None], random[asked], near[asked]), axis=1)
+            came[asked < 0] = -1
+            there.append(came)
+        met = np.concatenate(there, axis=1)
+        met[(met == nodes[:, None]) | (met < 0) | self.away[met]] = -1
+        # nodes of the random view are known already
+        met[(met[:, :, None] == random[:, None, :]).any(axis=2)] = -1
+        apart = ((self.places[met] - self.places[:, None, :]) ** 2).sum(axis=2)
+        apart[met < 0] = np.inf
+        order = np.lexsort((met, apart), axis=1)
+        met, apart = np.take_along_axis(met, order, 1), np.take_along_axis(apart, order, 1)
+        again = np.zeros(met.shape, np.bool_)
+        again[:, 1:] = met[:, 1:] == met[:, :-1]
+        apart[again] = np.inf
+        met[again] = -1
+        kept = np.argsort(apart, axis=1, kind="stable")[:, : near.shape[1]]
+        self.near = np.take_along_axis(met, kept, 1)
+
+
+def _one_of_each(views: Integers, draws: np.random.Generator) -> Integers:
+    """Draw an entry of each row, of those that are not -1; -1 for a row without any."""
+    known = views >= 0
+    which = (draws.random(len(views)) * known.sum(axis=1)).astype(np.int64)
+    place = (np.cumsum(known, axis=1) <= which[:, None]).sum(axis=1)
+    found = np.full(len(views), -1, np.int64)
+    some = known.any(axis=1)
+    found[some] = views[some, place[some]]
+    return found
+
+
+def closest(places: Floats, count: int) -> Integers:
+    """Return which `count` of k places are close to one another, int64[count], ascending.
+
+    places : float64[k, 2].
+
+    Around each of the first places, the `count` nearest are taken; the group with the smallest sum of
+    distances to its centre is returned (ties: the first centre, and of places at one distance the first).
+
+    With at most `_CENTRES` places, the mean distance between its pairs is less than twice the smallest
+    possible.  By the triangle inequality it is at most 2 / count times that sum, and in the best group some
+    member has a sum of at most count - 1 times the smallest mean.
+    """
+    centres = places[:_CENTRES]
+    apart = np.sqrt(((places[None, :, :] - centres[:, None, :]) ** 2).sum(axis=2))
+    nearest = np.argsort(apart, axis=1, kind="stable")[:, :count]
+    sums = np.take_along_axis(apart, nearest, 1).sum(axis=1)
+    found: Integers = np.sort(nearest[int(np.argmin(sums))])
+    return found

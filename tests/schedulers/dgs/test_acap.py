@@ -1,0 +1,128 @@
+"""DGS_ACAP: groups that are close, the proximity overlay, and what the choice among answers trades."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+from gridsim.model.attributes import mean_distance
+from gridsim.schedulers.dgs.proximity import Proximity, closest
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.testing.resuming import differing_end
+
+coordinates = st.integers(0, 20).map(float)
+
+
+@given(st.lists(st.tuples(coordinates, coordinates), min_size=1, max_size=7), st.data())
+def test_a_group_is_less_than_twice_as_far_apart_as_the_closest(
+    points: list[tuple[float, float]], data: st.DataObject
+) -> None:
+    places, count = np.array(points), data.draw(st.integers(1, len(points)))
+    found = closest(places, count)
+    assert len(set(found.tolist())) == count == len(found)
+    best = min(
+        mean_distance(places[list(each)]) for each in itertools.combinations(range(len(points)), count)
+    )
+    assert mean_distance(places[found]) <= 2 * best
+
+
+@given(st.lists(st.tuples(coordinates, coordinates), min_size=2, max_size=6))
+def test_mean_distances(points: list[tuple[float, float]]) -> None:
+    pairs = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
+    assert mean_distance(np.array(points)) == pytest.approx(sum(pairs) / len(pairs))
+
+
+def scenario(nodes: int, workload: gs.Workload, **more: Any) -> gs.Scenario:
+    own = gs.DrawnAttributes(side=1.0, seed=4)
+    return gs.Scenario(gs.Platform.equal(nodes, attributes=own), workload, gs.Network(), 2, **more)
+
+
+def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
+    """The overlay of a run when it begins."""
+    run = Simulation(scenario(nodes, gs.Workload.jobs_of([0.0], 1, 1.0)), scheduler, Options())
+    return run.policy.overlay  # type: ignore[attr-defined]
+
+
+def test_nodes_know_the_nearest() -> None:
+    """After the cycles before a run; the random view has others, or the nearest that are not among `near`."""
+    made = overlay(300, gs.DgsAcap(degree=10, near=8))
+    assert isinstance(made, Proximity)
+    right = 0
+    for node in range(300):
+        apart = np.hypot(*(made.places - made.places[node]).T)
+        apart[[node, *made.views.views[node]]] = np.inf
+        nearest = np.argsort(apart, kind="stable")[:8]
+        assert not set(made.near[node].tolist()) & {node, *made.views.views[node].tolist()}
+        right += len(set(nearest.tolist()) & set(made.near[node].tolist()))
+    assert right > 0.97 * 300 * 8
+
+
+def test_small_grids_know_everybody() -> None:
+    for nodes in (1, 2, 5):
+        made = overlay(nodes, gs.DgsAcap(degree=3, near=3))
+        assert [sorted(made.known_to(node)) for node in range(nodes)] == [
+            [other for other in range(nodes) if other != node] for node in range(nodes)
+        ]
+
+
+@pytest.mark.parametrize("overlay", ["static", "cyclon"])
+def test_jobs_run_on_close_machines(overlay: Any) -> None:
+    jobs = gs.Workload.jobs(60, utilization=0.3, max_nodes=10, seed=3)
+    apart = {}
+    for scheduler in (gs.DgsAsap(overlay=overlay), gs.DgsAcap(overlay=overlay)):
+        found = gs.simulate(scenario(100, jobs), scheduler).tables["placements"]
+        apart[scheduler.name] = found["distance"][found["distance"] > 0].mean()
+    assert apart["dgs-acap"] < 0.6 * apart["dgs-asap"]
+
+
+def test_a_later_start_for_closer_machines() -> None:
+    """Machines 1 and 2 are close and busy until 100 s; 0 and 3 are far apart and free."""
+    own = gs.ListedAttributes(x=(0.0, 50.0, 51.0, 100.0), y=(0.0,) * 4)
+    jobs = gs.Workload.jobs_of([0.0, 1.0], 2, [100.0, 60.0], submitter=[3, 3])
+    ideal = gs.Network(latency=0.0, bandwidth=math.inf)
+    made = gs.Scenario(gs.Platform.equal(4, attributes=own), jobs, ideal)
+    starts = {}
+    for tolerance in (0.0, 99.0, 600.0):
+        found = gs.simulate(made, gs.DgsAcap(slot=10.0, tolerance=tolerance))
+        starts[tolerance] = (
+            found.applications["first_start"].tolist(),
+            found.tables["placements"]["distance"].tolist(),
+        )
+    assert starts == {
+        0.0: ([0.0, 10.0], [1.0, 100.0]),
+        99.0: ([0.0, 100.0], [1.0, 1.0]),
+        600.0: ([0.0, 100.0], [1.0, 1.0]),
+    }
+
+
+def test_a_run_continues_from_a_checkpoint() -> None:
+    jobs = gs.Workload.jobs_of(
+        [0.0, 1.0, 2.0, 50.0, 400.0], [3, 5, 4, 1, 6], [100.0, 300.0, 60.0, 200.0, 90.0]
+    )
+    faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1)
+    made = scenario(12, jobs, faults=faults)
+    scheduler = gs.DgsAcap(degree=3, near=3, overlay="cyclon", cycle=13.0, tolerance=60.0)
+    options: dict[str, Any] = {"record": ("schedule", "decisions")}
+    result = gs.simulate(made, scheduler, **options)
+    assert differing_end(made, scheduler, result, **options) is None
+
+
+def test_machines_must_have_places() -> None:
+    jobs = gs.Workload.jobs_of([0.0], 1, 1.0)
+    with pytest.raises(ScenarioError) as caught:
+        gs.simulate(gs.Scenario(gs.Platform.equal(3), jobs), "dgs-acap")
+    assert str(caught.value) == (
+        "platform.attributes must give machines places (side, or x and y) for dgs-acap, got none"
+    )
+    with pytest.raises(
+        ScenarioError, match="^nodes must be 'interpreted' or None for dgs-acap, whose nodes have"
+    ):
+        gs.simulate(scenario(3, jobs), "dgs-acap", nodes="compiled")
