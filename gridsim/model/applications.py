@@ -15,6 +15,9 @@ from gridsim.support.state import kept_in_checkpoints
 #: Largest size of a task's instructions and data (bytes).  They are sent as one message.
 MOST_DATA = 2**31 - 1
 
+#: Largest number of bytes that a task fetches or sends.
+MOST_BYTES = 1e15
+
 #: A field that names a machine.
 Machine = Annotated[int, Limits(low=0)]
 
@@ -33,6 +36,8 @@ class Columns(NamedTuple):
     estimate (Mflop) is what the submitter states as the size of a task of an application.
 
     job is the number that an application has in the job log that it comes from.
+
+    input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and sends.
     """
 
     release: Floats
@@ -45,6 +50,8 @@ class Columns(NamedTuple):
     rates: Floats | None = None
     estimate: Floats | None = None
     job: Integers | None = None
+    input_bytes: Floats | None = None
+    output_bytes: Floats | None = None
 
 
 def check_columns(recipe: Recipe, count: int, what: str) -> None:
@@ -87,6 +94,9 @@ class Applications:
     wrong, and 0.  It is None if the workload states only the sizes themselves; see `estimates`.
 
     job int64 is the number of each rigid job in the log that it comes from, or None without a log.
+
+    input_bytes, output_bytes float64 (bytes) are what a task of each application fetches over the link of its
+    machine before it can be computed, and what it sends afterwards.  None stands for nothing.
     """
 
     release_ns: Integers
@@ -101,6 +111,8 @@ class Applications:
     rates: Floats | None = None
     estimate: Floats | None = None
     job: Integers | None = None
+    input_bytes: Floats | None = None
+    output_bytes: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -114,6 +126,25 @@ class Applications:
     def unequal(self) -> bool:
         """Whether tasks of one application differ in size."""
         return self.task_sizes is not None
+
+    @property
+    def moves_data(self) -> bool:
+        """Whether there is a task that fetches or sends data."""
+        return self.input_bytes is not None or self.output_bytes is not None
+
+    def moved(self) -> tuple[Floats, Floats]:
+        """Return the bytes that a task of each application fetches, and those that it sends."""
+        none = np.zeros(len(self))
+        return (
+            none if self.input_bytes is None else self.input_bytes,
+            none if self.output_bytes is None else self.output_bytes,
+        )
+
+    @property
+    def bytes_per_mflop(self) -> Floats:
+        """The larger of what a task of each application fetches and sends, per Mflop of it; bytes/Mflop."""
+        found: Floats = np.maximum(*self.moved()) / self.task_size
+        return found
 
     @property
     def offsets(self) -> Integers:
@@ -166,6 +197,13 @@ class Application(NamedTuple):
     size: float  # Mflop
     release: float  # s
     data: int = 0  # bytes that a task takes along, and of its result
+    input_bytes: float = 0.0  # that a task fetches
+    output_bytes: float = 0.0  # that it sends
+
+    @property
+    def bytes_per_mflop(self) -> float:
+        """The larger of what a task fetches and sends, per Mflop of it; bytes/Mflop."""
+        return max(self.input_bytes, self.output_bytes) / self.task_size
 
     @classmethod
     def of(cls, columns: Any, index: int) -> Application:
@@ -177,4 +215,6 @@ class Application(NamedTuple):
             float(columns.size[index]),
             float(columns.release[index]),
             0 if columns.data is None else int(columns.data[index]),
+            0.0 if columns.input_bytes is None else float(columns.input_bytes[index]),
+            0.0 if columns.output_bytes is None else float(columns.output_bytes[index]),
         )

@@ -67,6 +67,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of workloads with data": (
         Column("data", "int", "B", "of a task's instructions and data, and of its result"),
     ),
+    "applications, of tasks that move data": (
+        Column("input_bytes", "float", "B", "that a task fetches over the link of its machine before it is computed"),
+        Column("output_bytes", "float", "B", "that a task sends over that link; it ends when they are there"),
+    ),
     "applications, of workloads with estimates": (
         Column("estimate", "float", "Mflop", "of each task, as its submitter states it"),
     ),
@@ -120,6 +124,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                 "were rejected, to its end"),
         Column("failures", "int", "", "how often it failed while the run lasted; to be away from the "
                "beginning is not to fail"),
+    ),
+    "machines, of tasks that move data": (
+        Column("bandwidth", "float", "B/s", "of its link to the data, up and down at once", positive=True),
     ),
     "machines, of work queues": (
         Column("ended", "int", "replicas", "stopped here since another was completed"),

@@ -88,6 +88,7 @@ class Run:
     faults : whether machines may fail in this run.
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
+    bandwidth : bytes/s of the link of each machine to the data of tasks; None if no task moves data over one.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
     core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
@@ -113,6 +114,7 @@ class Run:
     feed: Feed | None = None
     pace: Pace | None = None
     zones: Zones | None = None
+    bandwidth: Floats | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
 
@@ -267,6 +269,11 @@ class Scheduler(Declared, frozen=True, kw_only=True):
         which assumes more.
         """
         return self.decentralized
+
+    @property
+    def moves_data(self) -> bool:
+        """Whether it supports tasks that fetch and send data over the links of machines (`Run.bandwidth`)."""
+        return False
 
     @property
     def order(self) -> Order:

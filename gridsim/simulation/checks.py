@@ -37,11 +37,12 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate",
+    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "input_bytes",
+    "output_bytes",
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
-    "data_in",
+    "data_in", "bandwidth",
 )  # fmt: skip
 
 
@@ -49,13 +50,29 @@ _MACHINE_NAMES = (
 
 
 def check_kind(
-    applications: Applications, scheduler: Scheduler, pace: Pace | None, *, faults: bool = False
+    applications: Applications,
+    scheduler: Scheduler,
+    pace: Pace | None,
+    *,
+    faults: bool = False,
+    data: bool = False,
 ) -> None:
     """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
 
     Rigid jobs need a scheduler that starts tasks together; bags need one that does not.  Unequal tasks in a
-    bag, background load and failures need schedulers that support them.
+    bag, background load, failures and data that take time need schedulers that support them.
     """
+    if data and not scheduler.moves_data:
+        raise ScenarioError(
+            f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "
+            "workload.input_bytes and workload.output_bytes must be 0; with data run fair-tree or mincent-once"
+        )
+    if data and (faults or pace is not None or applications.unequal):
+        given = "faults" if faults else "fluctuation" if pace is not None else "workload.spread"
+        raise ScenarioError(
+            f"{given} must be absent where tasks move data: with workload.input_bytes or workload.output_bytes "
+            "and platform.bandwidth, machines are always up at their whole speed, and tasks of a bag are equal"
+        )
     if faults and not scheduler.failures:
         raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
     if applications.rigid != scheduler.rigid:

@@ -274,7 +274,15 @@ class Simulation(Stateful):
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform) if known is None else known
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
-        check_kind(applications, scheduler, pace, faults=scenario.faults is not None)
+        #: The links of machines, if tasks move data over them.
+        self.bandwidth = platform.bandwidth if applications.moves_data else None
+        check_kind(
+            applications,
+            scheduler,
+            pace,
+            faults=scenario.faults is not None,
+            data=self.bandwidth is not None,
+        )
         check_nodes(scheduler, options.nodes)
         check_size(applications, platform, scenario.network.latency, pace)
 
@@ -298,6 +306,7 @@ class Simulation(Stateful):
                 nodes=options.nodes,
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
+                bandwidth=self.bandwidth,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 **self.parts(),
             )

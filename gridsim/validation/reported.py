@@ -56,13 +56,14 @@ def _peak_queue(result: Result) -> list[Violation]:
     """Check the longest queues of machines against the arrivals and starts, where these tell them.
 
     Where tasks of a row differ in size or machines change their speed, the starts within a row are unknown;
-    where machines fail, waiting tasks leave that are in no table.
+    where machines fail, waiting tasks leave that are in no table; where tasks move data, one whose input is
+    fetched waits no more.
     """
     came, ran = result.tables.get("arrivals"), result.tables["schedule"]
     scenario = result.scenario
     if came is None or not len(came) or scenario.faults is not None or scenario.fluctuation is not None:
         return []
-    if "largest_task" in result.applications or "task" in ran or result.rigid or emulated(result):
+    if "bandwidth" in result.machines or "largest_task" in result.applications or "task" in ran or result.rigid or emulated(result):
         return []
     if ran["end"].max(initial=0.0) > _EXACT:
         return []

@@ -17,7 +17,7 @@ import gridsim as gs
 from gridcore.centralized.pull_queue import PullQueue
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.faults import Faults
-from gridsim.schedulers.centralized import immediate as bound
+from gridsim.scheduling import queues
 from gridsim.schedulers.centralized import pull as central
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.simulation.simulate import Options, Simulation
@@ -203,7 +203,7 @@ class Watched(gs.Scheduler, frozen=True):
         latest = np.zeros(len(run.speeds), np.int64)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(central, "PullQueue", lambda *arguments, log: Pulling(*arguments, log=True))
-            patch.setattr(bound, "TaskQueues", Queues)
+            patch.setattr(queues, "TaskQueues", Queues)
             policy = self.inner.start(run)
         inner = policy.on_faults
 

@@ -15,6 +15,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.schedulers.fair_tree.data_axis import DataAxis
 from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.outcome import Found, outcome
@@ -26,6 +27,7 @@ from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level, tree_machines
+from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Floats, Integers
 
 
@@ -59,9 +61,9 @@ class TreeNodes(Adapter):
         "bags", "tree", "queues", "recovery", "core", "notes", "present",
     )  # fmt: skip
 
-    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, data: DataAxis | None = None) -> None:
         self.of = parameters
-        self.tree = Tree(parameters, grid, run)
+        self.tree = Tree(parameters, grid, run, data)
         self.until = "" if run.faults or parameters.run_on else "placed"
         self.bags = Bags(run.applications, self._add)
         self.to_place = int(run.applications.tasks.sum())
@@ -76,14 +78,14 @@ class TreeNodes(Adapter):
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the queues of the leaves."""
-        queues: TaskQueues = (self.run.queues or TaskQueues)(
-            self.run.speeds,
+        return task_queues(
+            self.run,
+            aware=self.tree.data is not None,
             tolerance=self.of.tolerance if self.of.stretch == "bisection" else 0.0,
             watch=self.parameters.watch,
             log=True,
             record=self.run.record,
         )
-        return queues
 
     def watch_failures(self) -> None:
         """Make what handles failures."""
@@ -249,4 +251,5 @@ class TreeNodes(Adapter):
                 ledger_end=None if self.recovery is not None or placed < 0 else placed,
                 resubmitted=None if self.recovery is None else self.recovery.resubmitted,
             ),
+            () if self.tree.data is None else self.tree.data.samples,
         )

@@ -41,9 +41,18 @@ class Found:
 
 
 def outcome(
-    parameters: Any, run: Run, grid: SummaryGrid, queues: TaskQueues, bags: Bags, found: Found
+    parameters: Any,
+    run: Run,
+    grid: SummaryGrid,
+    queues: TaskQueues,
+    bags: Bags,
+    found: Found,
+    samples: tuple[float, ...] = (),
 ) -> Outcome:
-    """Let the leaves complete the tasks that they have, and return the outcome of a `FairTree`."""
+    """Let the leaves complete the tasks that they have, and return the outcome of a `FairTree`.
+
+    samples : those of bytes per Mflop, if summaries have them.
+    """
     queues.log = False  # completions are not reported any more
     queues.advance(NEVER)
     totals = queues.totals()
@@ -76,8 +85,9 @@ def outcome(
                 "stretch": grid.stretch.tolist(),
                 "size": grid.size.tolist(),
                 "task_size": grid.task_size.tolist(),
+                **({"bytes_per_mflop": list(samples)} if samples else {}),
             },
-            "summary_bytes": 4 * grid.cells + parameters.summary_header,
+            "summary_bytes": 4 * grid.cells * max(1, len(samples)) + parameters.summary_header,
             "decisions_at_lowest_sample": found.below_window,
             "decisions_above_window": found.above_window,
             "tasks_accepted_known": found.accepted,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -23,11 +24,12 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.compiled import Compiled
+from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, sequence, shown, whole
+from gridsim.support.arguments import normalise, real, sequence, shown, whole
 from gridsim.support.parameters import Limits
 
 #: The longest period, s, since the clock counts int64 nanoseconds.
@@ -78,6 +80,11 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     detection : s from a failure until the parent knows that the leaf has failed, and until the submitter
         knows that tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the
         paper's ideal).
+    data : whether nodes count the data of tasks, where tasks move data over links (`Platform.linked`):
+        ``"aware"``, availability is what a leaf can fetch, compute and send back by a deadline; ``"ignored"``,
+        what it can compute.  Either way its nodes run interpreted then.
+    data_samples : the largest number of samples of bytes per Mflop of an aware summary, which share its cells
+        if `samples` is a number of cells; or these samples, bytes/Mflop.
     run_on : whether the protocol continues after the last task is placed, until every machine is idle and has
         reported it.  Otherwise the accounting of messages ends there (``facts["ledger_end_s"]``), since
         nothing later changes the schedule.
@@ -115,10 +122,12 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     stretch: Literal["exact", "bisection"] = "exact"
     tolerance: Annotated[float, Limits(low=1e-15, high=0.5)] = 1e-9
     run_on: bool = False
+    data: Literal["aware", "ignored"] = "aware"
+    data_samples: int | tuple[float, ...] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        normalise(self, samples=_counts(self.samples))
+        normalise(self, samples=_counts(self.samples), data_samples=_data_samples(self.data_samples))
         cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
         if self.grid is not None:
             made = explicit_grid(self.grid)
@@ -147,8 +156,38 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        form = TreeNodes if run.nodes == "interpreted" else Compiled
-        return form(self, self.summary_grid(run), run)
+        if run.bandwidth is None:
+            form = TreeNodes if run.nodes == "interpreted" else Compiled
+            return form(self, self.summary_grid(run), run)
+        if run.nodes == "compiled":
+            raise ScenarioError("nodes must be 'interpreted' or None for fair-tree where tasks move data")
+        if self.data == "ignored":
+            return TreeNodes(self, self.summary_grid(run), run)
+        if self.release_cell:
+            raise ScenarioError(
+                "fair-tree.release_cell must be 0 where tasks move data and fair-tree.data is 'aware', got "
+                f"{self.release_cell!r}"
+            )
+        grid, samples = self._with_data(run, run.bandwidth)
+        return TreeNodes(self, grid, run, DataAxis(grid, samples, run))
+
+    @property
+    def moves_data(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return True
+
+    def _with_data(self, run: Run, bandwidth: NDArray[np.float64]) -> tuple[SummaryGrid, tuple[float, ...]]:
+        """Return the grid of each slice of a summary, and the samples of bytes per Mflop of the slices."""
+        applications, samples = run.applications, self.data_samples
+        if isinstance(samples, int):
+            samples = data_samples(applications, samples)
+        if self.grid is not None:
+            return explicit_grid(self.grid), samples
+        counts = max(1, self.samples // len(samples)) if isinstance(self.samples, int) else self.samples
+        total = float(run.speeds.sum())
+        moved = applications.bytes_per_mflop.tolist()
+        slowdown = np.array([total / effective(run.speeds, bandwidth, each).sum() for each in moved])
+        return derive_grid(run.speeds, applications, counts, slowdown=slowdown), samples
 
     def summary_grid(self, run: Run) -> SummaryGrid:
         """Return the grid of all summaries of a run: the explicit one, or one derived for the run."""
@@ -157,6 +196,19 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         return derive_grid(
             run.speeds, run.applications, self.samples, failing=run.faults, anew=self.resubmit == "new"
         )
+
+
+def _data_samples(samples: Any) -> int | tuple[float, ...]:
+    with suppress(ScenarioError):
+        return whole("fair-tree.data_samples", samples, low=1)
+    with suppress(ScenarioError):
+        found = tuple(real("", sample, low=0) for sample in sequence("", samples))
+        if found and all(before < after for before, after in pairwise(found)):
+            return found
+    raise ScenarioError(
+        "fair-tree.data_samples must be a number of samples >= 1, or ascending bytes/Mflop >= 0, got "
+        f"{shown(samples)}"
+    )
 
 
 def _counts(samples: Any) -> int | tuple[int, ...]:

@@ -1,0 +1,31 @@
+"""The task queues of the machines of a run: with links where tasks move data, else without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gridcore.queues.data_queues import DataQueues
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.scheduling.contract import Run
+from gridsim.support.arrays import Floats
+
+
+def task_queues(run: Run, *, aware: bool = True, **options: Any) -> TaskQueues:
+    """Return the queues of all machines, without applications.
+
+    aware : whether machines count the data of tasks in what they can take (`DataQueues`).
+    **options : those of `TaskQueues`.
+    """
+    if run.bandwidth is not None:
+        return DataQueues(run.speeds, bandwidth=run.bandwidth, aware=aware, **options)
+    made: Callable[..., TaskQueues] = run.queues or TaskQueues
+    return made(run.speeds, **options)
+
+
+def moved_bytes(run: Run) -> dict[str, Floats]:
+    """Return the bytes that tasks of each application move, as ``add_applications`` of the queues takes them."""
+    if run.bandwidth is None:
+        return {}
+    fetched, sent = run.applications.moved()
+    return {"input_bytes": fetched, "output_bytes": sent}
