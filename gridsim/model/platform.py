@@ -296,6 +296,12 @@ class Platform:
         made = amount_of("platform.bandwidth", given, "bytes/s")
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=made))
 
+    def unlinked(self) -> Platform:
+        """Return the same machines without links."""
+        if self.recipe.bandwidth is None:
+            return self
+        return Platform(msgspec.structs.replace(self.recipe, bandwidth=None))
+
     @cached_property
     def bandwidth(self) -> Floats | None:
         """Bandwidth of each machine's link to data, bytes/s: float64[nodes]; None without links."""

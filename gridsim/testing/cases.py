@@ -6,9 +6,11 @@ import dataclasses
 from math import inf
 from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Fluctuation
 from gridsim.model.network import Network
@@ -77,6 +79,7 @@ def scenarios(
     rigid: bool = False,
     unequal: bool = False,
     fluctuating: bool = False,
+    moves_data: bool = False,
     crowded: bool = False,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
@@ -86,11 +89,26 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
+    moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
         queues are long, and some bags large.
     """
     plain = _rigid(max_nodes, faults, crowded) if rigid else _bags(max_nodes, faults, unequal, crowded)
+    if moves_data and not (faults or unequal):
+        plain = plain.flatmap(_some_move_data)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
+
+
+@st.composite
+def _some_move_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
+        return scenario
+    nodes, count = scenario.platform.nodes, len(recipe.release)
+    links = draw(st.lists(st.sampled_from((1e3, 1e5, 1e6)), min_size=nodes, max_size=nodes))
+    amounts = st.lists(st.sampled_from((0.0, 1e4, 1e6)), min_size=count, max_size=count).map(tuple)
+    moving = msgspec.structs.replace(recipe, input_bytes=draw(amounts), output_bytes=draw(st.none() | amounts))
+    return dataclasses.replace(scenario, platform=scenario.platform.linked(links), workload=Workload(moving))
 
 
 def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:

@@ -59,7 +59,9 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
     for change in _changes(plain, applications, fixed):
         if said := _differ(first, _observe(change.scenario, fixed), change):
             return f"messages take {LATENCY:g} s, and {change.what}: {said}"
-    if not failing or scheduler.failures_known or applications.task_sizes is not None:
+    if not failing or scheduler.failures_known or scenario.platform.bandwidth is not None:
+        return None
+    if applications.task_sizes is not None:
         return None  # tasks of own sizes get them in the order in which they come to any machine
     at = float(applications.release[scenario.seed % len(applications)]) + 10.0
     # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
@@ -106,7 +108,10 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
         speeds = platform.speeds.copy()
         speeds[v] *= factor
-        other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
+        made = Platform.of(speeds.tolist())
+        if platform.bandwidth is not None:
+            made = made.linked(platform.bandwidth)
+        other = dataclasses.replace(plain, platform=made, workload=workload)
         yield _Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
 
 
@@ -153,7 +158,8 @@ def _workload(
         requested = applications.requested * (task_size / applications.task_size)
         return Workload.jobs_of(release, tasks, run_time, requested, submitter)
     if applications.task_sizes is None:
-        return Workload.of(release, tasks, task_size, submitter)
+        moved = {name: getattr(applications, name) for name in ("input_bytes", "output_bytes")}
+        return Workload.of(release, tasks, task_size, submitter, **moved)
     parts = np.split(applications.task_sizes, applications.offsets[1:-1])
     sizes = [np.resize(part, count) for part, count in zip(parts, tasks.tolist(), strict=True)]
     return Workload.of_tasks(release, sizes, submitter)
@@ -174,7 +180,7 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     inner : the other scheduler.  seen : the decisions; rows are appended to it.
     """
 
-    unequal = fluctuating = True  # the inner scheduler has run the scenario before, so it supports it
+    unequal = fluctuating = moves_data = True  # the inner scheduler has run the scenario before, so it supports it
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

@@ -81,8 +81,8 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         knows that tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the
         paper's ideal).
     data : whether nodes count the data of tasks, where tasks move data over links (`Platform.linked`):
-        ``"aware"``, availability is what a leaf can fetch, compute and send back by a deadline; ``"ignored"``,
-        what it can compute.  Either way its nodes run interpreted then.
+        ``"aware"``, availability is what a leaf can fetch, compute and send back by a deadline, which needs
+        release_cell 0; ``"ignored"``, what it can compute.  Either way its nodes run interpreted then.
     data_samples : the largest number of samples of bytes per Mflop of an aware summary, which share its cells
         if `samples` is a number of cells; or these samples, bytes/Mflop.
     run_on : whether the protocol continues after the last task is placed, until every machine is idle and has
@@ -151,8 +151,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         """Return this scheduler with its summary grid set; see `gridsim.scheduling.contract.Scheduler`."""
         if self.grid is not None:
             return self
-        made = derive_grid(speeds, applications, self.samples)
-        return msgspec.structs.replace(self, grid=samples_of(made))
+        made, moved = derive_grid(speeds, applications, self.samples), self.data_samples
+        if applications.moves_data and isinstance(moved, int):
+            moved = data_samples(applications, moved)
+        return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -163,18 +165,13 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             raise ScenarioError("nodes must be 'interpreted' or None for fair-tree where tasks move data")
         if self.data == "ignored":
             return TreeNodes(self, self.summary_grid(run), run)
-        if self.release_cell:
-            raise ScenarioError(
-                "fair-tree.release_cell must be 0 where tasks move data and fair-tree.data is 'aware', got "
-                f"{self.release_cell!r}"
-            )
         grid, samples = self._with_data(run, run.bandwidth)
         return TreeNodes(self, grid, run, DataAxis(grid, samples, run))
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
-        return True
+        """See `gridsim.scheduling.contract.Scheduler`: not where aware leaves report on a later release."""
+        return self.data == "ignored" or not self.release_cell
 
     def _with_data(self, run: Run, bandwidth: NDArray[np.float64]) -> tuple[SummaryGrid, tuple[float, ...]]:
         """Return the grid of each slice of a summary, and the samples of bytes per Mflop of the slices."""
