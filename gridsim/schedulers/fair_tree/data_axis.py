@@ -21,7 +21,10 @@ N + m such tasks one after another, each as long as r a' / a tasks of the slice 
     r = max(1, b' s / c) / max(1, b s / c),
 
 which grows with s / c if b' > b and else falls.  So the debit of the slice b is that of the summary without data
-for N + m min(N, leaves) tasks of r a' Mflop, with the largest s / c of the platform in r, or the smallest.
+for N + m min(N, leaves) tasks of r a' Mflop, with the largest s / c of the platform in r, or the smallest.  It is a
+bound until the machine takes the first of them.  From then on what is left of the share counts as filling the stages
+once more, so for a while a leaf may report up to a k(x) max(1, x) Mflop less, or that it misses the stretch of that
+share, although it will not.
 """
 
 from __future__ import annotations
