@@ -86,7 +86,8 @@ cdef class DataQueues(TaskQueues):
         self.stale = np.zeros(self.machines, np.uint8)
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
-                         whose: ArrayLike | None = None, *, input_bytes: ArrayLike | None = None,
+                         whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
+                         tasks: ArrayLike | None = None, input_bytes: ArrayLike | None = None,
                          output_bytes: ArrayLike | None = None):
         """Append applications; see `TaskQueues.add_applications`.
 
@@ -94,14 +95,19 @@ cdef class DataQueues(TaskQueues):
         ----------
         input_bytes, output_bytes : float64[k], bytes that a task fetches and sends; by default none.  Further bags
             have those of the application to which they belong.
+
+        Tasks of own sizes are rejected.
         """
+        cdef _Held alone = hold(&self.occupied)
+        if sizes is not None or tasks is not None:
+            raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
         k = doubles(release, "release").shape[0]
         own = [np.zeros(k) if given is None else np.asarray(doubles(given, name)).copy()
                for given, name in ((input_bytes, "input_bytes"), (output_bytes, "output_bytes"))]
         for name, given in zip(("input_bytes", "output_bytes"), own):
             check_lengths(k, given.shape[0], "release", name)
             check_array(given, name, NOT_NEGATIVE)
-        n = self.n_applications
+        alone = None  # the next call holds the queues itself
         super().add_applications(release, size, task_size, whose)
         of = np.asarray(self.whose)
         self.input = np.concatenate((self.input, own[0]))[of]
@@ -365,6 +371,7 @@ cdef class DataQueues(TaskQueues):
 
     def setstate(self, state):
         """Restore what `getstate` returned; see `TaskQueues.setstate`."""
+        cdef _Held alone = hold(&self.occupied)
         given = read(state, {
             "pipe": Array(np.int64, ("machines", 3), (0, LATEST + 1)),
             "held": Array(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),
@@ -377,8 +384,9 @@ cdef class DataQueues(TaskQueues):
             raise ValueError("state['held'] must have start, end and arrival of a task in this order")
         if not isinstance(state["running"], np.ndarray) or ((given["n_held"] > 0) != (state["running"] >= 0)).any():
             raise ValueError("state['running'] must be -1 where state['n_held'] is 0, and only there")
+        alone = None  # the next call holds the queues itself
         super().setstate(state)
         self.pipe, self.held, self.n_held = given["pipe"], given["held"], given["n_held"]
-        for u in range(self.machines):
-            self.stale[u] = True
-            self._update(u)
+        for k in range(self.machines):
+            self.stale[k] = True
+            self._update(k)

@@ -16,16 +16,17 @@ from typing import Any, get_args
 import msgspec
 
 from gridsim.model import (
-    bag_workloads as bags,
-)
-from gridsim.model import (
-    bag_workloads as job_streams,
-)
-from gridsim.model import (
+    amounts,
     faults,
     fluctuation,
     platform,
     workload,
+)
+from gridsim.model import (
+    bag_workloads as bags,
+)
+from gridsim.model import (
+    bag_workloads as job_streams,
 )
 from gridsim.model import (
     rigid_workloads as rigid,
@@ -119,7 +120,7 @@ def scenario_schema() -> dict[str, Any]:
 
 def _inner() -> tuple[type[msgspec.Struct], ...]:
     """Return the Structs of tables within tables."""
-    return bags.Range, *get_args(bags.Spread), zones.Zones
+    return amounts.Range, *get_args(bags.Spread), zones.Zones
 
 
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:

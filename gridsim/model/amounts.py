@@ -15,7 +15,7 @@ from gridsim.support.arrays import Floats
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A uniform distribution from `low` to `high`.
 
-    low : smallest value, > 0.
+    low : smallest value.
     high : largest value.
     """
 
@@ -27,13 +27,15 @@ Amount = float | Range | tuple[float, ...]
 
 
 def checked_amount(path: str, given: Any, what: str, **limits: Any) -> Amount:
-    """Return an amount checked; `what` is the word for an entry of a list, and `limits` are those of `real`."""
+    """Return an amount checked; `what` is the word for an entry of a list, `limits` are those of `real`."""
     if isinstance(given, Range):
         low = real(f"{path}.low", given.low, **limits)
         return Range(low, real(f"{path}.high", given.high, low=low, unit=limits["unit"]))
     if isinstance(given, (list, tuple)):
         if not given:
-            raise ScenarioError(f"{path} must list at least one {what} in {limits['unit']}, got an empty list")
+            raise ScenarioError(
+                f"{path} must list at least one {what} in {limits['unit']}, got an empty list"
+            )
         return tuple(real(f"{path}[{i}]", value, **limits) for i, value in enumerate(given))
     return real(path, given, **limits)
 
@@ -47,6 +49,11 @@ def amount_of(path: str, given: Any, unit: str) -> Amount:
     if isinstance(given, (int, float, np.number, str)):
         return real(path, given, unit=unit)
     return tuple(sequence(path, given))
+
+
+def largest(amount: Amount) -> float:
+    """Return the largest value that an amount may have."""
+    return amount.high if isinstance(amount, Range) else float(np.max(amount))
 
 
 def drawn(amount: Amount, draw: np.random.Generator, count: int) -> Floats:

@@ -37,7 +37,8 @@ class Columns(NamedTuple):
 
     job is the number that an application has in the job log that it comes from.
 
-    input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and sends.
+    input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and
+    sends.
     """
 
     release: Floats

@@ -6,15 +6,14 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.amounts import Amount, Range, checked_amount, drawn
+from gridsim.model.amounts import Amount, checked_amount, drawn, largest
 from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Machine, check_columns
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import normalise, real, shown
+from gridsim.support.arguments import normalise, shown
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -152,7 +151,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         for name in ("input_bytes", "output_bytes"):
             if (given := getattr(self, name)) is not None:
                 checked = checked_amount(f"workload.{name}", given, "number", low=0, unit="bytes")
-                if (most := np.max(msgspec.structs.astuple(checked) if isinstance(checked, Range) else checked)) > MOST_BYTES:
+                if (most := largest(checked)) > MOST_BYTES:
                     raise ScenarioError(f"workload.{name} must be at most {MOST_BYTES:g} bytes, got {most:g}")
                 normalise(self, **{name: checked})
 
@@ -182,7 +181,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
         return drawn(self.task_size, streams("workload.task_sizes"), self.applications)
 
-    def _bytes(self, streams: Streams) -> dict[str, Floats]:
+    def _bytes(self, streams: Streams) -> dict[str, Any]:
         given = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
         return {
             name: np.rint(drawn(amount, streams(f"workload.{name}"), self.applications))
@@ -299,7 +298,7 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
         data = None if self.data is None else np.array(self.data, dtype=np.int64)
-        moved = {
+        moved: dict[str, Any] = {
             name: np.array(column, dtype=np.float64)
             for name in ("input_bytes", "output_bytes")
             if (column := getattr(self, name)) is not None

@@ -33,6 +33,13 @@ Speed = Annotated[float, Limits(low=1e-6, unit="Mflop/s")]
 
 
 class _Speeds(Recipe, frozen=True, kw_only=True):
+    """What all platforms have.
+
+    bandwidth : bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a
+        list with one entry per machine, or a table {low = ..., high = ...} between which logarithms are
+        uniform.  Without it data take no time.
+    """
+
     part: ClassVar[str] = "platform"
 
     bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
@@ -44,7 +51,8 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         checked = checked_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
         if isinstance(checked, tuple) and len(checked) != self.count:
             raise ScenarioError(
-                f"platform.bandwidth must have one entry for each of {self.count} machines, got {len(checked)}"
+                f"platform.bandwidth must have one entry for each of {self.count} machines, "
+                f"got {len(checked)}"
             )
         normalise(self, bandwidth=checked)
 
@@ -286,11 +294,12 @@ class Platform:
     def linked(self, bandwidth: float | tuple[float, float] | Iterable[float]) -> Platform:
         """Return the same machines with links to the data of tasks (`Workload.bags`: ``input_bytes``).
 
-        bandwidth : bytes/s of the link of each machine, up and down at once.  One number is for all; of a tuple
-            (low, high) the links are drawn so that their logarithms are uniform, with the seed of the platform
-            (0 if it has none); a list has one entry per machine.
+        bandwidth : bytes/s of the link of each machine, up and down at once.  One number is for all; of a
+            tuple (low, high) the links are drawn so that their logarithms are uniform, with the seed of the
+            platform (0 if it has none); a list has one entry per machine.
 
-        Without links, data take no time.  The network between machines (`Network`) has nothing to do with them.
+        Without links, data take no time.  The network between machines (`Network`) has nothing to do with
+        them.
         """
         given = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
         made = amount_of("platform.bandwidth", given, "bytes/s")

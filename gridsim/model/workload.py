@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.amounts import Range, amount_of
+from gridsim.model.amounts import amount_of
 from gridsim.model.applications import Applications
 from gridsim.model.bag_workloads import (
     BagRecipe,
@@ -20,12 +20,11 @@ from gridsim.model.bag_workloads import (
     LogRecipe,
     Spread,
     StreamRecipe,
-    TaskSize,
     TasksRecipe,
 )
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
-from gridsim.support.arguments import explained, real, sequence, text
+from gridsim.support.arguments import explained, sequence, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 
@@ -135,7 +134,9 @@ class Workload:
             tasks=tasks,
             spread=spread,
             load=load,
-            input_bytes=None if input_bytes is None else amount_of("workload.input_bytes", input_bytes, "bytes"),
+            input_bytes=None
+            if input_bytes is None
+            else amount_of("workload.input_bytes", input_bytes, "bytes"),
             output_bytes=None
             if output_bytes is None
             else amount_of("workload.output_bytes", output_bytes, "bytes"),

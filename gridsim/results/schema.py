@@ -68,7 +68,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("data", "int", "B", "of a task's instructions and data, and of its result"),
     ),
     "applications, of tasks that move data": (
-        Column("input_bytes", "float", "B", "that a task fetches over the link of its machine before it is computed"),
+        Column("input_bytes", "float", "B", "that a task fetches over the link of its machine before it is "
+               "computed"),
         Column("output_bytes", "float", "B", "that a task sends over that link; it ends when they are there"),
     ),
     "applications, of workloads with estimates": (

@@ -24,7 +24,7 @@ def task_queues(run: Run, *, aware: bool = True, **options: Any) -> TaskQueues:
 
 
 def moved_bytes(run: Run) -> dict[str, Floats]:
-    """Return the bytes that tasks of each application move, as ``add_applications`` of the queues takes them."""
+    """Return the bytes that tasks of each application move, for ``add_applications`` of the queues."""
     if run.bandwidth is None:
         return {}
     fetched, sent = run.applications.moved()

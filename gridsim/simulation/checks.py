@@ -65,13 +65,15 @@ def check_kind(
     if data and not scheduler.moves_data:
         raise ScenarioError(
             f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "
-            "workload.input_bytes and workload.output_bytes must be 0; with data run fair-tree or mincent-once"
+            "workload.input_bytes and workload.output_bytes must be 0; fair-tree, ideal-tree and mincent-once "
+            "run with data"
         )
     if data and (faults or pace is not None or applications.unequal):
         given = "faults" if faults else "fluctuation" if pace is not None else "workload.spread"
         raise ScenarioError(
-            f"{given} must be absent where tasks move data: with workload.input_bytes or workload.output_bytes "
-            "and platform.bandwidth, machines are always up at their whole speed, and tasks of a bag are equal"
+            f"{given} must be absent where tasks move data: with workload.input_bytes or "
+            "workload.output_bytes and platform.bandwidth, machines are always up at their whole speed, and "
+            "tasks of a bag are equal"
         )
     if faults and not scheduler.failures:
         raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")

@@ -107,7 +107,9 @@ def _some_move_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     nodes, count = scenario.platform.nodes, len(recipe.release)
     links = draw(st.lists(st.sampled_from((1e3, 1e5, 1e6)), min_size=nodes, max_size=nodes))
     amounts = st.lists(st.sampled_from((0.0, 1e4, 1e6)), min_size=count, max_size=count).map(tuple)
-    moving = msgspec.structs.replace(recipe, input_bytes=draw(amounts), output_bytes=draw(st.none() | amounts))
+    moving = msgspec.structs.replace(
+        recipe, input_bytes=draw(amounts), output_bytes=draw(st.none() | amounts)
+    )
     return dataclasses.replace(scenario, platform=scenario.platform.linked(links), workload=Workload(moving))
 
 

@@ -180,7 +180,9 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     inner : the other scheduler.  seen : the decisions; rows are appended to it.
     """
 
-    unequal = fluctuating = moves_data = True  # the inner scheduler has run the scenario before, so it supports it
+    unequal = fluctuating = moves_data = (
+        True  # the inner scheduler has run the scenario before, so it supports it
+    )
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

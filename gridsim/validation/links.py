@@ -1,7 +1,8 @@
 """Checks of a recorded schedule whose tasks move data over the links of machines.
 
-A task that is computed second on a machine fetches its input while the first is computed, at the earliest from
-then on.  It leaves the processor when the output of the first has left the machine, and its own output follows.
+A task that is computed second on a machine fetches its input while the first is computed, at the earliest
+from then on.  It leaves the processor when the output of the first has left the machine, and its own output
+follows.
 """
 
 from __future__ import annotations

@@ -63,7 +63,13 @@ def _peak_queue(result: Result) -> list[Violation]:
     scenario = result.scenario
     if came is None or not len(came) or scenario.faults is not None or scenario.fluctuation is not None:
         return []
-    if "bandwidth" in result.machines or "largest_task" in result.applications or "task" in ran or result.rigid or emulated(result):
+    if (
+        "bandwidth" in result.machines
+        or "largest_task" in result.applications
+        or "task" in ran
+        or result.rigid
+        or emulated(result)
+    ):
         return []
     if ran["end"].max(initial=0.0) > _EXACT:
         return []

@@ -24,8 +24,8 @@ from gridsim.validation.common import (
     few,
     overlaps,
 )
-from gridsim.validation.links import check_links, moves_data
 from gridsim.validation.copies import Copies, check_copies, overtaken
+from gridsim.validation.links import check_links, moves_data
 
 
 def check_schedule(result: Result, given: Applications) -> list[Violation]:

@@ -17,8 +17,9 @@ import gridsim as gs
 from gridcore.centralized.pull_queue import PullQueue
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.faults import Faults
-from gridsim.scheduling import queues
+from gridsim.schedulers.centralized import immediate as bound
 from gridsim.schedulers.centralized import pull as central
+from gridsim.scheduling import queues
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios

@@ -70,11 +70,23 @@ def test_units_of_bytes_are_read():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: gs.Platform.equal(3).linked([1.0, 2.0]), "platform.bandwidth must have one entry for each of 3"),
-        (lambda: gs.Platform.equal(3).linked(0.0), "platform.bandwidth must be a finite number > 0 bytes/s, got 0"),
+        (
+            lambda: gs.Platform.equal(3).linked([1.0, 2.0]),
+            "platform.bandwidth must have one entry for each of 3",
+        ),
+        (
+            lambda: gs.Platform.equal(3).linked(0.0),
+            "platform.bandwidth must be a finite number > 0 bytes/s, got 0",
+        ),
         (lambda: gs.Platform.equal(3).linked((5.0, 1.0)), "platform.bandwidth.high must be"),
-        (lambda: gs.Workload.bags(1, seed=1, input_bytes=-1.0), "workload.input_bytes must be a finite number >= 0 bytes"),
-        (lambda: gs.Workload.bags(1, seed=1, output_bytes=[]), "workload.output_bytes must list at least one"),
+        (
+            lambda: gs.Workload.bags(1, seed=1, input_bytes=-1.0),
+            "workload.input_bytes must be a finite number >= 0 bytes",
+        ),
+        (
+            lambda: gs.Workload.bags(1, seed=1, output_bytes=[]),
+            "workload.output_bytes must list at least one",
+        ),
         (lambda: gs.Workload.bags(1, seed=1, input_bytes=1e16), "workload.input_bytes must be at most 1e"),
         (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=-1.0), r"workload.output_bytes\[0\] must be"),
         (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=[1.0, 2.0]), "workload.output_bytes must have 1"),

@@ -28,7 +28,7 @@ class Taken(NamedTuple):
 
 
 class Stages:
-    """The stages of one machine: when the next input may be fetched, the processor and the link are free, ns."""
+    """One machine: when the next input may be fetched, and the processor and the link are free, ns."""
 
     def __init__(self) -> None:
         self.fetching = self.free = self.sent = 0
@@ -48,17 +48,21 @@ class DataQueues(TaskQueues):
         self._data: list[tuple[float, float]] = []
         self._stages = [Stages() for _ in range(self.machines)]
 
-    def add_applications(  # type: ignore[override]
+    def add_applications(
         self,
         release: ArrayLike,
         size: ArrayLike,
         task_size: ArrayLike,
         whose: ArrayLike | None = None,
         *,
+        sizes: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
         input_bytes: ArrayLike | None = None,
         output_bytes: ArrayLike | None = None,
     ) -> None:
         """Append applications, with the bytes that a task of each fetches and sends."""
+        if sizes is not None or tasks is not None:
+            raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
         k = len(doubles(release, "release"))
         columns = []
         for name, given in (("input_bytes", input_bytes), ("output_bytes", output_bytes)):

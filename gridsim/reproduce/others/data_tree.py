@@ -1,10 +1,12 @@
-"""The fair tree for tasks that move data, which J. Celaya and L. Marchal leave to later work ("A fair decentralized
-scheduler for bag-of-tasks applications on desktop grids")."""
+"""The fair tree for tasks that move data, which J. Celaya and L. Marchal leave to later work.
+
+"A fair decentralized scheduler for bag-of-tasks applications on desktop grids", section on future work.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,7 +67,7 @@ class Moving:
 
     def __call__(self, seed: int) -> Scenario:
         platform = Platform.pareto(self.machines, seed)
-        data = {}
+        data: dict[str, Any] = {}
         if self.linked:
             platform = platform.linked(LINKS)
             links = platform.bandwidth
@@ -103,7 +105,9 @@ def run(how: Run) -> Report:
     columns = ["scheduler", *(f"{load:g}" for load in LOADS)]
     series = {metric: _series(made, metric) for metric in (STRETCH, GAP)}
     grids = [
-        Grid("maximum stretch, over bytes per Mflop relative to what the links carry", columns, series[STRETCH]),
+        Grid(
+            "maximum stretch, over bytes per Mflop relative to what the links carry", columns, series[STRETCH]
+        ),
         Grid("maximum stretch over the lower bound", columns, series[GAP]),
     ]
     return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, {"loads": LOADS, "series": series})
@@ -116,23 +120,27 @@ def _without_data(seed: int, applications: int) -> Row:
         == execute(Moving(0.0, applications, linked=False)(seed), each).digest
         for each in SCHEDULERS.values()
     )
-    said = f"digests of seed {seed} with links and 0 bytes, and without links: {'equal' if same else 'differ'}"
+    said = (
+        f"digests of seed {seed} with links and 0 bytes, and without links: {'equal' if same else 'differ'}"
+    )
     return exact(SAME, "digests at 0 bytes", "equal", same, said)
 
 
 def _series(made: dict[float, Replicates], metric: str) -> dict[str, list[Estimate]]:
-    return {label: [estimate(np.asarray(made[load][metric][label])) for load in LOADS] for label in SCHEDULERS}
+    return {
+        label: [estimate(np.asarray(made[load][metric][label])) for load in LOADS] for label in SCHEDULERS
+    }
 
 
 _REMARKS = (
-    f"{MACHINES} machines of 1000..2800 Mflop/s (Pareto), with links of {LINKS[0]:g}..{LINKS[1]:g} bytes/s whose "
-    f"logarithms are uniform; {APPLICATIONS} applications ({FEW} in small), 10 s apart on average, of 10 tasks per "
-    "machine +- 20 %.",
+    f"{MACHINES} machines of 1000..2800 Mflop/s (Pareto), with links of {LINKS[0]:g}..{LINKS[1]:g} bytes/s "
+    f"whose logarithms are uniform; {APPLICATIONS} applications ({FEW} in small), 10 s apart on average, of "
+    "10 tasks per machine +- 20 %.",
     "Tasks of an application fetch 0, 1 or 2 times the mean, equally likely, and send a tenth of the mean.",
-    "mincent-once knows all machines, links and tasks; its availabilities, like those of the tree, are bounds "
-    "from below.  The lower bound holds for every schedule.",
-    "The paper says that file size should be taken into account, and has no number; the machine's three stages, "
-    "the axis of bytes per Mflop and these scenarios are ours.",
+    "mincent-once knows all machines, links and tasks; its availabilities, like those of the tree, are "
+    "bounds from below.  The lower bound holds for every schedule.",
+    "The paper says that file size should be taken into account, and has no number.  The three stages of a "
+    "machine, the axis of bytes per Mflop and these scenarios are ours.",
 )
 
 

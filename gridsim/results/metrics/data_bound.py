@@ -10,14 +10,14 @@ so the tasks of a set J take at least
     T(J) = (sum over i in J of w_i min(1, b_i / b*)) / (sum over u of min(s_u, c_u / b*)) .
 
 That is the bound by work of `gridsim.results.metrics.bounds` with other weights, and its search serves here.
-b* -> 0 gives that bound itself, b* -> inf the bytes of J over those that all links carry, and where all tasks have
-the same b, b* = b is exact for work that can be cut at will.  As a function of 1 / b* the sum over J is concave and
-linear between the values 1 / b_i, and the sum over machines is concave, so T(J) is largest at 0, inf or one of the
-b_i.  What tasks send takes as long, and has bounds of its own.
+b* -> 0 gives that bound itself, b* -> inf the bytes of J over those that all links carry, and where all
+tasks have the same b, b* = b is exact for work that can be cut at will.  As a function of 1 / b* the sum
+over J is concave and linear between the values 1 / b_i, and the sum over machines is concave, so T(J) is
+largest at 0, inf or one of the b_i.  What tasks send takes as long, and has bounds of its own.
 
-Whole tasks: m tasks of one application take a machine at least f + p + g + (m - 1) max(f, p, g), where f, p and g
-are the times in which it fetches, computes and sends one.  So n tasks are over at the earliest when as many fit in
-on all machines.
+Whole tasks: m tasks of one application take a machine at least f + p + g + (m - 1) max(f, p, g), where f, p
+and g are the times in which it fetches, computes and sends one.  So n tasks are over at the earliest when as
+many fit in on all machines.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class DataBound(Bound):
     ) -> Fraction:
         """Return the value of the certificate, s/Mflop, computed anew without the search.
 
-        **data : ``bandwidth`` (bytes/s), ``input_bytes`` and ``output_bytes``, from which the bound was computed.
+        **data : ``bandwidth`` (bytes/s), ``input_bytes`` and ``output_bytes``, from which the bound was
+            computed.
 
         Raises ValueError if that is not `stretch` (1e-9 relative).
         """

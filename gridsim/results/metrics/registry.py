@@ -142,8 +142,8 @@ class Metrics:
     def bound(self, kind: BoundKind = "fluid") -> Bound:
         """Return a lower bound that no schedule of these applications on these machines can beat.
 
-        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.  Where tasks
-            move data over links, also by what the links carry (`gridsim.results.metrics.data_bound`).
+        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.  Where
+            tasks move data over links, also by what the links carry (`gridsim.results.metrics.data_bound`).
 
         It is computed from the tables when it is first asked for; the digest does not cover it.  See
         `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
@@ -180,7 +180,8 @@ class Metrics:
             if column.any()
         ]
         if kind == "discrete":
-            found.append(whole_tasks_bound(release, size, task_size, tasks, *moved.values(), *platform))
+            columns = release, size, task_size, tasks, moved["input"], moved["output"]
+            found.append(whole_tasks_bound(*columns, *platform))
         return found
 
     def gap(self, kind: BoundKind = "fluid") -> float:

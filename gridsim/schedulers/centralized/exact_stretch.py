@@ -42,7 +42,7 @@ class Once(Bound):
         # one entry for each time that tasks are bound
         self.bound: list[int] = []
         self.promised: list[float] = []
-        key = run.speeds
+        key: NDArray[Any] = run.speeds
         if run.bandwidth is not None:
             _, key = np.unique(np.stack((key, run.bandwidth)), axis=1, return_inverse=True)
         self._sort_out(key.ravel())

@@ -1,30 +1,30 @@
 """The axis of bytes per Mflop of a summary: what a leaf can fetch and compute, and send back, by a deadline.
 
-A task of a Mflop that fetches and sends b bytes a Mflop takes p = a / s to be computed on a machine of speed s,
-and at most f = a b / c on each way of a link of bandwidth c.  n of them alone take at most
-f + p + f + (n - 1) max(f, p), and those that the machine has already count as long
-(`gridcore.queues.data_queues`).  With x = b s / c, the stages take p and x p, so with h of the paper (Mflop, in
-which the machine's shares count as s times the time that they take alone)
+A task of a Mflop that fetches and sends b bytes a Mflop takes p = a / s to be computed on a machine of speed
+s, and at most f = a b / c on each way of a link of bandwidth c.  n of them alone take at most f + p + f + (n
+- 1) max(f, p), and those that the machine has already count as long (`gridcore.queues.data_queues`).  With x
+= b s / c, the stages take p and x p, so with h of the paper (Mflop, in which the machine's shares count as s
+times the time that they take alone)
 
     n(S, w, a, b) = floor(h(S, w) / (a max(1, x)) - k(x)),   k(x) = (1 + m x) / max(1, x) - 1,
 
 where m of the two ways are used by the workload.
 
-Lemmas.  h does not fall as S or w grows (the paper, with the work of a share as any constant), so neither does n.
-Nor does n grow with a or b: a max(1, x) and a k(x) max(1, x) = a (1 + m x - max(1, x)) grow with both.  So a
-request may be looked up at the next smaller S and w and the next larger a and b, and what is found is a bound from
-below.  A sum over leaves keeps all this.
+Lemmas.  h does not fall as S or w grows (the paper, with the work of a share as any constant), so neither
+does n. Nor does n grow with a or b: a max(1, x) and a k(x) max(1, x) = a (1 + m x - max(1, x)) grow with
+both.  So a request may be looked up at the next smaller S and w and the next larger a and b, and what is
+found is a bound from below.  A sum over leaves keeps all this.
 
 What has been dispatched to a leaf is N tasks of a' Mflop and b' bytes a Mflop.  They take at most the time of
 N + m such tasks one after another, each as long as r a' / a tasks of the slice b, with
 
     r = max(1, b' s / c) / max(1, b s / c),
 
-which grows with s / c if b' > b and else falls.  So the debit of the slice b is that of the summary without data
-for N + m min(N, leaves) tasks of r a' Mflop, with the largest s / c of the platform in r, or the smallest.  It is a
-bound until the machine takes the first of them.  From then on what is left of the share counts as filling the stages
-once more, so for a while a leaf may report up to a k(x) max(1, x) Mflop less, or that it misses the stretch of that
-share, although it will not.
+which grows with s / c if b' > b and else falls.  So the debit of the slice b is that of the summary without
+data for N + m min(N, leaves) tasks of r a' Mflop, with the largest s / c of the platform in r, or the
+smallest.  It is a bound until the machine takes the first of them.  From then on what is left of the share
+counts as filling the stages once more, so for a while a leaf may report up to a k(x) max(1, x) Mflop less,
+or that it misses the stretch of that share, although it will not.
 """
 
 from __future__ import annotations
@@ -67,15 +67,17 @@ class DataAxis:
         self._grids: dict[tuple[float, float], list[tuple[SummaryGrid, int]]] = {}
 
     def slice_of(self, application: Application) -> int | None:
-        """Return the number of the smallest sample that is not below the application's; None beyond the last."""
+        """Return the number of the smallest sample not below the application's; None beyond the last."""
         found = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
         return found if found < len(self.samples) else None
 
     def sample(self, view: View, release: int) -> NDArray[np.uint32]:
-        """Return the cells of a leaf: how many tasks it can take, uint32[samples, stretch, size, task size]."""
+        """Return how many tasks a leaf can take, uint32[samples, stretch, size, task size]."""
         speed, bandwidth = view.speed, float(self.bandwidth[view.machine])
         if (grids := self._grids.get((speed, bandwidth))) is None:
-            grids = self._grids[speed, bandwidth] = [self._grid(each * speed / bandwidth) for each in self.samples]
+            grids = self._grids[speed, bandwidth] = [
+                self._grid(each * speed / bandwidth) for each in self.samples
+            ]
         cells = np.empty(self.shape, np.uint32)
         for k, (grid, alone) in enumerate(grids):
             found = view.sample(grid, release)
@@ -85,7 +87,7 @@ class DataAxis:
         return cells
 
     def _grid(self, x: float) -> tuple[SummaryGrid, int]:
-        """Return the grid on which a leaf samples for a slice, and the parts of a task to subtract; -1: whole."""
+        """Return the grid on which a leaf samples for a slice, and the parts to subtract; -1: no parts."""
         grid, stages = self.grid, 1.0 + self.ways * x
         if x == 0.0:
             return grid, -1
@@ -114,7 +116,7 @@ class DataAxis:
 
 
 def data_samples(applications: Applications, most: int) -> tuple[float, ...]:
-    """Return at most `most` samples of bytes per Mflop: of each application, or quantiles with the largest."""
+    """Return at most `most` samples of bytes per Mflop: those of applications, or quantiles of them."""
     distinct = np.unique(applications.bytes_per_mflop)
     if len(distinct) > most:
         # each sample serves those up to it, so the largest of as many equal parts of the applications
@@ -130,7 +132,7 @@ def effective(speeds: Floats, bandwidth: Floats, data: float) -> Floats:
 
 def _added_up(speeds: Floats) -> list[float]:
     first_leaf = len(speeds) - 1
-    found = [0.0] * first_leaf + speeds.tolist()
+    found: list[float] = [0.0] * first_leaf + speeds.tolist()
     for node in range(first_leaf - 1, -1, -1):
         found[node] = found[2 * node + 1] + found[2 * node + 2]
     return found

@@ -345,7 +345,9 @@ class Router(TreeNode):
             view.send(parent(view), "request", number=CLIMBING, minimum=math.nan, hops=hops, **share)
             return
         sample = int(hosts[0]) if len(hosts) else -1
-        shares = split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks, application)
+        shares = (
+            split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks, application)
+        )
         hops = message.hops if climbing else -1
         view.note("routed", node=view.node, sample=sample, hops=hops, time=view.now_ns, **share)
         for which, part in enumerate(shares.tolist()):
@@ -392,7 +394,8 @@ class Router(TreeNode):
         """Give each child what its last sample guarantees, and divide the remainder by speed."""
         speed, data = self.tree.speed, self.tree.data
         if data is not None:  # beyond the last sample, that of the last one
-            speed = data.speeds[-1 if (part := data.slice_of(application)) is None else part]
+            known = data.slice_of(application)
+            speed = data.speeds[-1 if known is None else known]
         left, right = speed[2 * view.node + 1], speed[2 * view.node + 2]
         part = left / (left + right) if left + right > 0.0 else 0.5
         beyond = tasks - int(room.sum())

@@ -36,7 +36,9 @@ class Tree(Stateful):
         self.hold_off = nanoseconds(parameters.hold_off)
         self.cell = nanoseconds(parameters.release_cell)
         self.nbytes = 4 * int(np.prod(self.shape)) + parameters.summary_header
-        self.gap = int(np.ceil(self.nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
+        self.gap = (
+            int(np.ceil(self.nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
+        )
         nodes = 2 * self.first_leaf + 1
         self.leaves, self.speed, self.gone = [1] * nodes, [0.0] * nodes, [False] * nodes
         self.speed[self.first_leaf :] = run.speeds.tolist()

@@ -27,8 +27,8 @@ from gridsim.scheduling.local.handlers import check_declared, check_handlers, de
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
-from gridsim.scheduling.queues import moved_bytes
 from gridsim.scheduling.overlays import random_neighbours
+from gridsim.scheduling.queues import moved_bytes
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits

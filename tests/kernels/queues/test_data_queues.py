@@ -1,4 +1,4 @@
-"""Task queues with data: equality with the reference implementation, and the lemmas of what a machine can take."""
+"""Task queues with data: equality with the reference implementation, and what a machine can take."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_machine_fetches_the_next_task_while_it_computes_one(kind):
 
 @BOTH
 def test_output_that_waits_for_the_link_keeps_the_processor(kind):
-    """Tasks of 1 s send 3 s: computed from 0 and 1 s, the second leaves the processor when the first is sent."""
+    """Tasks of 1 s send 3 s: the second, computed from 1 s on, leaves the processor at 4 s."""
     queues = kind([1.0], bandwidth=[1.0], record=True)
     queues.add_applications([0.0], [3.0], [1.0], output_bytes=[3.0])
     queues.enqueue([0], [0], [3], 0)
@@ -198,6 +198,9 @@ def test_a_state_that_says_what_cannot_be_is_rejected():
         ("n_held", np.zeros(1, np.int64), "where state\\['n_held'\\] is 0"),
         ("pipe", np.full((1, 3), -1), "at least|in 0"),
     ):
-        state = {key: np.array(entry) if isinstance(entry, np.ndarray) else entry for key, entry in queues.getstate().items()}
+        state = {
+            key: np.array(entry) if isinstance(entry, np.ndarray) else entry
+            for key, entry in queues.getstate().items()
+        }
         with pytest.raises(ValueError, match=said):
             machine(1.0, 1.0, [(0.0, 4.0, 1.0, 2.0, 1.0, 0)]).setstate(state | {name: value})

@@ -1,4 +1,4 @@
-"""Lower bounds by what links carry: no schedule of small cases beats them, and they are tight for many tasks."""
+"""Lower bounds by what links carry: no schedule of small cases beats them; they are tight for many tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from gridsim.results.metrics.bounds import fluid_bound
 from gridsim.results.metrics.data_bound import DataBound, link_bound, whole_tasks_bound
 
 amounts = st.sampled_from([0.0, 0.5, 1.0, 3.0, 8.0])
-bags = st.tuples(st.sampled_from([0.0, 0.0, 2.0]), st.integers(1, 2), st.sampled_from([1.0, 2.0, 5.0]), amounts, amounts)
+bags = st.tuples(
+    st.sampled_from([0.0, 0.0, 2.0]), st.integers(1, 2), st.sampled_from([1.0, 2.0, 5.0]), amounts, amounts
+)
 
 
 def optimum(rows, speeds, links):
-    """The smallest maximum stretch over all assignments and orders of whole tasks, with unlimited prefetch."""
+    """The smallest maximum stretch over all assignments and orders of tasks, with unlimited prefetch."""
     tasks = [i for i, row in enumerate(rows) for _ in range(row[1])]
     best = np.inf
     for places in product(range(len(speeds)), repeat=len(tasks)):
@@ -37,19 +39,25 @@ def optimum(rows, speeds, links):
                     free = max(free, fetched) + size / speeds[u]
                     sent = max(sent, free) + out / links[u]
                     ends[i] = max(ends[i], sent)
-            best = min(best, max((end - row[0]) / (row[1] * row[2]) for end, row in zip(ends, rows, strict=True)))
+            best = min(
+                best, max((end - row[0]) / (row[1] * row[2]) for end, row in zip(ends, rows, strict=True))
+            )
     return best
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(bags, min_size=1, max_size=2), st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=4, max_size=4))
+@given(
+    st.lists(bags, min_size=1, max_size=2), st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=4, max_size=4)
+)
 def test_no_schedule_of_a_small_case_beats_the_bounds(rows, numbers):
     speeds, links = np.array(numbers[:2]), np.array(numbers[2:])
     release, tasks, task_size, into, out = (np.array(column) for column in zip(*rows, strict=True))
     size, best = tasks * task_size, optimum(rows, speeds.tolist(), links.tolist())
     for way, moved in (("input", into), ("output", out)):
         if moved.any():
-            assert link_bound(release, size, moved / task_size, speeds, links, way).stretch <= best * (1 + 1e-9)
+            assert link_bound(release, size, moved / task_size, speeds, links, way).stretch <= best * (
+                1 + 1e-9
+            )
     whole = whole_tasks_bound(release, size, task_size, tasks, into, out, speeds, links)
     assert whole.stretch <= best * (1 + 1e-9)
 
@@ -94,7 +102,9 @@ def test_a_certificate_is_checked_and_a_wrong_one_rejected():
     release, size = np.array([0.0]), np.array([4.0])
     for bound in (
         link_bound(release, size, np.array([3.0]), speeds, links, "input"),
-        whole_tasks_bound(release, size, *given_.values(), data["input_bytes"], data["output_bytes"], speeds, links),
+        whole_tasks_bound(
+            release, size, *given_.values(), data["input_bytes"], data["output_bytes"], speeds, links
+        ),
     ):
         assert float(bound.verify(release, size, speeds, **given_, **data)) == pytest.approx(bound.stretch)
         with pytest.raises(ValueError, match="but its certificate has"):

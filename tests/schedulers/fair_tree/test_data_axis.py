@@ -35,7 +35,9 @@ class Leaves:
     def __init__(self, machines, applications):
         self.speeds, self.links = (np.array(column) for column in zip(*machines, strict=True))
         self.rows = applications
-        release, size, task_size, moved, sends, _ = (list(column) for column in zip(*applications, strict=True))
+        release, size, task_size, moved, sends, _ = (
+            list(column) for column in zip(*applications, strict=True)
+        )
         fetched = [a * b for a, b in zip(task_size, moved, strict=True)]
         sent = [each * way for each, way in zip(fetched, sends, strict=True)]
         self.queues = DataQueues(self.speeds, bandwidth=self.links)
@@ -59,7 +61,9 @@ class Leaves:
 
         def sample(grid, release):
             asked = product(grid.stretch, grid.size, grid.task_size)
-            found = [self.queues.available(s, release / 1e9, w, a, release, machines=[u])[0] for s, w, a in asked]
+            found = [
+                self.queues.available(s, release / 1e9, w, a, release, machines=[u])[0] for s, w, a in asked
+            ]
             return np.array(found, np.uint32).reshape(grid.shape)
 
         view.sample = sample
@@ -88,7 +92,7 @@ def test_availability_is_monotone_in_all_axes(machines, before, new):
 @settings(max_examples=60, deadline=None)
 @given(platforms, st.lists(shares, max_size=4), shares)
 def test_what_a_leaf_reports_is_a_bound(machines, before, new):
-    """A cell with no smaller bytes per Mflop and task size is never above the room for the application itself."""
+    """A cell of no less bytes per Mflop and task size is never above the room for the application itself."""
     release = NOW / 1e9
     leaves = busy(machines, before, (release, *new[1:]))
     _, size, task_size, moved, *_ = new
