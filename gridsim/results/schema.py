@@ -127,7 +127,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                "beginning is not to fail"),
     ),
     "machines, of tasks that move data": (
-        Column("bandwidth", "float", "B/s", "of its link to the data, up and down at once", positive=True),
+        Column("bandwidth", "float", "B/s", "of its link to the data, up and down at once"),
     ),
     "machines, of work queues": (
         Column("ended", "int", "replicas", "stopped here since another was completed"),
