@@ -7,6 +7,7 @@ from typing import Any
 
 from gridcore.queues.data_queues import DataQueues
 from gridcore.queues.task_queues import TaskQueues
+from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats
 
@@ -16,8 +17,12 @@ def task_queues(run: Run, *, aware: bool = True, **options: Any) -> TaskQueues:
 
     aware : whether machines count the data of tasks in what they can take (`DataQueues`).
     **options : those of `TaskQueues`.
+
+    Raises ScenarioError where tasks move data and the run has queues of its own, as an emulation has.
     """
     if run.bandwidth is not None:
+        if run.queues is not None:
+            raise ScenarioError("platform.bandwidth must be absent in an emulation, whose tasks move no data")
         return DataQueues(run.speeds, bandwidth=run.bandwidth, aware=aware, **options)
     made: Callable[..., TaskQueues] = run.queues or TaskQueues
     return made(run.speeds, **options)

@@ -25,6 +25,7 @@ from gridsim.scheduling.contract import (
     Scheduler,
 )
 from gridsim.simulation.outages import Outages
+from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
@@ -65,8 +66,8 @@ def check_kind(
     if data and not scheduler.moves_data:
         raise ScenarioError(
             f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "
-            "workload.input_bytes and workload.output_bytes must be 0; fair-tree, ideal-tree and mincent-once "
-            "run with data"
+            "workload.input_bytes and workload.output_bytes must be 0; fair-tree, ideal-tree and "
+            "mincent-once run with data"
         )
     if data and (faults or pace is not None or applications.unequal):
         given = "faults" if faults else "fluctuation" if pace is not None else "workload.spread"
@@ -112,9 +113,15 @@ def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:
 
 
 def check_size(
-    applications: Applications, platform: Platform, latency: float, pace: Pace | None = None
+    applications: Applications,
+    platform: Platform,
+    latency: float,
+    pace: Pace | None = None,
+    bandwidth: Floats | None = None,
 ) -> None:
     """Raise ScenarioError if the clock cannot hold the run, even at the smallest factor of `pace`.
+
+    bandwidth : of the links over which tasks move data, bytes/s; None if none does.
 
     It also checks the latency, the numbers of tasks, and that each task takes at least 1 ns.
     """
@@ -142,6 +149,14 @@ def check_size(
         said = f" where machines have {factor:g} of their speed"
     end = float(applications.release[-1]) + work / platform.aggregate_speed / factor
     longest /= factor
+    if bandwidth is not None:
+        # as if one machine with the narrowest link moved all data
+        moved = total(np.maximum(*applications.moved()) * applications.tasks) / float(bandwidth.min())
+        if moved * NS > NEVER / 4:
+            raise ScenarioError(
+                "workload.input_bytes and workload.output_bytes must be less, or platform.bandwidth more: "
+                f"one link may take {moved:.3g} s for all, and the run may last {NEVER / 4 / NS:.3g} s"
+            )
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
             f"workload.{field} must be less: the run needs at least {max(end, longest):.3g} s{said}, "

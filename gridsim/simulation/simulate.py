@@ -284,7 +284,7 @@ class Simulation(Stateful):
             data=self.bandwidth is not None,
         )
         check_nodes(scheduler, options.nodes)
-        check_size(applications, platform, scenario.network.latency, pace)
+        check_size(applications, platform, scenario.network.latency, pace, self.bandwidth)
 
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, platform.nodes, engine, network)

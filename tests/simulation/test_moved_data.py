@@ -98,6 +98,16 @@ def test_what_does_not_run_with_data_is_said(make, scheduler, options, said):
         gs.simulate(make(), scheduler, **options)
 
 
+def test_data_that_the_clock_cannot_hold_are_rejected():
+    with pytest.raises(ScenarioError, match="workload.input_bytes and workload.output_bytes must be less"):
+        gs.simulate(scenario(1e15, 1e-3), gs.MinCent(mode="once"))
+
+
+def test_an_emulation_moves_no_data():
+    with pytest.raises(ScenarioError, match="platform.bandwidth must be absent in an emulation"):
+        gs.emulate(scenario(), gs.FairTree(), processes=1)
+
+
 @pytest.mark.parametrize("samples", [0, (), (2.0, 1.0), (-1.0,), "x"])
 def test_samples_of_bytes_that_cannot_be(samples):
     with pytest.raises(ScenarioError, match="fair-tree.data_samples must be"):
