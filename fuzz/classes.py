@@ -439,6 +439,24 @@ QUEUES = Part(
 )
 
 
+_bytes = {name: maybe(reals(NOT_NEGATIVE, "j", 0, 3)) for name in ("input_bytes", "output_bytes")}
+DATA_QUEUES = Part(
+    "DataQueues",
+    {**QUEUES.arguments, "bandwidth": reals(POSITIVE, "machines", 1, 9), "aware": flag},
+    {
+        **QUEUES.methods,
+        "add_applications": {**QUEUES.methods["add_applications"], **_bytes},
+        "room": {
+            "stretch": real(NOT_NEGATIVE),
+            "application": lambda c: c.s.byte() % 4,
+            "now": now,
+            "machines": _machines(),
+        },
+    },
+    (*QUEUES.shown, "aware"),
+)
+
+
 def leaves(c: Context) -> Any:
     """Speeds of the leaves; nodes of the tree are counted from them."""
     made = POSITIVE[c.s.bytes(c.size("leaves", 1, 5)) % 216]

@@ -16,7 +16,20 @@ from typing import Any
 
 import numpy as np
 from arrays import Source, copied, damaged, same, spoiled
-from classes import BACKFILL, ENDS, LINKS, PULL, QUEUES, SLOTS, STREAM, TREE, VIEWS, WORK, bind_earliest
+from classes import (
+    BACKFILL,
+    DATA_QUEUES,
+    ENDS,
+    LINKS,
+    PULL,
+    QUEUES,
+    SLOTS,
+    STREAM,
+    TREE,
+    VIEWS,
+    WORK,
+    bind_earliest,
+)
 from flows import FLOW, JOBFLOW, NODES, WALK, flow_records
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
@@ -44,6 +57,7 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "dgs.overlay": (VIEWS,),
     "network.links": (LINKS,),
     "queues.task_queues": (QUEUES,),
+    "queues.data_queues": (DATA_QUEUES,),
     "fair_tree.summary_tree": (TREE,),
     "random_walk.walk": (WALK,),
     "nodes.message_core": (NODES,),

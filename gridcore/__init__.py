@@ -34,6 +34,7 @@ from gridcore.nodes.message_core import NodeCore
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridcore.queues.availability import available_tasks, gap, sample_availability, sample_availability_batch
+from gridcore.queues.data_queues import DataQueues
 from gridcore.queues.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
@@ -44,6 +45,7 @@ from gridcore.work_queue.dispatch import WorkQueue
 __all__ = [
     "NEVER",
     "BackfillQueue",
+    "DataQueues",
     "EarliestEnds",
     "JobFlow",
     "JobWalks",

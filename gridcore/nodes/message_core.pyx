@@ -473,6 +473,15 @@ cdef class NodeCore(NodeEvents):
         finally:
             self.queues.occupied = held
 
+    def room(self, double stretch, Py_ssize_t application, long long now, machines) -> Integers:
+        """Ask `DataQueues.room`, also while the core runs: the queues are the core's meanwhile."""
+        cdef bint held = self.queues.occupied
+        self.queues.occupied = False
+        try:
+            return (<object> self.queues).room(stretch, application, now, machines)
+        finally:
+            self.queues.occupied = held
+
     def tasks_at(self, Py_ssize_t machine) -> int:
         """How many tasks `machine` has, with the running one."""
         self._check(machine)

@@ -54,7 +54,9 @@ cdef class MachineQueues:
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
-                        long long end) noexcept nogil
+                        long long end, long long there) noexcept nogil
+    cdef dict _cut(self, Py_ssize_t u, long long now)
+    cdef long long _next_end(self, Py_ssize_t u) noexcept nogil
     cdef void _update(self, Py_ssize_t u) noexcept nogil
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil

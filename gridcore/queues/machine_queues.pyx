@@ -538,23 +538,13 @@ cdef class MachineQueues:
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
-        cdef long long length, application
+        cdef long long application
         check_instant(now, "now")
         lost = []
         for k in range(u.shape[0]):
             m = u[k]
             self._advance(m, now)
-            left = {}
-            if self.running[m] >= 0:
-                application = self.whose[self.running[m]]
-                left[application] = 1
-                self.busy[m] -= self.free_at[m] - now
-                if self.record:
-                    length = self._length(m, self.numbers.running[m]) if self.own_sizes \
-                        else self._duration(m, self.running[m])
-                    journal_note(&self.ran, m, <int> application, 1, self.free_at[m] - length, now, 0)
-                self.interrupted[m] += 1
-                self.running[m] = -1
+            left = self._cut(m, now)
             for j in range(self.first[m], self.first[m] + self.count[m]):
                 application = self.whose[self.share[m, j, 0]]
                 left[application] = left.get(application, 0) + self.share[m, j, 1]
@@ -568,6 +558,20 @@ cdef class MachineQueues:
             self._update(m)
         rows = np.array(lost, np.int64).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
+
+    cdef dict _cut(self, Py_ssize_t u, long long now):
+        """Stop what runs on `u`, which fails; return application -> tasks that are lost."""
+        cdef long long length, application
+        if self.running[u] < 0:
+            return {}
+        application = self.whose[self.running[u]]
+        self.busy[u] -= self.free_at[u] - now
+        if self.record:
+            length = self._length(u, self.numbers.running[u]) if self.own_sizes else self._duration(u, self.running[u])
+            journal_note(&self.ran, u, <int> application, 1, self.free_at[u] - length, now, 0)
+        self.interrupted[u] += 1
+        self.running[u] = -1
+        return {application: 1}
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -621,7 +625,7 @@ cdef class MachineQueues:
         return self.free_at[u] - self._length(u, self.numbers.running[u]) + self._duration(u, self.running[u])
 
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
-        cdef long long length, whole, at
+        cdef long long length, whole, start, at
         cdef int application
         cdef Py_ssize_t f, whose
         while True:
@@ -636,7 +640,7 @@ cdef class MachineQueues:
                     self.numbers.running[u] = -1
                 else:
                     length = self._duration(u, application)
-                self._complete(u, application, 1, at - length, at)
+                self._complete(u, application, 1, at - length, at, at)
             if self.count[u] == 0 or at >= until:
                 return
             f = self.first[u]
@@ -651,11 +655,12 @@ cdef class MachineQueues:
             else:
                 whole = min(<long long> self.share[u, f, 1], (until - at) // length)
             if whole > 0:
-                self._complete(u, application, whole, at, at + whole * length)
+                start, at = at, at + whole * length
+                self._complete(u, application, whole, start, at, at)
                 self.share[u, f, 1] -= <int> whole
                 self.waiting[u] -= whole
                 self.busy[u] += whole * length
-                at = self.free_at[u] = at + whole * length
+                self.free_at[u] = at
             if self.share[u, f, 1] > 0 and at < until:
                 self.running[u] = application
                 self.share[u, f, 1] -= 1
@@ -669,19 +674,20 @@ cdef class MachineQueues:
                     self.first[u] = 0
 
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
-                        long long end) noexcept nogil:
+                        long long end, long long there) noexcept nogil:
+        """Note that tasks ran from `start` to `end`, and that the output of the last one is `there` then."""
         cdef int bag = application
         application = <int> self.whose[bag]  # of the same task size
         if bag != application:
             self.completed[bag] += tasks
-            self.finish[bag] = max(self.finish[bag], end)
+            self.finish[bag] = max(self.finish[bag], there)
         self.completed[application] += tasks
         self.done[u] += tasks
         self.tasks_done += tasks
-        if end > self.finish[application]:
-            self.finish[application] = end
+        if there > self.finish[application]:
+            self.finish[application] = there
         if self.log:
-            journal_note(&self.ended, u, application, tasks, start, end, tasks)
+            journal_note(&self.ended, u, application, tasks, start, there, tasks)
         if self.record:
             if self.own_sizes:  # a row each
                 journal_add(&self.ran)[0] = Row(u, application, tasks, start, end, tasks)
@@ -704,20 +710,20 @@ cdef class MachineQueues:
             self._update(u)
         return np.unique(np.array(found, np.int64))
 
+    cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
+        """Return when the first task ends of those that run or wait on `u`, which has some."""
+        if self.running[u] >= 0:
+            return self.free_at[u]
+        cdef int application = self.share[u, self.first[u], 0]
+        return self.free_at[u] + (
+            self._length(u, self.numbers.first(u, self.whose[application])) if self.own_sizes
+            else self._duration(u, application))
+
     cdef void _update(self, Py_ssize_t u) noexcept nogil:
         """Set the next change of `u` and move it in the heap."""
         cdef long long at = NEVER
-        cdef int application
         if self.running[u] >= 0 or self.count[u] > 0:
-            if not self.each_task:
-                at = self.idle_at[u]
-            elif self.running[u] >= 0:
-                at = self.free_at[u]
-            else:
-                application = self.share[u, self.first[u], 0]
-                at = self.free_at[u] + (
-                    self._length(u, self.numbers.first(u, self.whose[application])) if self.own_sizes
-                    else self._duration(u, application))
+            at = self._next_end(u) if self.each_task else self.idle_at[u]
         if at == self.change[u]:
             return
         self.change[u] = at

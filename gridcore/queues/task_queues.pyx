@@ -75,7 +75,9 @@ cdef class TaskQueues(MachineQueues):
 
     def __cinit__(self, speed: ArrayLike, *, str order: Literal["edf", "fifo"] = "edf",
                   str watch: Literal["idle", "completion"] = "idle", bint log=False, bint record=False,
-                  double tolerance=0.0):
+                  double tolerance=0.0, **data):
+        if data and type(self) is TaskQueues:
+            raise TypeError(f"TaskQueues() got an unexpected keyword argument {next(iter(data))!r}")
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if not 0.0 <= tolerance < 1.0:

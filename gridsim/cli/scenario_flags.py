@@ -306,7 +306,7 @@ def blaming(flag_of: Mapping[str, str]) -> Iterator[None]:
 
 
 def _task_size(value: Any) -> Any:
-    from gridsim.model.bag_workloads import Range
+    from gridsim.model.amounts import Range
 
     if not isinstance(value, str):
         return value

@@ -16,6 +16,7 @@ from typing import Any, get_args
 import msgspec
 
 from gridsim.model import (
+    amounts,
     attributes,
     faults,
     fluctuation,
@@ -121,7 +122,7 @@ def scenario_schema() -> dict[str, Any]:
 def _inner() -> tuple[type[msgspec.Struct], ...]:
     """Return the Structs of tables within tables."""
     wants = *get_args(attributes.AttributesRecipe), attributes.Constraints
-    return bags.Range, *get_args(bags.Spread), zones.Zones, *wants
+    return amounts.Range, *get_args(bags.Spread), zones.Zones, *wants
 
 
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:

@@ -16,6 +16,9 @@ from gridsim.support.state import kept_in_checkpoints
 #: Largest size of a task's instructions and data (bytes).  They are sent as one message.
 MOST_DATA = 2**31 - 1
 
+#: Largest number of bytes that a task fetches or sends.
+MOST_BYTES = 1e15
+
 #: A field that names a machine.
 Machine = Annotated[int, Limits(low=0)]
 
@@ -37,6 +40,8 @@ class Columns(NamedTuple):
 
     memory (bytes) and kind (text) are what rigid jobs want of each machine; group and suited (bool[groups,
     machines]) say which machines that leaves each, see `gridsim.model.attributes.groups`.
+    input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and
+    sends.
     """
 
     release: Floats
@@ -53,6 +58,8 @@ class Columns(NamedTuple):
     kind: Texts | None = None
     group: Integers | None = None
     suited: Bools | None = None
+    input_bytes: Floats | None = None
+    output_bytes: Floats | None = None
 
 
 def check_columns(recipe: Recipe, count: int, what: str) -> None:
@@ -99,6 +106,8 @@ class Applications:
     Rigid jobs may want certain machines: with at least memory float64 (bytes), and of a kind (text, empty for
     any); each is None if no job does.  group int64 says in which group of jobs each is, and suited
     bool[groups, machines] which machines suit the jobs of a group; both are None if all machines suit all.
+    input_bytes, output_bytes float64 (bytes) are what a task of each application fetches over the link of its
+    machine before it can be computed, and what it sends afterwards.  None stands for nothing.
     """
 
     release_ns: Integers
@@ -117,6 +126,8 @@ class Applications:
     kind: Texts | None = None
     group: Integers | None = None
     suited: Bools | None = None
+    input_bytes: Floats | None = None
+    output_bytes: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -134,6 +145,25 @@ class Applications:
     def machines_for(self, job: int) -> Bools | None:
         """Return which machines suit a rigid job, bool[machines]; None if all do."""
         return None if self.group is None or self.suited is None else self.suited[self.group[job]]
+
+    @property
+    def moves_data(self) -> bool:
+        """Whether there is a task that fetches or sends data."""
+        return self.input_bytes is not None or self.output_bytes is not None
+
+    def moved(self) -> tuple[Floats, Floats]:
+        """Return the bytes that a task of each application fetches, and those that it sends."""
+        none = np.zeros(len(self))
+        return (
+            none if self.input_bytes is None else self.input_bytes,
+            none if self.output_bytes is None else self.output_bytes,
+        )
+
+    @property
+    def bytes_per_mflop(self) -> Floats:
+        """The larger of what a task of each application fetches and sends, per Mflop of it; bytes/Mflop."""
+        found: Floats = np.maximum(*self.moved()) / self.task_size
+        return found
 
     @property
     def offsets(self) -> Integers:
@@ -186,6 +216,13 @@ class Application(NamedTuple):
     size: float  # Mflop
     release: float  # s
     data: int = 0  # bytes that a task takes along, and of its result
+    input_bytes: float = 0.0  # that a task fetches
+    output_bytes: float = 0.0  # that it sends
+
+    @property
+    def bytes_per_mflop(self) -> float:
+        """The larger of what a task fetches and sends, per Mflop of it; bytes/Mflop."""
+        return max(self.input_bytes, self.output_bytes) / self.task_size
 
     @classmethod
     def of(cls, columns: Any, index: int) -> Application:
@@ -197,4 +234,6 @@ class Application(NamedTuple):
             float(columns.size[index]),
             float(columns.release[index]),
             0 if columns.data is None else int(columns.data[index]),
+            0.0 if columns.input_bytes is None else float(columns.input_bytes[index]),
+            0.0 if columns.output_bytes is None else float(columns.output_bytes[index]),
         )

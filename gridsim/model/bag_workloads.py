@@ -6,14 +6,14 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import MOST_DATA, Columns, Machine, check_columns
+from gridsim.model.amounts import Amount, checked_amount, drawn, largest
+from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Machine, check_columns
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import normalise, real, shown
+from gridsim.support.arguments import normalise, shown
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -27,18 +27,8 @@ if TYPE_CHECKING:
 MOST_SIZES = 2**30
 
 
-class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A uniform distribution from `low` to `high`.
-
-    low : smallest value, > 0.
-    high : largest value.
-    """
-
-    low: float
-    high: float
-
-
-TaskSize = Annotated[float | Range | tuple[float, ...], Limits(above=0, unit="Mflop")]
+TaskSize = Annotated[Amount, Limits(above=0, unit="Mflop")]
+TaskBytes = Annotated[Amount | None, Limits(low=0, high=MOST_BYTES, unit="bytes")]
 
 
 class _Spread(Recipe, frozen=True, kw_only=True):
@@ -100,6 +90,7 @@ Spread = Normal | LogUniform | Exponential | LogNormal
 
 _Seconds = Annotated[float, Limits(low=0, unit="s")]
 _Work = Annotated[float, Limits(above=0, unit="Mflop")]
+_ListedBytes = Annotated[float, Limits(low=0, high=MOST_BYTES, unit="bytes")]
 _Load = Annotated[float, Limits(above=0)] | None
 _Reference = Annotated[float, Limits(above=0, unit="Mflop/s")] | None
 
@@ -145,6 +136,8 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     task_size: TaskSize = 65536.0
     spread: Spread | None = None
     load: _Load = None
+    input_bytes: TaskBytes = None
+    output_bytes: TaskBytes = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,7 +146,14 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
                 "workload.spread must be Normal, LogUniform, Exponential, LogNormal or None, got "
                 f"{shown(self.spread)}"
             )
-        normalise(self, task_size=_task_size(self.task_size))
+        size = checked_amount("workload.task_size", self.task_size, "size", above=0, unit="Mflop")
+        normalise(self, task_size=size)
+        for name in ("input_bytes", "output_bytes"):
+            if (given := getattr(self, name)) is not None:
+                checked = checked_amount(f"workload.{name}", given, "number", low=0, unit="bytes")
+                if (most := largest(checked)) > MOST_BYTES:
+                    raise ScenarioError(f"workload.{name} must be at most {MOST_BYTES:g} bytes, got {most:g}")
+                normalise(self, **{name: checked})
 
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
@@ -175,19 +175,19 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
             check_room("workload.spread", int(tasks.sum()), "tasks with sizes of their own", OF_TASK)
             sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
-        made = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes)
+        made = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
         return _at_load(made, self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
-        size = self.task_size
-        if isinstance(size, float):
-            return np.full(self.applications, size)
-        draw = streams("workload.task_sizes")
-        if isinstance(size, Range):
-            return draw.uniform(size.low, size.high, self.applications)
-        classes = np.array(size)
-        sizes: NDArray[np.float64] = classes[draw.integers(len(classes), size=self.applications)]
-        return sizes
+        return drawn(self.task_size, streams("workload.task_sizes"), self.applications)
+
+    def _bytes(self, streams: Streams) -> dict[str, Any]:
+        given = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
+        return {
+            name: np.rint(drawn(amount, streams(f"workload.{name}"), self.applications))
+            for name, amount in given.items()
+            if amount is not None
+        }
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
@@ -279,6 +279,8 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     submitter : machines, one entry per application; without it application i submits at machine i modulo the
         number of machines.
     data : bytes of a task's instructions and data, and of its result, one entry per application.
+    input_bytes, output_bytes : bytes that a task fetches before it can be computed, and that it sends
+        afterwards, one entry per application; see `Platform.linked`.
     """
 
     release: tuple[_Seconds, ...]
@@ -286,6 +288,8 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     task_size: tuple[_Work, ...]
     submitter: tuple[Machine, ...] | None = None
     data: tuple[Annotated[int, Limits(low=0, high=MOST_DATA)], ...] | None = None
+    input_bytes: tuple[_ListedBytes, ...] | None = None
+    output_bytes: tuple[_ListedBytes, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -294,7 +298,12 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
         data = None if self.data is None else np.array(self.data, dtype=np.int64)
-        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data)
+        moved: dict[str, Any] = {
+            name: np.array(column, dtype=np.float64)
+            for name in ("input_bytes", "output_bytes")
+            if (column := getattr(self, name)) is not None
+        }
+        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data, **moved)
 
 
 class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
@@ -353,19 +362,6 @@ def _countable(tasks: Integers) -> Integers:
             f"workload.tasks must be at most {MOST_SIZES} in all where they differ in size, got {total}"
         )
     return tasks
-
-
-def _task_size(size: Any) -> TaskSize:
-    if isinstance(size, Range):
-        low = real("workload.task_size.low", size.low, above=0, unit="Mflop")
-        return Range(low, real("workload.task_size.high", size.high, low=low, unit="Mflop"))
-    if isinstance(size, (list, tuple)):
-        if not size:
-            raise ScenarioError("workload.task_size must list at least one size in Mflop, got an empty list")
-        return tuple(
-            real(f"workload.task_size[{i}]", value, above=0, unit="Mflop") for i, value in enumerate(size)
-        )
-    return real("workload.task_size", size, above=0, unit="Mflop")
 
 
 #: Largest number of jobs of a workload.

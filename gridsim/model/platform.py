@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.amounts import Amount, Range, amount_of, checked_amount
 from gridsim.model.attributes import Attributes, AttributesRecipe
-from gridsim.support.arguments import explained, real, sequence, shown, text
+from gridsim.support.arguments import explained, normalise, real, sequence, shown, text
 from gridsim.support.arrays import Floats
 from gridsim.support.memory import OF_MACHINE, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -33,7 +34,34 @@ Speed = Annotated[float, Limits(low=1e-6, unit="Mflop/s")]
 
 
 class _Speeds(Recipe, frozen=True, kw_only=True):
+    """What all platforms have.
+
+    bandwidth : bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a
+        list with one entry per machine, or a table {low = ..., high = ...} between which logarithms are
+        uniform.  Without it data take no time.
+    """
+
     part: ClassVar[str] = "platform"
+
+    bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bandwidth is None:
+            return
+        checked = checked_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
+        if isinstance(checked, tuple) and len(checked) != self.count:
+            raise ScenarioError(
+                f"platform.bandwidth must have one entry for each of {self.count} machines, "
+                f"got {len(checked)}"
+            )
+        normalise(self, bandwidth=checked)
+
+    @property
+    def count(self) -> int:
+        """The number of machines."""
+        nodes: int = getattr(self, "nodes")  # noqa: B009 - of all kinds but the list
+        return nodes
 
 
 class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
@@ -110,9 +138,14 @@ class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
     listed: tuple[Speed, ...] = msgspec.field(name="speeds")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not self.listed:
             raise ScenarioError("platform.speeds must name at least one machine, got none")
+        super().__post_init__()
+
+    @property
+    def count(self) -> int:
+        """The number of machines."""
+        return len(self.listed)
 
     def speeds(self) -> Floats:
         return np.array(self.listed, dtype=np.float64)
@@ -196,8 +229,9 @@ class Platform:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "speeds" in state:
-            self.speeds.flags.writeable = False  # pickle and deepcopy do not keep this flag
+        for name in ("speeds", "bandwidth"):
+            if state.get(name) is not None:
+                getattr(self, name).flags.writeable = False  # pickle and deepcopy do not keep this flag
 
     @classmethod
     def desktop_grid(
@@ -274,7 +308,42 @@ class Platform:
     @property
     def nodes(self) -> int:
         """Number of machines."""
-        return len(self.recipe.listed) if isinstance(self.recipe, ListedSpeeds) else self.recipe.nodes
+        return self.recipe.count
+
+    def linked(self, bandwidth: float | tuple[float, float] | Iterable[float]) -> Platform:
+        """Return the same machines with links to the data of tasks (`Workload.bags`: ``input_bytes``).
+
+        bandwidth : bytes/s of the link of each machine, up and down at once.  One number is for all; of a
+            tuple (low, high) the links are drawn so that their logarithms are uniform, with the seed of the
+            platform (0 if it has none); a list has one entry per machine.
+
+        Without links, data take no time.  The network between machines (`Network`) has nothing to do with
+        them.
+        """
+        given = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
+        made = amount_of("platform.bandwidth", given, "bytes/s")
+        return Platform(msgspec.structs.replace(self.recipe, bandwidth=made))
+
+    def unlinked(self) -> Platform:
+        """Return the same machines without links."""
+        if self.recipe.bandwidth is None:
+            return self
+        return Platform(msgspec.structs.replace(self.recipe, bandwidth=None))
+
+    @cached_property
+    def bandwidth(self) -> Floats | None:
+        """Bandwidth of each machine's link to data, bytes/s: float64[nodes]; None without links."""
+        given = self.recipe.bandwidth
+        if given is None:
+            return None
+        if isinstance(given, Range):
+            draw = Streams(getattr(self.recipe, "seed", 0))("platform.bandwidth")
+            made = np.exp(draw.uniform(math.log(given.low), math.log(given.high), self.nodes))
+            made = np.clip(made, given.low, given.high)
+        else:
+            made = np.broadcast_to(np.array(given, dtype=np.float64), self.nodes).copy()
+        made.flags.writeable = False
+        return made
 
     @cached_property
     def extremes(self) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gridsim.errors import ModelWarning
-from gridsim.model.bag_workloads import Range
+from gridsim.model.amounts import Range
 from gridsim.model.scenario import Scenario
 
 #: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s.

@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.model.amounts import amount_of
 from gridsim.model.applications import Applications
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
     ListRecipe,
     LogRecipe,
-    Range,
     Spread,
     StreamRecipe,
-    TaskSize,
     TasksRecipe,
 )
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
-from gridsim.support.arguments import explained, real, sequence, text
+from gridsim.support.arguments import explained, sequence, text
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 
@@ -104,6 +103,8 @@ class Workload:
         tasks: float | None = None,
         spread: Spread | None = None,
         load: float | None = None,
+        input_bytes: float | tuple[float, float] | Sequence[float] | None = None,
+        output_bytes: float | tuple[float, float] | Sequence[float] | None = None,
     ) -> Workload:
         """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
@@ -120,28 +121,26 @@ class Workload:
             each task has task_size times a factor of its own.  With None they are equal.
         load : all releases are scaled by one factor, so that the submitted work is this many times what the
             machines can do between the first release and the last.  With None they stay as drawn.
+        input_bytes : bytes that a task fetches before it can be computed, over the link of its machine
+            (`Platform.linked`), given as task_size is; None for none.
+        output_bytes : bytes that a task sends afterwards over that link; it ends when they are there.
         """
-        size: TaskSize
-        if isinstance(task_size, tuple):
-            if len(task_size) != 2:
-                raise ScenarioError(
-                    f"workload.task_size must be a number, (low, high) or a list, got {task_size!r}"
-                )
-            size = Range(*task_size)
-        elif isinstance(task_size, (int, float, np.number, str)):
-            size = real("workload.task_size", task_size, above=0, unit="Mflop")
-        else:
-            size = tuple(sequence("workload.task_size", task_size))
         recipe = BagRecipe(
             applications=applications,
             interarrival=interarrival,
             tasks_per_node=tasks_per_node,
             variation=variation,
-            task_size=size,
+            task_size=amount_of("workload.task_size", task_size, "Mflop"),
             seed=seed,
             tasks=tasks,
             spread=spread,
             load=load,
+            input_bytes=None
+            if input_bytes is None
+            else amount_of("workload.input_bytes", input_bytes, "bytes"),
+            output_bytes=None
+            if output_bytes is None
+            else amount_of("workload.output_bytes", output_bytes, "bytes"),
         )
         return cls(recipe)
 
@@ -217,6 +216,8 @@ class Workload:
         task_size: float | Sequence[float] | NDArray[Any],
         submitter: Sequence[int] | NDArray[Any] | None = None,
         data: int | Sequence[int] | NDArray[Any] | None = None,
+        input_bytes: float | Sequence[float] | NDArray[Any] | None = None,
+        output_bytes: float | Sequence[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly the given applications: release (s), tasks, task_size (Mflop).
 
@@ -226,15 +227,23 @@ class Workload:
         submitter : machines; by default application i submits at machine i modulo the number of machines.
         data : bytes of a task's instructions and data, and of its result; one value for all applications, or
             one entry each.
+        input_bytes, output_bytes : bytes that a task fetches over the link of its machine before it can be
+            computed, and that it sends afterwards (`Platform.linked`); one value for all applications, or one
+            entry each.
         """
         releases = sequence("workload.release", release)
         count = len(releases)
+        moved = {
+            name: None if given is None else _column(f"workload.{name}", given, count)
+            for name, given in (("input_bytes", input_bytes), ("output_bytes", output_bytes))
+        }
         recipe = ListRecipe(
             release=tuple(releases),
             tasks=_column("workload.tasks", tasks, count),
             task_size=_column("workload.task_size", task_size, count),
             submitter=None if submitter is None else _column("workload.submitter", submitter, count),
             data=None if data is None else _column("workload.data", data, count),
+            **moved,
         )
         return cls(recipe)
 
@@ -427,6 +436,7 @@ class Workload:
             columns = self.recipe.columns(platform)
         release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job, *_ = columns
         memory, kind, group, suited = columns.memory, columns.kind, columns.group, columns.suited
+        moved = columns.input_bytes, columns.output_bytes
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in first_true(~(release <= LATEST_RELEASE)):
             latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
@@ -461,6 +471,7 @@ class Workload:
             None if kind is None else kind[order],
             None if group is None else group[order],
             suited,
+            *(None if each is None or not each.any() else each[order] for each in moved),
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

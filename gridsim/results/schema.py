@@ -67,6 +67,11 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of workloads with data": (
         Column("data", "int", "B", "of a task's instructions and data, and of its result"),
     ),
+    "applications, of tasks that move data": (
+        Column("input_bytes", "float", "B", "that a task fetches over the link of its machine before it is "
+               "computed"),
+        Column("output_bytes", "float", "B", "that a task sends over that link; it ends when they are there"),
+    ),
     "applications, of workloads with estimates": (
         Column("estimate", "float", "Mflop", "of each task, as its submitter states it"),
     ),
@@ -129,6 +134,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("kind", "text", "", "of the machine"),
         Column("x", "float", "", "where it is, in the unit of the platform"),
         Column("y", "float", "", "where it is, in the unit of the platform"),
+    ),
+    "machines, of tasks that move data": (
+        Column("bandwidth", "float", "B/s", "of its link to the data, up and down at once"),
     ),
     "machines, of work queues": (
         Column("ended", "int", "replicas", "stopped here since another was completed"),

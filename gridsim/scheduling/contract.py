@@ -113,6 +113,7 @@ class Run:
     faults : whether machines may fail in this run.
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
+    bandwidth : bytes/s of the link of each machine to the data of tasks; None if no task moves data over one.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
     share : the part of this process, where several share the run; only for a scheduler that `shares`.
     attributes : memory, kind and place of each machine; None if machines have none.  Which machines suit a
@@ -143,6 +144,7 @@ class Run:
     zones: Zones | None = None
     share: Share | None = None
     attributes: Attributes | None = None
+    bandwidth: Floats | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
 
@@ -311,6 +313,11 @@ class Scheduler(Declared, frozen=True, kw_only=True):
         which assumes more.
         """
         return self.decentralized
+
+    @property
+    def moves_data(self) -> bool:
+        """Whether it supports tasks that fetch and send data over the links of machines (`Run.bandwidth`)."""
+        return False
 
     @property
     def order(self) -> Order:

@@ -27,7 +27,7 @@ from gridsim.scheduling.contract import (
     Scheduler,
 )
 from gridsim.simulation.outages import Outages
-from gridsim.support.arrays import first_true
+from gridsim.support.arrays import Floats, first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
@@ -41,10 +41,11 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
     "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "memory", "kind",
+    "input_bytes", "output_bytes",
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
-    "data_in", "memory", "kind", "x", "y",
+    "data_in", "memory", "kind", "x", "y", "bandwidth",
 )  # fmt: skip
 
 
@@ -52,18 +53,37 @@ _MACHINE_NAMES = (
 
 
 def check_kind(
-    applications: Applications, scheduler: Scheduler, pace: Pace | None, faults: Faults | None = None
+    applications: Applications,
+    scheduler: Scheduler,
+    pace: Pace | None,
+    faults: Faults | None = None,
+    *,
+    data: bool = False,
 ) -> None:
     """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
 
     Rigid jobs need a scheduler that starts tasks together; bags need one that does not.  Unequal tasks in a
-    bag, constraints of jobs, background load and failures need schedulers that support them.
+    bag, constraints of jobs, background load, failures, and data that take time need schedulers that support
+    them.
     """
     if faults is not None and faults.reachable and not scheduler.owners:
         raise ScenarioError(f"faults.reachable must be false for {scheduler.name}, got True")
     if faults is not None and not (faults.reachable or scheduler.failures):
         only = "; it takes those with reachable = true, where owners come and go" if scheduler.owners else ""
         raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail{only}")
+    if data and not scheduler.moves_data:
+        raise ScenarioError(
+            f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "
+            "workload.input_bytes and workload.output_bytes must be 0; fair-tree, ideal-tree and "
+            "mincent-once run with data"
+        )
+    if data and (faults is not None or pace is not None or applications.unequal):
+        given = "faults" if faults is not None else "fluctuation" if pace is not None else "workload.spread"
+        raise ScenarioError(
+            f"{given} must be absent where tasks move data: with workload.input_bytes or "
+            "workload.output_bytes and platform.bandwidth, machines are always up at their whole speed, and "
+            "tasks of a bag are equal"
+        )
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
@@ -116,9 +136,15 @@ def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:
 
 
 def check_size(
-    applications: Applications, platform: Platform, latency: float, pace: Pace | None = None
+    applications: Applications,
+    platform: Platform,
+    latency: float,
+    pace: Pace | None = None,
+    bandwidth: Floats | None = None,
 ) -> None:
     """Raise ScenarioError if the clock cannot hold the run, even at the smallest factor of `pace`.
+
+    bandwidth : of the links over which tasks move data, bytes/s; None if none does.
 
     It also checks the latency, the numbers of tasks, and that each task takes at least 1 ns.
     """
@@ -147,6 +173,14 @@ def check_size(
         said = f" where machines have {factor:g} of their speed"
     end = float(applications.release[-1]) + work / platform.aggregate_speed / factor
     longest /= factor
+    if bandwidth is not None:
+        # as if one machine with the narrowest link moved all data
+        moved = total(np.maximum(*applications.moved()) * applications.tasks) / float(bandwidth.min())
+        if moved * NS > NEVER / 4:
+            raise ScenarioError(
+                "workload.input_bytes and workload.output_bytes must be less, or platform.bandwidth more: "
+                f"one link may take {moved:.3g} s for all, and the run may last {NEVER / 4 / NS:.3g} s"
+            )
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
             f"workload.{field} must be less: the run needs at least {max(end, longest):.3g} s{said}, "

@@ -312,9 +312,17 @@ class Simulation(Stateful):
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform) if known is None else known
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
-        check_kind(applications, scheduler, pace, scenario.faults)
+        #: The links of machines, if tasks move data over them.
+        self.bandwidth = platform.bandwidth if applications.moves_data else None
+        check_kind(
+            applications,
+            scheduler,
+            pace,
+            scenario.faults,
+            data=self.bandwidth is not None,
+        )
         check_nodes(scheduler, options.nodes)
-        check_size(applications, platform, scenario.network.latency, pace)
+        check_size(applications, platform, scenario.network.latency, pace, self.bandwidth)
 
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, platform.nodes, engine, network)
@@ -336,6 +344,7 @@ class Simulation(Stateful):
                 nodes=options.nodes,
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
+                bandwidth=self.bandwidth,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
                 attributes=platform.attributes,

@@ -29,6 +29,9 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
         own = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
     if applications.data is not None:
         own["data"] = applications.data
+    for name in ("input_bytes", "output_bytes"):
+        if (column := getattr(applications, name)) is not None:
+            own[name] = column
     if applications.estimate is not None:
         own["estimate"] = applications.estimate
     for name in ("memory", "kind"):
@@ -96,6 +99,8 @@ def machine_table(
     }
     if platform.attributes is not None:
         further |= platform.attributes.columns()
+    if applications.moves_data and platform.bandwidth is not None:
+        further["bandwidth"] = platform.bandwidth
     if task_data > 0:
         begun = given["tasks"] + given.get("interrupted", 0) + given.get("ended", 0)
         further["data_in"] = task_data * begun

@@ -6,10 +6,12 @@ import dataclasses
 from math import inf
 from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
 from gridsim.model.attributes import ListedAttributes
+from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Fluctuation
 from gridsim.model.network import Network
@@ -55,8 +57,8 @@ def fault_schedules(draw: st.DrawFn, machines: int, reachable: bool = False) -> 
     for u, down, up in sorted(rows):
         if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are rounded to whole ns
             kept.append((u, down, up))
-    machine, down, back = zip(*kept, strict=True)
-    return Faults.of(machine, down, back, reachable)
+    which, begins, ends = zip(*kept, strict=True)
+    return Faults.of(which, begins, ends, reachable)
 
 
 @st.composite
@@ -85,6 +87,7 @@ def scenarios(
     unequal: bool = False,
     fluctuating: bool = False,
     constraints: bool = False,
+    moves_data: bool = False,
     crowded: bool = False,
     reachable: bool = False,
 ) -> st.SearchStrategy[Scenario]:
@@ -98,6 +101,7 @@ def scenarios(
     crowded : whether there are up to 20 applications, released within 20 minutes, or sometimes 80, at few
         machines, so that queues are long, and some bags large.
     constraints : whether machines have attributes, and rigid jobs want certain ones in some of the scenarios.
+    moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
     """
     if rigid:
@@ -106,7 +110,23 @@ def scenarios(
         plain = _bags(max_nodes, faults, unequal, crowded, reachable)
     if rigid and constraints:
         plain = plain.flatmap(some_want_machines)
+    if moves_data and not (rigid or faults or unequal or reachable):
+        plain = plain.flatmap(_some_move_data)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
+
+
+@st.composite
+def _some_move_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
+        return scenario
+    nodes, count = scenario.platform.nodes, len(recipe.release)
+    links = draw(st.lists(st.sampled_from((1e3, 1e5, 1e6)), min_size=nodes, max_size=nodes))
+    amounts = st.lists(st.sampled_from((0.0, 1e4, 1e6)), min_size=count, max_size=count).map(tuple)
+    moving = msgspec.structs.replace(
+        recipe, input_bytes=draw(amounts), output_bytes=draw(st.none() | amounts)
+    )
+    return dataclasses.replace(scenario, platform=scenario.platform.linked(links), workload=Workload(moving))
 
 
 def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:

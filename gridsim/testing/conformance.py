@@ -61,6 +61,9 @@ _FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "lo
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
+#: The kinds of scenarios that a scheduler may support.
+KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data")
+
 LAWS = {
     "runs": "no error, and an end",
     "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
@@ -331,6 +334,8 @@ class _Trial:
             if (self.endless.scenario, self.endless.scheduler) == (scenario, scheduler):
                 raise self.endless
             return
+        if not scheduler.moves_data:  # with other parameters it may
+            scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
         self.tried += 1
         self.failing += scenario.faults is not None
         self.name = scheduler.name
@@ -402,7 +407,9 @@ class _Trial:
         if scheduler.order not in get_args(Order):
             unknown = f"it promises {scheduler.order!r}, which is none of {get_args(Order)}"
             raise ConformanceError("order", unknown, scenario, scheduler)
-        if scheduler.order is None or scenario.faults is not None:
+        # with links, the instants at which machines take tasks are not in the tables
+        linked = scenario.platform.bandwidth is not None
+        if scheduler.order is None or scenario.faults is not None or linked:
             return
         self.ordered = True
         if said := broken_promise(result, scheduler.order):
@@ -427,7 +434,8 @@ class _Trial:
     def forms(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if self.not_compiled or len(scheduler.node_forms) < 2:
             return
-        for form in scheduler.node_forms:
+        linked = scenario.platform.bandwidth is not None  # then nodes run interpreted only
+        for form in ("interpreted",) if linked else scheduler.node_forms:
             try:
                 other = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
             except (ImportError, CompileError) as error:
@@ -528,10 +536,7 @@ def policy_of(
 
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
-                kind = {
-                    name: getattr(scheduler, name)
-                    for name in ("rigid", "unequal", "fluctuating", "constraints")
-                }
+                kind = {name: getattr(scheduler, name) for name in KINDS}
                 kind["reachable"] = only_owners(scheduler)
                 program = getattr(scheduler, "policy", None)
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]

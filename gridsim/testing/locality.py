@@ -77,7 +77,9 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
         name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
         if said := _another_stream(first, _observe(plain, fixed, name), plain, name):
             return f"messages take {latency:g} s, and {said}"
-    if not failing or scheduler.failures_known or applications.task_sizes is not None:
+    if not failing or scheduler.failures_known or scenario.platform.bandwidth is not None:
+        return None
+    if applications.task_sizes is not None:
         return None  # tasks of own sizes get them in the order in which they come to any machine
     return _differing_after_failure(scenario, applications, fixed, first)
 
@@ -149,7 +151,10 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
         speeds = platform.speeds.copy()
         speeds[v] *= factor
-        other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
+        made = Platform.of(speeds.tolist())
+        if platform.bandwidth is not None:
+            made = made.linked(platform.bandwidth)
+        other = dataclasses.replace(plain, platform=made, workload=workload)
         yield _Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
 
 
@@ -232,7 +237,9 @@ def _workload(
         wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
         return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted)
     if applications.task_sizes is None:
-        return Workload.of(release, tasks, task_size[kept], submitter)
+        given = {name: getattr(applications, name) for name in ("input_bytes", "output_bytes")}
+        moved = {name: amounts if amounts is None else amounts[kept] for name, amounts in given.items()}
+        return Workload.of(release, tasks, task_size[kept], submitter, **moved)
     parts = np.split(applications.task_sizes, applications.offsets[1:-1])
     sizes = [np.resize(parts[i], count) for i, count in zip(kept.tolist(), tasks.tolist(), strict=True)]
     return Workload.of_tasks(release, sizes, submitter)
@@ -291,7 +298,7 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     """
 
     # the inner scheduler has run the scenario, so it supports it
-    unequal = fluctuating = owners = constraints = True
+    unequal = fluctuating = owners = constraints = moves_data = True
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

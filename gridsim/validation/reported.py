@@ -69,7 +69,13 @@ def _peak_queue(result: Result) -> list[Violation]:
     came, ran = result.tables.get("arrivals"), result.tables["schedule"]
     if came is None or not len(came) or result.scenario.fluctuation is not None:
         return []
-    if "largest_task" in result.applications or "task" in ran or result.rigid or emulated(result):
+    if (
+        "bandwidth" in result.machines
+        or "largest_task" in result.applications
+        or "task" in ran
+        or result.rigid
+        or emulated(result)
+    ):
         return []
     if ran["end"].max(initial=0.0) > _EXACT:
         return []

@@ -26,6 +26,7 @@ from gridsim.validation.common import (
     overlaps,
 )
 from gridsim.validation.copies import Copies, check_copies, overtaken
+from gridsim.validation.links import check_links, moves_data
 
 
 def check_schedule(result: Result, given: Applications) -> list[Violation]:
@@ -98,7 +99,11 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
         found += _together(result, u, i, runs.ravel(), done, place)
     faults = result.scenario.faults
     found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole | beaten, runs, place)
-    found += _agreement(result, u, i, done, start, end, beaten)
+    there = end
+    if moves_data(result, given):
+        more, there = check_links(result, given, u, i, n, start, end, place)
+        found += more
+    found += _agreement(result, u, i, done, start, end, there, beaten)
     found += _submitted_again(result, i, whole | beaten)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
@@ -266,9 +271,10 @@ def _agreement(
     done: NDArray[np.int64],
     start: Floats,
     end: Floats,
+    there: Floats,
     beaten: NDArray[np.bool_],
 ) -> list[Violation]:
-    """Check that the schedule agrees with the other tables."""
+    """Check that the schedule agrees with the other tables; `there`: s, when tasks are over."""
     applications, machines = result.applications, result.machines
     count = len(applications)
     completed = np.bincount(i, done, count).astype(np.int64)
@@ -287,7 +293,7 @@ def _agreement(
     )
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(first, i, start)
-    np.maximum.at(last, i[done > 0], end[done > 0])
+    np.maximum.at(last, i[done > 0], there[done > 0])
     first, last = (np.where(np.isfinite(times), times, np.nan) for times in (first, last))
     busy = np.bincount(u, end - start, len(machines))
     ran = np.bincount(u, done, len(machines)).astype(np.int64)

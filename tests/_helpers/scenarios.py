@@ -84,6 +84,8 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "resubmit": st.sampled_from(("as-is", "as-is", "new")),
         "stretch": st.sampled_from(("exact", "exact", "bisection")),
         "tolerance": st.sampled_from((1e-9, 0.01)),
+        "data": st.sampled_from(("aware", "aware", "ignored")),
+        "data_samples": st.sampled_from((3, 1, (0.0, 1.0, 100.0))),
     }
     return st.builds(FairTree, **{**free, **{name: st.just(value) for name, value in fixed.items()}})
 

@@ -9,7 +9,16 @@ import numpy as np
 
 import gridcore
 import gridsim as gs
-from gridcore import BackfillQueue, PullQueue, SlotSchedules, SummaryGrid, TaskQueues, Views, WorkQueue
+from gridcore import (
+    BackfillQueue,
+    DataQueues,
+    PullQueue,
+    SlotSchedules,
+    SummaryGrid,
+    TaskQueues,
+    Views,
+    WorkQueue,
+)
 from gridcore.common.state import NEVER
 from gridsim.simulation.simulate import Options, Simulation
 
@@ -70,6 +79,21 @@ def task_queues(machines: int = 300) -> TaskQueues:
     return queues
 
 
+def data_queues(machines: int = 300) -> DataQueues:
+    chance = np.random.default_rng(7)
+    queues = DataQueues(
+        chance.uniform(1.0, 9.0, machines),
+        bandwidth=chance.uniform(1.0, 9.0, machines),
+        log=True,
+        record=True,
+    )
+    data = {"input_bytes": chance.uniform(0.0, 90.0, 40), "output_bytes": chance.uniform(0.0, 9.0, 40)}
+    queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40], **data)
+    every = np.repeat(np.arange(machines), 12)
+    queues.enqueue(every, chance.integers(0, 40, len(every)), chance.integers(1, 99, len(every)), 0)
+    return queues
+
+
 def schedules(nodes: int = 300) -> tuple[SlotSchedules, Views]:
     chance = np.random.default_rng(5)
     slots, views = SlotSchedules(nodes, stale=True), Views(nodes, 12, seed=6)
@@ -124,6 +148,7 @@ def objects() -> dict[str, Any]:
     nodes = policy(bags(), gs.ExpandingRing())
     return {
         "BackfillQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
+        "DataQueues": data_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
         "TreeFlow": tree.flow, "TreeFlow: tree": tree.tree, "TreeFlow: queues": tree.queues,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
@@ -163,6 +188,14 @@ def run_queues() -> Any:
     cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
     least = queues.minimum_stretch(every, 6 * SECOND)
     room = queues.available(0.5, 6.0, 1e4, 50.0, 7 * SECOND)
+    return cells, least, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+
+
+def run_data_queues() -> Any:
+    queues, every = data_queues(), np.arange(300)
+    queues.reschedule(every, 0)
+    cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
+    least, room = queues.minimum_stretch(every, 6 * SECOND), queues.room(0.5, 3, 7 * SECOND, every)
     return cells, least, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
 
 
@@ -230,6 +263,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "EarliestEnds": run_ends,
     "PullQueue": run_pull,
     "TaskQueues": run_queues,
+    "DataQueues": run_data_queues,
     "SlotSchedules": run_schedules,
     "Views": run_views,
     "RandomStream": lambda: gridcore.RandomStream(5, 2).normal(size=500),

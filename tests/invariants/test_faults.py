@@ -19,6 +19,7 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.faults import Faults
 from gridsim.schedulers.centralized import immediate as bound
 from gridsim.schedulers.centralized import pull as central
+from gridsim.scheduling import queues
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios
@@ -203,7 +204,7 @@ class Watched(gs.Scheduler, frozen=True):
         latest = np.zeros(len(run.speeds), np.int64)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(central, "PullQueue", lambda *arguments, log: Pulling(*arguments, log=True))
-            patch.setattr(bound, "TaskQueues", Queues)
+            patch.setattr(queues, "TaskQueues", Queues)
             policy = self.inner.start(run)
         inner = policy.on_faults
 

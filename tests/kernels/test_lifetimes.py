@@ -34,6 +34,7 @@ MANY = (np.zeros(500), np.ones(500), np.ones(500))
 REFUSED: dict[str, Callable[[], Any]] = {
     "Views": lambda: gridcore.Views(9, 4, shuffle=5),
     "TaskQueues": lambda: gridcore.TaskQueues([1.0, 0.0]),
+    "DataQueues": lambda: gridcore.DataQueues([1.0, 1.0], bandwidth=[1.0, 0.0]),
     "PullQueue": lambda: gridcore.PullQueue([1.0, 2.0], -1),
     "BackfillQueue": lambda: gridcore.BackfillQueue(9, [1, 2], [1, 2], [1]),
     "WorkQueue": lambda: gridcore.WorkQueue(
@@ -173,6 +174,7 @@ def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 STATES: dict[str, Callable[[], Any]] = {
     "BackfillQueue": lambda: half.backfill(10), "WorkQueue": lambda: half.work(10),
     "PullQueue": pulling, "TaskQueues": lambda: work.task_queues(30),
+    "DataQueues": lambda: work.data_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
     "JobWalks": lambda: half.walks(10)[1],
     "Links": lambda: half.walks(10)[0],

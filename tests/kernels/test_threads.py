@@ -25,6 +25,7 @@ CLASSES = [
 #: For what handlers of nodes call, who run within the core.
 WITHIN_HANDLERS = (
     "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
+    "room",
 )  # fmt: skip
 IN_USE = "this object is in use: it is for one thread, and one call, at a time"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,7 +87,10 @@ class TaskQueues:
         log: bool = False,
         record: bool = False,
         tolerance: float = 0.0,
+        **data: Any,
     ) -> None:
+        if data and type(self) is TaskQueues:
+            raise TypeError(f"TaskQueues() got an unexpected keyword argument {next(iter(data))!r}")
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):

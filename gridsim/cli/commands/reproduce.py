@@ -45,6 +45,7 @@ MODULES = {
     "rjss-load": "rjss.load",
     "rjss-transit": "rjss.transit",
     "braun": "others.braun",
+    "data-tree": "others.data_tree",
     "probes-on-bags": "others.probes_on_bags",
     "searches": "others.searches",
     "stale-views": "others.stale_views",

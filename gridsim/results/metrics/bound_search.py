@@ -78,6 +78,7 @@ class Search:
     are a set J.  The times start are ascending and distinct, and include the latency; start[group[i]] is that
     of application i.
 
+    work : what counts of each application, which takes work / speed; by default its size.
     floor : a stretch, s/Mflop.  Sets with a value of at most this need not be distinguished.
     """
 
@@ -89,9 +90,11 @@ class Search:
         latency: float,
         whole: WholeTasks | None = None,
         floor: float = 0.0,
+        work: Floats | None = None,
     ) -> None:
         self.release = release - release.min()
-        self.size, self.work, self.whole, self.floor = size, size / speed, whole, floor
+        self.size, self.whole, self.floor = size, whole, floor
+        self.work = (size if work is None else work) / speed
         starts, self.group = np.unique(self.release, return_inverse=True)
         self.start = starts + latency
 

@@ -113,7 +113,7 @@ def fluid_bound(release: Any, size: Any, aggregate_speed: float, *, latency: flo
     wait = _number("latency", latency, "s")
     with np.errstate(over="ignore", invalid="ignore"):
         members, _ = Search(releases, sizes, speed, wait).run()
-        return _certified(releases, sizes, members, _exact_sum(sizes[members]) / Fraction(speed), wait)
+        return certified(releases, sizes, members, _exact_sum(sizes[members]) / Fraction(speed), wait)
 
 
 def discrete_bound(
@@ -158,10 +158,10 @@ def discrete_bound(
             time = _exact_sum(sizes[members]) / _exact_sum(machines)
         else:
             time = Fraction(level) * slots.below(int(counts[members][lengths[members] >= level].sum()))
-        bound = _certified(releases, sizes, members, time, wait, level)
+        bound = certified(releases, sizes, members, time, wait, level)
         time = Fraction(float(lengths[single])) * slots.below(int(counts[single]))
         one = np.array([single], dtype=np.int64)
-        other = _certified(releases, sizes, one, time, wait, float(lengths[single]))
+        other = certified(releases, sizes, one, time, wait, float(lengths[single]))
         return other if other.stretch > bound.stretch else bound
 
 
@@ -195,7 +195,7 @@ def _exact_end(count: int, speeds: Floats) -> Fraction:
     return end
 
 
-def _certified(
+def certified(
     release: Floats,
     size: Floats,
     members: Integers,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
+from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, shown
 from gridsim.support.arrays import Floats
@@ -145,7 +146,8 @@ class Metrics:
     def bound(self, kind: BoundKind = "fluid") -> Bound:
         """Return a lower bound that no schedule of these applications on these machines can beat.
 
-        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.
+        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.  Where
+            tasks move data over links, also by what the links carry (`gridsim.results.metrics.data_bound`).
 
         It is computed from the tables when it is first asked for; the digest does not cover it.  See
         `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
@@ -155,12 +157,36 @@ class Metrics:
             raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
         if check_bound(kind) not in self._bounds:
             release, size = self._of_completed("release"), self._of_completed("size")
+            tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
             if kind == "fluid":
-                self._bounds[kind] = fluid_bound(release, size, self.aggregate_speed)
+                found = fluid_bound(release, size, self.aggregate_speed)
             else:
-                tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
-                self._bounds[kind] = discrete_bound(release, size, *tasks, self.machines["speed"])
+                found = discrete_bound(release, size, *tasks, self.machines["speed"])
+            bounds = [found, *self._data_bounds(kind, release, size, *tasks)]
+            self._bounds[kind] = max(bounds, key=lambda bound: bound.stretch)
         return self._bounds[kind]
+
+    def _data_bounds(
+        self, kind: BoundKind, release: Floats, size: Floats, task_size: Floats, tasks: Any
+    ) -> list[Bound]:
+        """Return the bounds by what the links of machines carry, if tasks move data over them."""
+        if "bandwidth" not in self.machines:
+            return []
+        platform = self.machines["speed"], self.machines["bandwidth"]
+        names = {"input": "input_bytes", "output": "output_bytes"}
+        moved = {
+            way: self._of_completed(name) if name in self.applications else np.zeros(len(size))
+            for way, name in names.items()
+        }
+        found: list[Bound] = [
+            link_bound(release, size, column / task_size, *platform, way)
+            for way, column in moved.items()
+            if column.any()
+        ]
+        if kind == "discrete":
+            columns = release, size, task_size, tasks, moved["input"], moved["output"]
+            found.append(whole_tasks_bound(*columns, *platform))
+        return found
 
     def gap(self, kind: BoundKind = "fluid") -> float:
         """Largest stretch over the lower bound of this `kind`; 1 is optimal, and may be out of reach."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.fair_tree.summaries import split
+from gridcore.queues.data_queues import DataQueues
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.immediate import Bound
 from gridsim.scheduling.contract import Outcome, Run
@@ -41,7 +42,10 @@ class Once(Bound):
         # one entry for each time that tasks are bound
         self.bound: list[int] = []
         self.promised: list[float] = []
-        self._sort_out(run.speeds)
+        key: NDArray[Any] = run.speeds
+        if run.bandwidth is not None:
+            _, key = np.unique(np.stack((key, run.bandwidth)), axis=1, return_inverse=True)
+        self._sort_out(key.ravel())
         self._speed = self._kind
 
     def _sort_out(self, key: NDArray[Any]) -> None:
@@ -88,27 +92,34 @@ class Once(Bound):
         relative 1e-13 or so, and later trials lie inside the bracket by at least half of STRETCH_TOLERANCE.
         """
         applications = self.run.applications
-        columns = (applications.release, applications.size, applications.task_size)
-        release, size, task_size = (float(column[application]) for column in columns)
-        new = (release, size, task_size, now)
+        size, task_size = float(applications.size[application]), float(applications.task_size[application])
         # No schedule ends earlier than one on an empty platform whose machines could do parts of tasks.
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
         high = max(low, self.promised[-1] if self.promised else 0.0)
         # room of the first machine of each kind: `room` at high, `fewest` at low or below
         fewest = np.zeros(len(self._first), np.int64)
-        room = self.queues.available(high, *new, machines=self._first)
+        room = self._room(high, application, now, self._first)
         while room @ self._count < tasks:
             low, fewest, high = high, room, 2.0 * high
-            room = self.queues.available(high, *new, machines=self._first)
+            room = self._room(high, application, now, self._first)
         while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
             attempt, open_ = room.copy(), np.flatnonzero(fewest != room)
-            attempt[open_] = self.queues.available(middle, *new, machines=self._first[open_])
+            attempt[open_] = self._room(middle, application, now, self._first[open_])
             if attempt @ self._count >= tasks:
                 high, room = middle, attempt
             else:
                 low, fewest = middle, attempt
         return high, room[self._kind] * self.run.up
+
+    def _room(self, stretch: float, application: int, now: int, machines: Integers) -> Integers:
+        """Return how many tasks of `application` each of `machines` can take at `stretch`."""
+        if isinstance(self.queues, DataQueues):
+            return self.queues.room(stretch, application, now, machines)
+        applications = self.run.applications
+        columns = (applications.release, applications.size, applications.task_size)
+        release, size, task_size = (float(column[application]) for column in columns)
+        return self.queues.available(stretch, release, size, task_size, now, machines=machines)
 
     def finish(self) -> Outcome:
         """Let the machines complete their tasks, and return the outcome."""

@@ -40,6 +40,11 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[Words] = BOUND_WORDS
 
     @property
+    def moves_data(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return True
+
+    @property
     def order(self) -> Literal["edf"]:
         """See `gridsim.scheduling.contract.Scheduler`."""
         return "edf"

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.centralized.earliest_ends import EarliestEnds, bind_earliest
-from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.queues import moved_bytes, task_queues
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
@@ -41,8 +41,9 @@ class Bound(Policy):
     def __init__(self, run: Run) -> None:
         self.run = run
         applications = run.applications
-        self.queues = TaskQueues(run.speeds, order=self.local_order, record=run.record)
-        self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.queues = task_queues(run, order=self.local_order, record=run.record)
+        columns = applications.release, applications.size, applications.task_size
+        self.queues.add_applications(*columns, **moved_bytes(run))
         self.total = int(applications.tasks.sum())
         # application -> tasks that are to be bound; they stay here while no machine is up
         self.unbound: dict[int, int] = {}

@@ -47,6 +47,9 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     ``"once"`` binds lost tasks like a new application of that many tasks, with the first release and size,
     and adds a row to ``requests``.
 
+    Where tasks move data, only ``"once"`` runs: it counts how long each machine fetches, computes and sends
+    (`gridcore.DataQueues`), so its availabilities are bounds from below.
+
     A running task is never preempted.  Of several free machines the fastest goes first, then the lowest id.
     Information is perfect, and there are no latency and no messages.
     """
@@ -63,6 +66,11 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     }
 
     mode: Literal["replan", "once"] = "replan"
+
+    @property
+    def moves_data(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return self.mode == "once"
 
     @property
     def order(self) -> Literal["edf"] | None:

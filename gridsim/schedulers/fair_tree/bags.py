@@ -32,6 +32,7 @@ class Bags(Stateful):
         self.tasks, self.release = applications.tasks, applications.release
         self.size, self.task_size = applications.size, applications.task_size
         self.data = applications.data
+        self.input_bytes, self.output_bytes = applications.input_bytes, applications.output_bytes
         #: A row (application, tasks, release in ns) for each further bag.
         self.further: Integers = np.zeros((0, 3), np.int64)
 
@@ -52,8 +53,9 @@ class Bags(Stateful):
         self.whose, self.tasks = np.append(self.whose, whose), np.append(self.tasks, tasks)
         self.release, self.size = np.append(self.release, release), np.append(self.size, tasks * task_size)
         self.task_size = np.append(self.task_size, task_size)
-        if (data := self.applications.data) is not None:
-            self.data = data[self.whose]
+        for name in ("data", "input_bytes", "output_bytes"):
+            if (column := getattr(self.applications, name)) is not None:
+                setattr(self, name, column[self.whose])
         self.add(release, tasks * task_size, task_size, whose)
 
     def setstate(self, state: dict[str, Any]) -> None:

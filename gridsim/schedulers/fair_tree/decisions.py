@@ -82,7 +82,7 @@ class TreeLog:
 class Rooms:
     """The true values to record with decisions: how much room there is on the leaves.
 
-    available : `TaskQueues.available` of the leaves.
+    available : `TaskQueues.available` of the leaves, or `DataQueues.room` where tasks move data.
     """
 
     def __init__(self, run: Run, bags: Bags, available: Callable[..., Integers]) -> None:
@@ -97,6 +97,8 @@ class Rooms:
 
         application : number of the bag.
         """
+        if self.run.bandwidth is not None:
+            return self.available(stretch, application, now, machines)
         bags = self.bags
         release, size, task_size = (
             float(column[application]) for column in (bags.release, bags.size, bags.task_size)
@@ -139,7 +141,8 @@ class TreeDecider(Decider):
         self.bags, self.rooms = bags, Rooms(grid.run, bags, self._available)
 
     def _available(self, *given: Any) -> Integers:
-        room: Integers = self.grid.core.available(*given)
+        core = self.grid.core
+        room: Integers = (core.available if self.grid.run.bandwidth is None else core.room)(*given)
         return room
 
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.schedulers.fair_tree.data_axis import DataAxis
 from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome
@@ -26,6 +27,7 @@ from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.overlays import tree_level, tree_machines
+from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Floats, Integers
 
 
@@ -56,7 +58,10 @@ class TreeAdapter(Adapter):
     """What the policies have in common that run node programs of the fair tree.
 
     of : the `FairTree`.  bags : applications, and lost tasks that are bags of their own.
+    data : the axis of bytes per Mflop of summaries; None if there is none.
     """
+
+    data: DataAxis | None = None
 
     def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, declared: Declarations) -> None:
         self.of, self.run = parameters, run
@@ -67,18 +72,18 @@ class TreeAdapter(Adapter):
 
     def make_tree(self, grid: SummaryGrid) -> None:
         """Make what all nodes know."""
-        self.tree = Tree(self.of, grid, self.run)
+        self.tree = Tree(self.of, grid, self.run, self.data)
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the queues of the leaves."""
-        queues: TaskQueues = (self.run.queues or TaskQueues)(
-            self.run.speeds,
+        return task_queues(
+            self.run,
+            aware=self.data is not None,
             tolerance=self.of.tolerance if self.of.stretch == "bisection" else 0.0,
             watch=self.parameters.watch,
             log=True,
             record=self.run.record,
         )
-        return queues
 
     def neighbours(self) -> Integers:
         """Return no neighbours: nodes know their parents and children by their numbers."""
@@ -124,6 +129,7 @@ class TreeAdapter(Adapter):
                 resubmitted=resubmitted,
             ),
             ended(self.queues),
+            () if self.data is None else self.data.samples,
         )
 
 
@@ -134,7 +140,8 @@ class TreeNodes(TreeAdapter):
         "bags", "tree", "queues", "recovery", "core", "notes", "present",
     )  # fmt: skip
 
-    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, data: DataAxis | None = None) -> None:
+        self.data = data
         self.until = "" if run.faults or parameters.run_on else "placed"
         super().__init__(parameters, grid, run, declarations(parameters))
         self.present = self.up

@@ -225,7 +225,8 @@ class Leaf(TreeNode):
         cell, now = self.tree.cell, view.now_ns
         release = (now // cell + 1) * cell if cell else now
         minimum = view.minimum_stretch
-        cells = view.sample(self.tree.grid, release)
+        data = self.tree.data
+        cells = view.sample(self.tree.grid, release) if data is None else data.sample(view, release)
         if minimum < math.inf:
             return release / NS, minimum, cells
         return release / NS if cell else math.inf, self.tree.idle_minimum[view.machine], cells
@@ -235,7 +236,7 @@ class Router(TreeNode):
     """Adds the summaries of its children, and divides requests among them.
 
     Lists have an entry for each child.  `debts` are the dispatches to a child that its summary does not
-    include yet, the latest first: number, tasks, task size, size, release and stretch.
+    include yet, the latest first: number, tasks, task size, size, release, stretch and bytes per Mflop.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -243,7 +244,7 @@ class Router(TreeNode):
         self.rest = math.inf  # minimum stretch of the rest of the tree
         self.cells: list[Cells | None] = [None, None]  # the last summary of each child
         self.release, self.minimum = [0.0, 0.0], [math.inf, math.inf]  # and what came with it
-        self.debts: list[list[tuple[int, int, float, float, float, float]]] = [[], []]
+        self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
         self.samples = [NEVER, NEVER]
         self.heard, self.issued = [-1, -1], [0, 0]  # numbers of the last summary from, and request to, each
         self.told = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
@@ -269,7 +270,7 @@ class Router(TreeNode):
         which = message.sender - 2 * view.node - 1
         if message.number > self.heard[which] and not self.tree.gone[message.sender]:
             self.heard[which] = message.number
-            self.cells[which] = message.cells.astype(np.uint32).reshape(self.tree.grid.shape)
+            self.cells[which] = message.cells.astype(np.uint32).reshape(self.tree.shape)
             self.release[which], self.minimum[which] = message.release, message.minimum
             self.samples[which] = message.sampled
             self.debts[which] = [debt for debt in self.debts[which] if debt[0] > message.echo]
@@ -290,7 +291,7 @@ class Router(TreeNode):
         if self.tree.cell and len(set(at)) == 2:
             return None
         cells = [self.debited(view, which) for which in known]
-        total = aggregate(cells) if cells else np.zeros(self.tree.grid.shape, np.uint32)
+        total = aggregate(cells) if cells else np.zeros(self.tree.shape, np.uint32)
         return max(at, default=0.0), min(self.minimum), total
 
     def sampled(self, which: int, now: float) -> float:
@@ -303,7 +304,7 @@ class Router(TreeNode):
         assert cells is not None
         if not debts:
             return cells
-        _, tasks, task_size, size, release, stretch = zip(*debts, strict=True)
+        _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
         age = [max(0.0, self.sampled(which, view.now) - each) for each in release]
         leaves, grid = max(1, self.tree.leaves[2 * view.node + 1 + which]), self.tree.grid
         dispatched: dict[str, Any] = {
@@ -313,6 +314,8 @@ class Router(TreeNode):
             "stretch": stretch,
             "age": age,
         }
+        if self.tree.data is not None:
+            return self.tree.data.debited(cells, leaves, moved, **dispatched)
         return debit(cells, grid, leaves=leaves, **dispatched)
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -342,7 +345,9 @@ class Router(TreeNode):
             view.send(parent(view), "request", number=CLIMBING, minimum=math.nan, hops=hops, **share)
             return
         sample = int(hosts[0]) if len(hosts) else -1
-        shares = split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks)
+        shares = (
+            split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks, application)
+        )
         hops = message.hops if climbing else -1
         view.note("routed", node=view.node, sample=sample, hops=hops, time=view.now_ns, **share)
         for which, part in enumerate(shares.tolist()):
@@ -371,6 +376,10 @@ class Router(TreeNode):
         if self.cells[which] is None or size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
             return room
         cells, at = self.debited(view, which), self.sampled(which, view.now)
+        if tree.data is not None:
+            if (part := tree.data.slice_of(application)) is None:
+                return room
+            cells = np.ascontiguousarray(cells[part])
         below: dict[str, Any] = {"leaves": max(1, tree.leaves[child]), "longest_task": tree.longest_task}
         when: dict[str, Any] = {"release": release, "cell_release": at if tree.cell else max(at, release)}
         speed = max(tree.speed[child], 5e-324)
@@ -379,9 +388,15 @@ class Router(TreeNode):
                 room[k] = lookup(cells, tree.grid, stretch, size, task_size, speed=speed, **below, **when)
         return room
 
-    def by_speed(self, view: View, room: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
+    def by_speed(
+        self, view: View, room: NDArray[np.int64], tasks: int, application: Application
+    ) -> NDArray[np.int64]:
         """Give each child what its last sample guarantees, and divide the remainder by speed."""
-        left, right = self.tree.speed[2 * view.node + 1], self.tree.speed[2 * view.node + 2]
+        speed, data = self.tree.speed, self.tree.data
+        if data is not None:  # beyond the last sample, that of the last one
+            known = data.slice_of(application)
+            speed = data.speeds[-1 if known is None else known]
+        left, right = speed[2 * view.node + 1], speed[2 * view.node + 2]
         part = left / (left + right) if left + right > 0.0 else 0.5
         beyond = tasks - int(room.sum())
         first = math.floor(beyond * part + 0.5)
@@ -392,7 +407,8 @@ class Router(TreeNode):
         # without a guarantee the child may miss deadlines at every sample
         stretch = self.tree.stretch[sample] if sample >= 0 else 2.0 * self.tree.stretch[-1]
         self.issued[which] += 1
-        self.debts[which].insert(0, (self.issued[which], tasks, of.task_size, of.size, of.release, stretch))
+        what = tasks, of.task_size, of.size, of.release, stretch, of.bytes_per_mflop
+        self.debts[which].insert(0, (self.issued[which], *what))
         self.told[which] = least = min(self.rest, self.minimum[1 - which])
         share = {"application": of.number, "tasks": tasks, "number": self.issued[which]}
         view.send(2 * view.node + 1 + which, "request", minimum=least, hops=hops, **share)

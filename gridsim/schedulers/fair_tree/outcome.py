@@ -79,8 +79,12 @@ def outcome(
     bags: Bags,
     found: Found,
     totals: dict[str, Integers],
+    samples: tuple[float, ...] = (),
 ) -> Outcome:
-    """Return the outcome of a `FairTree`, of which all leaves have `ended`."""
+    """Return the outcome of a `FairTree`, of which all leaves have `ended`.
+
+    samples : those of bytes per Mflop, if summaries have them.
+    """
     applications = len(run.applications)
     requests = _requests(grid, bags, totals, found)
     level = np.full(applications, -1, np.int64)
@@ -110,8 +114,9 @@ def outcome(
                 "stretch": grid.stretch.tolist(),
                 "size": grid.size.tolist(),
                 "task_size": grid.task_size.tolist(),
+                **({"bytes_per_mflop": list(samples)} if samples else {}),
             },
-            "summary_bytes": 4 * grid.cells + parameters.summary_header,
+            "summary_bytes": 4 * grid.cells * max(1, len(samples)) + parameters.summary_header,
             "decisions_at_lowest_sample": found.below_window,
             "decisions_above_window": found.above_window,
             "tasks_accepted_known": found.accepted,

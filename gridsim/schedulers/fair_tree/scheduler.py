@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -23,12 +24,13 @@ from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.compiled import Compiled
+from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, sequence, shown, whole
+from gridsim.support.arguments import normalise, real, sequence, shown, whole
 from gridsim.support.parameters import Limits
 
 #: The longest period, s, since the clock counts int64 nanoseconds.
@@ -85,6 +87,11 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     detection : s from a failure until the parent knows that the leaf has failed, and until the submitter
         knows that tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the
         paper's ideal).
+    data : whether nodes count the data of tasks, where tasks move data over links (`Platform.linked`):
+        ``"aware"``, availability is what a leaf can fetch, compute and send back by a deadline, which needs
+        release_cell 0; ``"ignored"``, what it can compute.  Either way its nodes run interpreted then.
+    data_samples : the largest number of samples of bytes per Mflop of an aware summary, which share its cells
+        if `samples` is a number of cells; or these samples, bytes/Mflop.
     run_on : whether the protocol continues after the last task is placed, until every machine is idle and has
         reported it.  Otherwise the accounting of messages ends there (``facts["ledger_end_s"]``), since
         nothing later changes the schedule.
@@ -126,10 +133,12 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     stretch: Literal["exact", "bisection"] = "exact"
     tolerance: Annotated[float, Limits(low=1e-15, high=0.5)] = 1e-9
     run_on: bool = False
+    data: Literal["aware", "ignored"] = "aware"
+    data_samples: int | tuple[float, ...] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        normalise(self, samples=_counts(self.samples))
+        normalise(self, samples=_counts(self.samples), data_samples=_data_samples(self.data_samples))
         cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
         if self.grid is not None:
             made = explicit_grid(self.grid)
@@ -164,17 +173,49 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         """Return this scheduler with its summary grid set; see `gridsim.scheduling.contract.Scheduler`."""
         if self.grid is not None:
             return self
-        made = derive_grid(speeds, applications, self.samples)
-        return msgspec.structs.replace(self, grid=samples_of(made))
+        made, moved = derive_grid(speeds, applications, self.samples), self.data_samples
+        if applications.moves_data and isinstance(moved, int):
+            moved = data_samples(applications, moved)
+        return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        if run.share is not None and (self.maintenance == "messages" or run.bandwidth is not None):
+            raise ScenarioError(
+                "processes must be 1 for a fair tree that is kept by messages, or whose tasks move data, got "
+                f"{run.share.ranks}"
+            )
         if self.maintenance == "messages":
             if run.nodes == "compiled":
                 raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
             return TreeMembers(self, self.summary_grid(run), run)
-        form = TreeNodes if run.nodes == "interpreted" else Compiled
-        return form(self, self.summary_grid(run), run)
+        if run.bandwidth is None:
+            form = TreeNodes if run.nodes == "interpreted" else Compiled
+            return form(self, self.summary_grid(run), run)
+        if run.nodes == "compiled":
+            raise ScenarioError("nodes must be 'interpreted' or None for fair-tree where tasks move data")
+        if self.data == "ignored":
+            return TreeNodes(self, self.summary_grid(run), run)
+        grid, samples = self._with_data(run, run.bandwidth)
+        return TreeNodes(self, grid, run, DataAxis(grid, samples, run))
+
+    @property
+    def moves_data(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`: not where aware leaves report on a later release."""
+        return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
+
+    def _with_data(self, run: Run, bandwidth: NDArray[np.float64]) -> tuple[SummaryGrid, tuple[float, ...]]:
+        """Return the grid of each slice of a summary, and the samples of bytes per Mflop of the slices."""
+        applications, samples = run.applications, self.data_samples
+        if isinstance(samples, int):
+            samples = data_samples(applications, samples)
+        if self.grid is not None:
+            return explicit_grid(self.grid), samples
+        counts = max(1, self.samples // len(samples)) if isinstance(self.samples, int) else self.samples
+        total = float(run.speeds.sum())
+        moved = applications.bytes_per_mflop.tolist()
+        slowdown = np.array([total / effective(run.speeds, bandwidth, each).sum() for each in moved])
+        return derive_grid(run.speeds, applications, counts, slowdown=slowdown), samples
 
     def summary_grid(self, run: Run) -> SummaryGrid:
         """Return the grid of all summaries of a run: the explicit one, or one derived for the run."""
@@ -183,6 +224,19 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         return derive_grid(
             run.speeds, run.applications, self.samples, failing=run.faults, anew=self.resubmit == "new"
         )
+
+
+def _data_samples(samples: Any) -> int | tuple[float, ...]:
+    with suppress(ScenarioError):
+        return whole("fair-tree.data_samples", samples, low=1)
+    with suppress(ScenarioError):
+        found = tuple(real("", sample, low=0) for sample in sequence("", samples))
+        if found and all(before < after for before, after in pairwise(found)):
+            return found
+    raise ScenarioError(
+        "fair-tree.data_samples must be a number of samples >= 1, or ascending bytes/Mflop >= 0, got "
+        f"{shown(samples)}"
+    )
 
 
 def _counts(samples: Any) -> int | tuple[int, ...]:

@@ -57,11 +57,14 @@ def derive_grid(
     *,
     failing: bool = False,
     anew: bool = False,
+    slowdown: NDArray[np.float64] | None = None,
 ) -> SummaryGrid:
     """Derive the grid of a run by the rule of this module.
 
     samples : the largest number of cells, or the numbers of stretch, size and task size samples.
     failing : whether machines may fail.  anew : whether lost tasks are then bags of their own.
+
+    slowdown : for each application, by how much less the platform gets done of it since its tasks move data.
 
     Raises ScenarioError if the speeds are so low that a time is beyond float64.
     """
@@ -69,7 +72,7 @@ def derive_grid(
     alone = 1.0 / np.minimum(total, tasks * speeds.max())
     blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
     try:
-        fluid = fluid_stretch(total, applications)
+        fluid = fluid_stretch(total, applications, slowdown)
     except OverflowError as error:
         raise ScenarioError(
             f"platform.speed must let tasks of up to {longest:g} Mflop end in a time that float64 has, got "
@@ -80,6 +83,8 @@ def derive_grid(
     if failing and anew:
         fewest, smallest = 0.1, min(smallest, float(applications.task_size.min()))
     highest = 2.0 * max(fluid, 1.0 / (fewest * float(speeds.min())), float(blocked.max()))
+    if slowdown is not None:  # the pipeline of a machine has to be filled, too
+        highest *= 1.0 + 2.0 * float((slowdown > 1.0).any())
     ranges = (
         (float(alone.min()), highest),
         (_MARGIN * smallest, _MARGIN * float(applications.size.max())),
@@ -131,13 +136,16 @@ def samples_of(grid: SummaryGrid) -> tuple[tuple[float, ...], tuple[float, ...],
     return tuple(grid.stretch.tolist()), tuple(grid.size.tolist()), tuple(grid.task_size.tolist())
 
 
-def fluid_stretch(speed: float, applications: Applications) -> float:
+def fluid_stretch(
+    speed: float, applications: Applications, slowdown: NDArray[np.float64] | None = None
+) -> float:
     """Return the maximum stretch (s/Mflop) of an on-line schedule of the divisible load on one machine.
 
     At every release the remaining work is replanned by its exact minimum stretch and then done in EDF order.
 
-    speed : Mflop/s of the machine.
+    speed : Mflop/s of the machine.  slowdown : see `derive_grid`.
     """
+    work = applications.size if slowdown is None else applications.size * slowdown
     worst, now = 0.0, 0.0
     active = np.zeros(0, np.int64)
     left = np.zeros(0)
@@ -148,7 +156,7 @@ def fluid_stretch(speed: float, applications: Applications) -> float:
         if len(left):
             left[0] -= budget
         now = release
-        active, left = np.append(active, i), np.append(left, applications.size[i])
+        active, left = np.append(active, i), np.append(left, work[i])
         r, w = applications.release[active], applications.size[active]
         stretch = optimal_stretch(r, w, left, speed=speed, now=now)
         worst = max(worst, stretch)

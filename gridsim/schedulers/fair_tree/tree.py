@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.schedulers.fair_tree.data_axis import DataAxis
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import nanoseconds
@@ -19,21 +20,25 @@ class Tree(Stateful):
     first_leaf : the node that is the leaf of machine 0.
     leaves, speed, gone : for each node, how many leaves are below it, their speed (Mflop/s), and whether it
         has left the tree.  They change when nodes leave and return; a router is told those of its children.
+    data : the axis of bytes per Mflop; None if there is none.  shape : of the cells of a summary.
     parameters : a `FairTree`.  gap, hold_off, cell : ns.
     """
 
     STATE = ("leaves", "speed", "gone")
 
-    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run) -> None:
-        self.parameters, self.grid, self.run = parameters, grid, run
+    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, data: DataAxis | None = None) -> None:
+        self.parameters, self.grid, self.run, self.data = parameters, grid, run, data
+        self.shape: tuple[int, ...] = grid.shape if data is None else data.shape
         self.stretch: list[float] = grid.stretch.tolist()
         self.first_leaf = len(run.speeds) - 1
         self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
         self.longest_task = float(run.applications.task_size.max())
         self.hold_off = nanoseconds(parameters.hold_off)
         self.cell = nanoseconds(parameters.release_cell)
-        nbytes = 4 * grid.cells + parameters.summary_header
-        self.gap = int(np.ceil(nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
+        self.nbytes = 4 * int(np.prod(self.shape)) + parameters.summary_header
+        self.gap = (
+            int(np.ceil(self.nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
+        )
         nodes = 2 * self.first_leaf + 1
         self.leaves, self.speed, self.gone = [1] * nodes, [0.0] * nodes, [False] * nodes
         self.speed[self.first_leaf :] = run.speeds.tolist()

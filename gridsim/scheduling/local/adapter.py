@@ -28,6 +28,7 @@ from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
+from gridsim.scheduling.queues import moved_bytes
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -138,7 +139,7 @@ class Adapter(CorePolicy):
         self.task_size, self.size = stated_sizes(bags)
         # stated sizes are not the true ones, also where all tasks of an application are equal
         stated = bags.unequal or bags.estimate is not None
-        own = {"sizes": bags.sizes(), "tasks": bags.tasks} if stated else {}
+        own = {"sizes": bags.sizes(), "tasks": bags.tasks} if stated else moved_bytes(run)
         self.queues.add_applications(bags.release, self.size, self.task_size, **own)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)

@@ -149,6 +149,9 @@ class Program(RuleBasedStateMachine):
         some = self.both("available", *question, machines=machines)
         same(some, self.both("available", *question)[machines])
 
+    def running(self):
+        return sum(self.ours.queue(u)[2] >= 0 for u in range(self.machines))
+
     @invariant()
     def equal(self):
         if not hasattr(self, "ours"):
@@ -173,10 +176,9 @@ class Program(RuleBasedStateMachine):
         everyone = list(range(self.machines))
         self.both("is_busy", everyone)
         self.both("summaries", everyone, GRID, self.now)
-        waiting = 0
+        waiting = self.running()
         for u in everyone:
-            _, tasks, running, _ = self.both("queue", u)
-            waiting += int(tasks.sum()) + (running >= 0)
+            waiting += int(self.both("queue", u)[1].sum())
         totals = totals_of(self.ours)
         # tasks of further bags are counted there and with their originals
         completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)

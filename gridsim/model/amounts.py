@@ -1,0 +1,65 @@
+"""Amounts that a recipe states: one number for all, a list, or a range from which each is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.support.arguments import real, sequence
+from gridsim.support.arrays import Floats
+
+
+class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A uniform distribution from `low` to `high`.
+
+    low : smallest value.
+    high : largest value.
+    """
+
+    low: float
+    high: float
+
+
+Amount = float | Range | tuple[float, ...]
+
+
+def checked_amount(path: str, given: Any, what: str, **limits: Any) -> Amount:
+    """Return an amount checked; `what` is the word for an entry of a list, `limits` are those of `real`."""
+    if isinstance(given, Range):
+        low = real(f"{path}.low", given.low, **limits)
+        return Range(low, real(f"{path}.high", given.high, low=low, unit=limits["unit"]))
+    if isinstance(given, (list, tuple)):
+        if not given:
+            raise ScenarioError(
+                f"{path} must list at least one {what} in {limits['unit']}, got an empty list"
+            )
+        return tuple(real(f"{path}[{i}]", value, **limits) for i, value in enumerate(given))
+    return real(path, given, **limits)
+
+
+def amount_of(path: str, given: Any, unit: str) -> Amount:
+    """Return what a constructor was given as an amount: a tuple (low, high) is a range, a list is one."""
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise ScenarioError(f"{path} must be a number, (low, high) or a list, got {given!r}")
+        return Range(*given)
+    if isinstance(given, (int, float, np.number, str)):
+        return real(path, given, unit=unit)
+    return tuple(sequence(path, given))
+
+
+def largest(amount: Amount) -> float:
+    """Return the largest value that an amount may have."""
+    return amount.high if isinstance(amount, Range) else float(np.max(amount))
+
+
+def drawn(amount: Amount, draw: np.random.Generator, count: int) -> Floats:
+    """Return `count` amounts: of a range or of the entries of a list, all equally likely."""
+    if isinstance(amount, Range):
+        return draw.uniform(amount.low, amount.high, count)
+    classes = np.array(amount if isinstance(amount, tuple) else [amount])
+    found: Floats = classes[draw.integers(len(classes), size=count)]
+    return found

@@ -1,0 +1,138 @@
+"""The axis of bytes per Mflop of a summary: what a leaf can fetch and compute, and send back, by a deadline.
+
+A task of a Mflop that fetches and sends b bytes a Mflop takes p = a / s to be computed on a machine of speed
+s, and at most f = a b / c on each way of a link of bandwidth c.  n of them alone take at most f + p + f + (n
+- 1) max(f, p), and those that the machine has already count as long (`gridcore.queues.data_queues`).  With x
+= b s / c, the stages take p and x p, so with h of the paper (Mflop, in which the machine's shares count as s
+times the time that they take alone)
+
+    n(S, w, a, b) = floor(h(S, w) / (a max(1, x)) - k(x)),   k(x) = (1 + m x) / max(1, x) - 1,
+
+where m of the two ways are used by the workload.
+
+Lemmas.  h does not fall as S or w grows (the paper, with the work of a share as any constant), so neither
+does n. Nor does n grow with a or b: a max(1, x) and a k(x) max(1, x) = a (1 + m x - max(1, x)) grow with
+both.  So a request may be looked up at the next smaller S and w and the next larger a and b, and what is
+found is a bound from below.  A sum over leaves keeps all this.
+
+What has been dispatched to a leaf is N tasks of a' Mflop and b' bytes a Mflop.  They take at most the time of
+N + m such tasks one after another, each as long as r a' / a tasks of the slice b, with
+
+    r = max(1, b' s / c) / max(1, b s / c),
+
+which grows with s / c if b' > b and else falls.  So the debit of the slice b is that of the summary without
+data for N + m min(N, leaves) tasks of r a' Mflop, with the largest s / c of the platform in r, or the
+smallest.  It is a bound until the machine takes the first of them.  From then on what is left of the share
+counts as filling the stages once more, so for a while a leaf may report up to a k(x) max(1, x) Mflop less,
+or that it misses the stretch of that share, although it will not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.fair_tree.summaries import debit
+from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.model.applications import Application, Applications
+from gridsim.scheduling.contract import Run
+from gridsim.scheduling.local.policy import View
+from gridsim.support.arrays import Floats
+
+#: Tasks are counted in parts while what they take is subtracted: a power of two, so that nothing is rounded.
+_PARTS = 1024
+
+
+class DataAxis:
+    """The samples of bytes per Mflop, and what nodes compute with them.
+
+    grid : the samples of stretch, size and task size.
+    samples : bytes/Mflop, ascending.
+    ways : how many of the two ways of the links the workload uses.
+    speeds : for each sample and each node, what the leaves below get done together, Mflop/s.
+    """
+
+    def __init__(self, grid: SummaryGrid, samples: tuple[float, ...], run: Run) -> None:
+        assert run.bandwidth is not None
+        moved = run.applications.moved()
+        self.grid, self.samples, self.bandwidth = grid, samples, run.bandwidth
+        self.ways = sum(bool(column.any()) for column in moved)
+        self.shape = (len(samples), *grid.shape)
+        ratio = run.speeds / run.bandwidth
+        self.extremes = float(ratio.min()), float(ratio.max())
+        self.speeds = [_added_up(effective(run.speeds, run.bandwidth, each)) for each in samples]
+        self._grids: dict[tuple[float, float], list[tuple[SummaryGrid, int]]] = {}
+
+    def slice_of(self, application: Application) -> int | None:
+        """Return the number of the smallest sample not below the application's; None beyond the last."""
+        found = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
+        return found if found < len(self.samples) else None
+
+    def sample(self, view: View, release: int) -> NDArray[np.uint32]:
+        """Return how many tasks a leaf can take, uint32[samples, stretch, size, task size]."""
+        speed, bandwidth = view.speed, float(self.bandwidth[view.machine])
+        if (grids := self._grids.get((speed, bandwidth))) is None:
+            grids = self._grids[speed, bandwidth] = [
+                self._grid(each * speed / bandwidth) for each in self.samples
+            ]
+        cells = np.empty(self.shape, np.uint32)
+        for k, (grid, alone) in enumerate(grids):
+            found = view.sample(grid, release)
+            cells[k] = found if alone < 0 else np.maximum(found, np.uint32(alone)) - np.uint32(alone)
+            if alone >= 0:
+                cells[k] //= _PARTS
+        return cells
+
+    def _grid(self, x: float) -> tuple[SummaryGrid, int]:
+        """Return the grid on which a leaf samples for a slice, and the parts to subtract; -1: no parts."""
+        grid, stages = self.grid, 1.0 + self.ways * x
+        if x == 0.0:
+            return grid, -1
+        longest = max(1.0, x)
+        alone = math.ceil(_PARTS * (stages / longest - 1.0) * (1.0 + 1e-12))
+        return SummaryGrid(grid.stretch, grid.size, grid.task_size * (longest / _PARTS)), alone
+
+    def debited(
+        self, cells: NDArray[np.uint32], leaves: int, moved: tuple[float, ...], **dispatched: Any
+    ) -> NDArray[np.uint32]:
+        """Return the summary of a child, less what has been dispatched to it since.
+
+        moved : bytes/Mflop of each dispatch.  **dispatched : as for `gridcore.debit`, in which see.
+        """
+        tasks, task_size = (np.asarray(dispatched.pop(name)) for name in ("tasks", "task_size"))
+        data = np.asarray(moved)
+        more = tasks + self.ways * np.minimum(tasks, leaves) * (data > 0.0)
+        least, most = self.extremes
+        result = np.empty_like(cells)
+        for k, sample in enumerate(self.samples):
+            x = np.where(data > sample, most, least)
+            ratio = np.maximum(1.0, data * x) / np.maximum(1.0, sample * x)
+            rule: dict[str, Any] = {"tasks": more, "task_size": task_size * ratio, "leaves": leaves}
+            result[k] = debit(np.ascontiguousarray(cells[k]), self.grid, **rule, **dispatched)
+        return result
+
+
+def data_samples(applications: Applications, most: int) -> tuple[float, ...]:
+    """Return at most `most` samples of bytes per Mflop: those of applications, or quantiles of them."""
+    distinct = np.unique(applications.bytes_per_mflop)
+    if len(distinct) > most:
+        # each sample serves those up to it, so the largest of as many equal parts of the applications
+        order = np.sort(applications.bytes_per_mflop)
+        distinct = np.unique(order[[len(order) * (k + 1) // most - 1 for k in range(most)]])
+    return tuple(distinct.tolist())
+
+
+def effective(speeds: Floats, bandwidth: Floats, data: float) -> Floats:
+    """Return what each machine gets done of tasks of `data` bytes/Mflop in the long run, Mflop/s."""
+    return np.minimum(speeds, bandwidth / data) if data > 0.0 else speeds
+
+
+def _added_up(speeds: Floats) -> list[float]:
+    first_leaf = len(speeds) - 1
+    found: list[float] = [0.0] * first_leaf + speeds.tolist()
+    for node in range(first_leaf - 1, -1, -1):
+        found[node] = found[2 * node + 1] + found[2 * node + 2]
+    return found

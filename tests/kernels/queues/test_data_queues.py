@@ -1,0 +1,206 @@
+"""Task queues with data: equality with the reference implementation, and what a machine can take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from gridcore.queues.data_queues import DataQueues
+from tests._helpers.small_queues import NS, quarters, sizes, speeds, steps
+from tests.kernels.queues.test_task_queues import Program
+from tests.reference import data_queues as reference
+from tests.reference.task_queues import TaskQueues as WithoutData
+
+BOTH = pytest.mark.parametrize("kind", [DataQueues, reference.DataQueues], ids=["kernel", "reference"])
+amounts = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 6.0])
+options = st.fixed_dictionaries(
+    {
+        "order": st.sampled_from(["edf", "fifo"]),
+        "watch": st.sampled_from(["idle", "completion"]),
+        "log": st.booleans(),
+        "record": st.booleans(),
+    }
+)
+
+
+class WithData(Program):
+    """The kernel and its reference implementation side by side, with links and data."""
+
+    kind, other = DataQueues, reference.DataQueues
+    data = True
+
+    @initialize(
+        speed=st.lists(speeds, min_size=1, max_size=3),
+        more=options,
+        aware=st.booleans(),
+        seed=st.integers(0, 2**32),
+    )
+    def start(self, speed, more, aware, seed):
+        self.random = np.random.default_rng(seed)
+        width = {"bandwidth": self.random.choice([0.5, 1.0, 2.0, np.inf], len(speed)), "aware": aware}
+        self.speed, self.options, self.log = speed, more | width, more["log"]
+        self.ours = self.kind(speed, **self.options)
+        self.reference = self.other(speed, **(self.options if self.data else more))
+        self.now = self.applications = self.enqueued = self.lost = 0
+        self.rows, self.further, self.machines = [], [], len(speed)
+        self.add(0.0, 4.0, 1.0)
+
+    def append(self, release, size, task_size, whose=None):
+        k = len(release)
+        bytes_ = [self.random.choice([0.0, 0.5, 1.5, 4.0], k) if self.data else np.zeros(k) for _ in range(2)]
+        columns = dict(zip(("input_bytes", "output_bytes"), bytes_, strict=True))
+        self.ours.add_applications(release, size, task_size, whose, **columns)
+        if self.data:
+            self.reference.add_applications(release, size, task_size, whose, **columns)
+        else:
+            self.reference.add_applications(release, size, task_size, whose)
+        whose = range(self.applications, self.applications + k) if whose is None else whose
+        self.rows += zip(release, size, task_size, whose, *bytes_, strict=True)
+        self.applications += k
+
+    def running(self):
+        return int(self.ours.getstate()["n_held"].sum())
+
+    @rule()
+    def restore(self):
+        fresh = self.kind(self.speed, **self.options)
+        for *row, fetched, sent in self.rows:
+            columns = {"input_bytes": [fetched], "output_bytes": [sent]}
+            fresh.add_applications(*([value] for value in row), **columns)
+        fresh.setstate(self.ours.getstate())
+        self.ours = fresh
+
+
+class WithoutAny(WithData):
+    """Without data, machines with links are those of `TaskQueues`."""
+
+    data, other = False, WithoutData
+
+
+for _program in (WithData, WithoutAny):
+    _program.TestCase.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestWithData, TestWithoutAny = WithData.TestCase, WithoutAny.TestCase
+
+shares = st.tuples(st.integers(-4, 0).map(float), sizes, quarters, amounts, amounts, st.integers(1, 5))
+
+
+def machine(speed, bandwidth, before, **more):
+    """One machine with shares (release, size, task size, input, output, tasks), enqueued at 0."""
+    queues = DataQueues([speed], bandwidth=[bandwidth], **more)
+    for k, (release, size, task_size, fetched, sent, tasks) in enumerate(before):
+        columns = {"input_bytes": [fetched], "output_bytes": [sent]}
+        queues.add_applications([release], [size], [task_size], **columns)
+        if tasks:
+            queues.enqueue([0], [k], [tasks], 0)
+    return queues
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    speeds,
+    st.sampled_from([0.5, 1.0, 4.0]),
+    st.lists(shares, max_size=3),
+    shares,
+    st.sampled_from([0.5, 1.0, 2.0, 5.0, 20.0]),
+    steps,
+)
+def test_what_there_is_room_for_meets_all_deadlines(speed, bandwidth, before, new, stretch, now):
+    queues = machine(speed, bandwidth, [*before, (*new[:5], 0)])
+    queues.reschedule([0], 0)
+    queues.advance(now)
+    [room] = queues.room(stretch, len(before), now, [0])
+    assume(0 < room < 1000)
+    queues.enqueue([0], [len(before)], [room], now)
+    queues.reschedule([0], now)
+    queues.advance(10**15)
+    finish = queues.totals()["finish"]
+    for (release, size, *_), end in zip([*before, new], finish.tolist(), strict=True):
+        assert end / NS <= (release + stretch * size) * (1 + 1e-9) + 1e-6 or end <= now
+
+
+@settings(max_examples=60, deadline=None)
+@given(speeds, st.sampled_from([0.5, 1.0, 4.0]), shares, st.sampled_from([0.5, 1.0, 2.0, 5.0]))
+def test_the_room_of_an_idle_machine_is_exact(speed, bandwidth, new, stretch):
+    """One task more would be late: an idle machine's bound is what it does."""
+    queues = machine(speed, bandwidth, [(*new[:5], 0)])
+    [room] = queues.room(stretch, 0, 0, [0])
+    assume(room < 1000)
+    queues.enqueue([0], [0], [room + 1], 0)
+    queues.advance(10**15)
+    deadline = new[0] + stretch * new[1]
+    assert queues.totals()["finish"][0] / NS >= deadline * (1 - 1e-9) - 1e-6
+
+
+@BOTH
+def test_a_machine_fetches_the_next_task_while_it_computes_one(kind):
+    """Three tasks of 2 s fetch 3 s and send 1 s: begun at 3, 6 and 9 s, the last is there at 12 s."""
+    queues = kind([1.0], bandwidth=[1.0], log=True, record=True)
+    queues.add_applications([0.0], [6.0], [2.0], input_bytes=[3.0], output_bytes=[1.0])
+    queues.enqueue([0], [0], [3], 0)
+    queues.advance(20 * NS)
+    ran = queues.schedule()
+    assert ran["start"].tolist() == [3 * NS, 6 * NS, 9 * NS]
+    assert queues.totals()["finish"].tolist() == [12 * NS] and queues.totals()["busy"].tolist() == [6 * NS]
+
+
+@BOTH
+def test_output_that_waits_for_the_link_keeps_the_processor(kind):
+    """Tasks of 1 s send 3 s: the second, computed from 1 s on, leaves the processor at 4 s."""
+    queues = kind([1.0], bandwidth=[1.0], record=True)
+    queues.add_applications([0.0], [3.0], [1.0], output_bytes=[3.0])
+    queues.enqueue([0], [0], [3], 0)
+    queues.advance(20 * NS)
+    assert queues.schedule()["end"].tolist() == [2 * NS, 5 * NS]  # the first two without a pause
+    assert queues.totals()["finish"].tolist() == [10 * NS]
+
+
+@BOTH
+def test_a_task_whose_input_is_fetched_is_not_overtaken(kind):
+    queues = kind([1.0], bandwidth=[1.0], record=True)
+    queues.add_applications([0.0, 0.0], [100.0, 1.0], [10.0, 1.0], input_bytes=[5.0, 0.5])
+    queues.enqueue([0], [0], [3], 0)
+    queues.reschedule([0], 0)
+    queues.advance(6 * NS)  # one is computed from 5 s on, and the next fetched
+    queues.enqueue([0], [1], [1], 6 * NS)
+    queues.reschedule([0], 6 * NS)
+    queues.advance(100 * NS)
+    assert queues.schedule()["application"].tolist() == [0, 1, 0]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"bandwidth": [0.0]}, r"bandwidth\[0\] must be a number > 0, got 0.0"),
+        ({"bandwidth": [1.0, 1.0]}, "bandwidth must have as many entries as speed, got 2 and 1"),
+    ],
+)
+def test_links_must_carry_something(kind, columns, said):
+    with pytest.raises(ValueError, match=said):
+        kind([1.0], **columns)
+
+
+@BOTH
+def test_bytes_are_not_negative(kind):
+    queues = kind([1.0], bandwidth=[1.0])
+    with pytest.raises(ValueError, match=r"input_bytes\[0\] must be"):
+        queues.add_applications([0.0], [1.0], [1.0], input_bytes=[-1.0])
+
+
+def test_a_state_that_says_what_cannot_be_is_rejected():
+    queues = machine(1.0, 1.0, [(0.0, 4.0, 1.0, 2.0, 1.0, 3)])
+    queues.advance(NS)
+    for name, value, said in (
+        ("held", np.full((1, 3, 4), 7), "applications below 1"),
+        ("n_held", np.zeros(1, np.int64), "where state\\['n_held'\\] is 0"),
+        ("pipe", np.full((1, 3), -1), "at least|in 0"),
+    ):
+        state = {
+            key: np.array(entry) if isinstance(entry, np.ndarray) else entry
+            for key, entry in queues.getstate().items()
+        }
+        with pytest.raises(ValueError, match=said):
+            machine(1.0, 1.0, [(0.0, 4.0, 1.0, 2.0, 1.0, 0)]).setstate(state | {name: value})

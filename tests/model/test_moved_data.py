@@ -1,0 +1,97 @@
+"""Tasks that move data, and machines with links: what recipes make, and what they reject."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+
+
+def test_bytes_change_nothing_else_of_a_workload():
+    platform = gs.Platform.pareto(20, seed=3)
+    plain = gs.Workload.bags(30, seed=5).realize(platform)
+    moving = gs.Workload.bags(30, seed=5, input_bytes=[0.0, 1e6], output_bytes=(10.0, 20.0)).realize(platform)
+    for name in ("release", "tasks", "task_size", "submitter"):
+        assert np.array_equal(getattr(plain, name), getattr(moving, name))
+    fetched, sent = moving.moved()
+    assert set(fetched.tolist()) == {0.0, 1e6} and sent.min() >= 10.0 and sent.max() <= 20.0
+    assert np.array_equal(moving.bytes_per_mflop, np.maximum(fetched, sent) / moving.task_size)
+
+
+def test_bytes_follow_their_application_into_the_order_of_release():
+    moving = gs.Workload.of([5.0, 1.0], 1, 10.0, input_bytes=[7.0, 8.0]).realize(gs.Platform.equal(1))
+    assert moving.input_bytes is not None and moving.input_bytes.tolist() == [8.0, 7.0]
+
+
+@pytest.mark.parametrize("nothing", [0.0, [0.0, 0.0], None])
+def test_no_bytes_are_no_data(nothing):
+    made = gs.Workload.of([0.0, 1.0], 1, 10.0, input_bytes=nothing).realize(gs.Platform.equal(1))
+    assert made.input_bytes is None and not made.moves_data
+
+
+def test_links_are_drawn_with_the_seed_and_leave_speeds_alone():
+    one, other = gs.Platform.pareto(500, seed=1), gs.Platform.pareto(500, seed=1).linked((1e4, 1e6))
+    assert np.array_equal(one.speeds, other.speeds) and one.bandwidth is None
+    links = other.bandwidth
+    assert links is not None and links.min() >= 1e4 and links.max() <= 1e6
+    # the logarithms are uniform: half of them lie below the geometric mean
+    assert 0.4 < (links < 1e5).mean() < 0.6
+    again = gs.Platform.pareto(500, seed=1).linked((1e4, 1e6)).bandwidth
+    assert again is not None and np.array_equal(links, again)
+    assert other.unlinked() == one
+    assert not pickle.loads(pickle.dumps(other)).bandwidth.flags.writeable
+
+
+@pytest.mark.parametrize("links", [125_000.0, (1e4, 1e6), [1e4, 2e4, 3e4]])
+def test_a_scenario_with_data_is_the_same_after_its_file(links):
+    scenario = gs.Scenario(
+        platform=gs.Platform.desktop_grid(3, seed=1).linked(links),
+        workload=gs.Workload.bags(2, seed=1, input_bytes=[1.0, 2.0], output_bytes=(1.0, 3.0)),
+    )
+    again = gs.Scenario.from_toml(scenario.to_toml())
+    assert again == scenario
+    assert again.platform.bandwidth is not None and scenario.platform.bandwidth is not None
+    assert np.array_equal(again.platform.bandwidth, scenario.platform.bandwidth)
+
+
+def test_units_of_bytes_are_read():
+    text = '[platform]\nkind = "equal"\nnodes = 2\nbandwidth = "1 Mbit/s"\n'
+    text += '[workload]\nkind = "bags"\nseed = 1\ninput_bytes = "1 MB"\n'
+    scenario = gs.Scenario.from_toml(text)
+    assert scenario.platform.bandwidth is not None and scenario.platform.bandwidth.tolist() == [125_000.0] * 2
+    moving = scenario.workload.realize(scenario.platform)
+    assert moving.input_bytes is not None and (moving.input_bytes == 1e6).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: gs.Platform.equal(3).linked([1.0, 2.0]),
+            "platform.bandwidth must have one entry for each of 3",
+        ),
+        (
+            lambda: gs.Platform.equal(3).linked(0.0),
+            "platform.bandwidth must be a finite number > 0 bytes/s, got 0",
+        ),
+        (lambda: gs.Platform.equal(3).linked((5.0, 1.0)), "platform.bandwidth.high must be"),
+        (
+            lambda: gs.Workload.bags(1, seed=1, input_bytes=-1.0),
+            "workload.input_bytes must be a finite number >= 0 bytes",
+        ),
+        (
+            lambda: gs.Workload.bags(1, seed=1, output_bytes=[]),
+            "workload.output_bytes must list at least one",
+        ),
+        (lambda: gs.Workload.bags(1, seed=1, input_bytes=1e16), "workload.input_bytes must be at most 1e"),
+        (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=-1.0), r"workload.output_bytes\[0\] must be"),
+        (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=[1.0, 2.0]), "workload.output_bytes must have 1"),
+    ],
+)
+def test_what_cannot_be_is_named(make, said):
+    with pytest.raises(ScenarioError, match=said):
+        make()
