@@ -447,7 +447,8 @@ class _Trial:
                 )
             if not self.keeps_state or form == scheduler.node_forms[0]:
                 continue  # `resumed` checks the first
-            if said := differing_end(scenario, scheduler, result, LONGEST, RECORDED, form):
+            # what a form records may be in an order of its own
+            if said := differing_end(scenario, scheduler, other, LONGEST, RECORDED, form):
                 raise ConformanceError("forms", f"{form}: {said}", scenario, scheduler)
 
     def isolated(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
