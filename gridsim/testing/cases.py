@@ -21,8 +21,6 @@ from gridsim.model.workload import Workload
 
 #: Numbers of machines that are special cases for a tree.
 _MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
-#: s within which the applications of a crowded scenario are released.
-_SPANS = st.sampled_from((1200.0, 1200.0, 4800.0))
 #: Instants of failures, s: while the first requests descend or a summary travels, at a heartbeat, and others.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)
 
@@ -98,8 +96,8 @@ def scenarios(
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     unequal : whether tasks of one application differ in size in some of the scenarios.
     fluctuating : whether machines have background load in some of the scenarios.
-    crowded : whether there are up to 20 applications, released within 20 minutes, or sometimes 80, at few
-        machines, so that queues are long, and some bags large.
+    crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
+        queues are long, and some bags large.
     constraints : whether machines have attributes, and rigid jobs want certain ones in some of the scenarios.
     moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
@@ -181,8 +179,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scen
 
     seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
     small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
-    within = draw(_SPANS) if crowded else 300.0
-    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, within)
+    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if crowded else 300.0)
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
@@ -219,8 +216,7 @@ def _bags(
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     platform = Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes)))
-    within = draw(_SPANS) if crowded else 30.0
-    release = column(instants | st.floats(0.0, within, allow_subnormal=False))
+    release = column(instants | st.floats(0.0, 1200.0 if crowded else 30.0, allow_subnormal=False))
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
     homes = st.integers(0, nodes - 1)
     if crowded:

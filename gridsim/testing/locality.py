@@ -56,14 +56,20 @@ def only_owners(scheduler: Scheduler) -> bool:
 def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) -> str | None:
     """Return what another machine does differently before it can know of a change, the first; else None.
 
-    The scenario is run without its failures and with messages that take one of `LATENCIES`.  What the
-    scheduler derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
+    The scenario is run without its failures, with tasks of equal sizes, and with messages that take one of
+    `LATENCIES`.  What the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
+    stays the same.
 
     failing : whether a change may be that a machine fails.
     """
     if scenario.platform.nodes < 2:
         return None
     applications = scenario.workload.realize(scenario.platform)
+    if applications.task_sizes is not None:
+        # tasks of own sizes get them in the order in which they come to any machine, which no message tells
+        columns = (applications.release, applications.tasks, applications.task_size, applications.submitter)
+        scenario = dataclasses.replace(scenario, workload=Workload.of(*columns))
+        applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
     latency = LATENCIES[scenario.seed % len(LATENCIES)]
     plain = _slow(scenario, latency)
@@ -79,8 +85,6 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
             return f"messages take {latency:g} s, and {said}"
     if not failing or scheduler.failures_known or scenario.platform.bandwidth is not None:
         return None
-    if applications.task_sizes is not None:
-        return None  # tasks of own sizes get them in the order in which they come to any machine
     return _differing_after_failure(scenario, applications, fixed, first)
 
 
@@ -200,7 +204,7 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
         later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
-    elif (turn % 4 == 2 or (applications.rigid and most == 1)) and applications.task_sizes is None:
+    elif turn % 4 == 2 or (applications.rigid and most == 1):
         size[i] *= 1.5
         said = f"{who} takes half as long again"
     elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:
@@ -225,8 +229,6 @@ def _workload(
 ) -> Workload:
     """Return the workload of `applications` with these columns in place of theirs.
 
-    Where tasks differ in size and an application has more tasks than before, its sizes repeat in order.
-
     without : the application that is left out.
     """
     kept = np.array([i for i in range(len(release)) if i != without])
@@ -236,13 +238,9 @@ def _workload(
         requested = applications.requested * (task_size / applications.task_size)
         wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
         return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted)
-    if applications.task_sizes is None:
-        given = {name: getattr(applications, name) for name in ("input_bytes", "output_bytes")}
-        moved = {name: amounts if amounts is None else amounts[kept] for name, amounts in given.items()}
-        return Workload.of(release, tasks, task_size[kept], submitter, **moved)
-    parts = np.split(applications.task_sizes, applications.offsets[1:-1])
-    sizes = [np.resize(parts[i], count) for i, count in zip(kept.tolist(), tasks.tolist(), strict=True)]
-    return Workload.of_tasks(release, sizes, submitter)
+    given = {name: getattr(applications, name) for name in ("input_bytes", "output_bytes")}
+    moved = {name: amounts if amounts is None else amounts[kept] for name, amounts in given.items()}
+    return Workload.of(release, tasks, task_size[kept], submitter, **moved)
 
 
 @dataclass(frozen=True)
@@ -393,9 +391,7 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     known = np.full(max(with_servers(each.result) for each in (one, other)), NEVER)
     known[change.machine] = change.since
     for result in (one.result, other.result):
-        # exchanges are in no log, and take as long as a message; tasks of own sizes get them in the order in
-        # which they come to any machine
-        if "exchanges" in result.tables or "largest_task" in result.applications:
+        if "exchanges" in result.tables:  # which are in no log, and take as long as a message
             soonest = nanoseconds(result.scenario.network.latency)
             np.minimum(known, change.since + soonest, out=known)
     logs = [each.result.tables["message_log"] for each in (one, other)]

@@ -711,7 +711,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     "depends on an order": {
         _ReversesPastTheSixth: ("cohorts",),
         _SumsASet: ("hash seed",),
-        _SumsByCohorts: ("cohorts",),
+        _SumsByCohorts: ("cohorts", "locality"),
         _CountsWaves: ("cohorts", "locality"),
     },
     "loses or repeats tasks": {

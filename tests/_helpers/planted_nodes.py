@@ -226,14 +226,6 @@ class QuietNode(HonestNode):
             view.enqueue(application.number, tasks)
 
 
-class TalksToDecide(HonestNode):
-    """Draws a random number for what it says."""
-
-    def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        view.decide("dealt", application.number, tasks=tasks, among=1 + view.random.integers(2))
-        super().on_release(view, application, tasks)
-
-
 class Overflow(HonestNode):
     """Counts beyond 64 bits, where compiled numbers begin again below 0."""
 
@@ -327,10 +319,10 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "random numbers of its own": {RandomNode: ("repeatable",), OwnGenerator: ("closed",)},
     "depends on an order": {HashNode: ("hash seed",), Overflow: ("forms",)},
-    "loses or repeats tasks": {LosesHeld: ("runs",), HoldsLate: ("runs",), EndlessNode: ("runs",)},
+    "loses or repeats tasks": {LosesHeld: ("runs", "locality"), HoldsLate: ("runs",), EndlessNode: ("runs",)},
     "forgets in a checkpoint": {HiddenState: ("resumed", "isolated")},
     "misreports": {LightNode: ("locality",)},
-    "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",), TalksToDecide: ("decisions",)},
+    "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",)},
 }
 
 PLANTED_NODES = {
