@@ -103,7 +103,14 @@ NETWORKS = {
     "jitter": gs.Network(jitter=0.02, bandwidth=50_000.0),
     "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
 }
-EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES
+#: Where tasks move data over the links of machines.
+MOVING = {
+    "fair-tree, data": gs.FairTree(),
+    "fair-tree, data ignored": gs.FairTree(data="ignored", update_on="change"),
+    "mincent-once, data": gs.MinCent(mode="once"),
+    "ideal-tree, data": gs.IdealTree(),
+}
+EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES | MOVING
 EVERY |= {f"{name}, volunteers": scheduler for name, scheduler in VOLUNTEERS.items()}
 FAULTS = {
     "no failures": None,
@@ -138,8 +145,13 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
         streams = gs.Workload.job_streams(300.0, 15.0, 20.0, 20_000.0, seed=2)
         platform = gs.Platform.normal(37, seed=1)
         return gs.Scenario(platform, streams, NETWORKS[network], seed=3, faults=FAULTS[faults])
+    platform = gs.Platform.desktop_grid(nodes=37, seed=1)
+    moved = {}
+    if name in MOVING:
+        platform = platform.linked([1e5 * (1 + k % 7) for k in range(37)])
+        moved = {"input_bytes": [0.0, 3e5, 5e6], "output_bytes": [0.0, 1e6]}
     return gs.Scenario(
-        gs.Platform.desktop_grid(nodes=37, seed=1),
+        platform,
         gs.Workload.bags(
             9,
             interarrival=8.0,
@@ -147,6 +159,7 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
             task_size=[4000.0, 9000.0, 65536.0],
             seed=2,
             spread=gs.Normal(0.5) if name in QUEUES | WAVES else None,
+            **moved,
         ),
         NETWORKS[network],
         seed=3,
@@ -188,6 +201,7 @@ CASES |= {
 }
 CASES |= {f"{name}; fifo; nights": (name, "fifo", "nights") for name in WAVES}
 CASES |= {f"{name}; fifo; outages": (name, "fifo", "outages") for name in WAVES if "migration" in name}
+CASES |= {f"{name}; fifo; no failures": (name, "fifo", "no failures") for name in MOVING}
 
 
 def digest(case: str, threads: int = 1) -> str:

@@ -59,6 +59,10 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
     if name == "few":
         work = gs.Workload.bags(3, interarrival=8.0, tasks_per_node=3.0, task_size=[4000.0, 65536.0], seed=2)
         return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1), work, wires, seed=3, faults=faults)
+    if name == "data":
+        moved = {"input_bytes": [0.0, 2e6], "output_bytes": 1e5}
+        work = gs.Workload.bags(4, interarrival=8.0, tasks_per_node=3.0, task_size=9000.0, seed=2, **moved)
+        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1).linked((1e5, 1e6)), work, wires, seed=3)
     if name in WALKERS:
         streams = gs.Workload.job_streams(300.0 * apart * times, 15.0 * apart, 20.0, 20_000.0, seed=2)
         return gs.Scenario(gs.Platform.normal(37, seed=1), streams, wires, seed=3)
@@ -153,6 +157,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "flow": partial(alone, "few", gs.FairTree(samples=(3, 3, 3))),
     "jobflow": partial(alone, "dgs-asap", gs.DgsAsap(degree=6, slot=10.0)),
     "few": partial(run, scenario("few"), gs.FairTree(samples=(3, 3, 3))),
+    "data": partial(run, scenario("data"), gs.MinCent(mode="once")),
+    "data; fair-tree": partial(run, scenario("data"), gs.FairTree(samples=(3, 3, 3))),
     "rendezvous; few": partial(run, scenario("few"), gs.Rendezvous(share=0.3)),
     "WQR-FT; few": partial(run, scenario("few"), gs.WqrFt(task_order="small", max_replicas=3)),
 }
