@@ -91,7 +91,7 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     Raises ScenarioError for a run without a tree, and for a column that does not exist.
     """
     machines = len(result.machines)
-    if "traffic" not in result.tables or machines < 2:
+    if {"traffic", "repairs"}.isdisjoint(result.tables) or machines < 2:
         raise ScenarioError(f"tree needs a run of a fair tree on several machines, got {_whose(result)}")
     known = [name for name, values in result.machines.items() if values.dtype.kind in "biuf"]
     if column not in known:

@@ -330,8 +330,9 @@ def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
     import dataclasses
 
     failing = dataclasses.replace(tree.scenario, faults=gs.Faults.poisson(300.0, 1))
-    axes = plots.tree(gs.simulate(failing, gs.FairTree()), axes=axes_of())
-    assert axes.get_title(loc="left").endswith("routers as at the start, failures moved them")
+    for scheduler in (gs.FairTree(), gs.FairTree(samples=(4, 3, 2), maintenance="messages")):
+        axes = plots.tree(gs.simulate(failing, scheduler), axes=axes_of())
+        assert axes.get_title(loc="left").endswith("routers as at the start, failures moved them")
     with pytest.raises(
         ScenarioError, match="needs a run of a fair tree on several machines, got made-up on 3"
     ):
