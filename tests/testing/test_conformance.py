@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 
@@ -105,9 +106,13 @@ def test_the_fair_tree_that_is_kept_by_messages_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_dgs_asap_passes(tmp_path: Path) -> None:
-    found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
+    """Failures are detected by no message: with static views, and not before one could have told of them."""
+    still = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="static", detection=60.0))
+    found = check_scheduler(still, examples=30, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 10
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
+    moving = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="cyclon"))
+    assert check_scheduler(moving, examples=8, faults=False, hash_seeds=False, folder=tmp_path).examples >= 8
 
 
 @pytest.mark.slow
