@@ -13,7 +13,7 @@ import numpy as np
 
 import gridcore
 import gridsim as gs
-from gridcore.centralized import earliest_ends, mapping
+from gridcore.centralized import earliest_ends, mapping, pull_queue
 from gridcore.fair_tree import summaries
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
@@ -144,6 +144,8 @@ def functions() -> None:
     ends = earliest_ends.EarliestEnds([1.0, 2.0, 3.0])
     ends.restart(free, [True] * 3, 0)
     ends.bind(free, 5.0, 2, 0)
+    queue = pull_queue.PullQueue([1.0, 2.0], 3, log=True)
+    queue.run_released(9, [0, 1, 2], np.array([2, 1, 1]), [1e-9] * 3, 0, 0, 0)
 
 
 #: A run of each kernel that keeps memory of its own, small enough for every day.
