@@ -93,6 +93,12 @@ def test_a_pool_of_spawned_processes_gives_the_same() -> None:
     assert to_json(pooled.to_dict()) == to_json(serial.to_dict())
 
 
+def test_a_metric_may_have_the_short_name_of_another() -> None:
+    column = {"fcfs": np.array([1.0, 2.0])}
+    assert Replicates((1, 2), {"waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
+    assert Replicates((1, 2), {"mean_waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
+
+
 def test_ratios_are_of_pairs(made: Replicates) -> None:
     tree, central = made["max_stretch"]["tree"], made["max_stretch"]["central"]
     ratio = made.ratio("tree", "central")

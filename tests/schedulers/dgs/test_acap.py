@@ -75,7 +75,7 @@ def test_small_grids_know_everybody() -> None:
 
 @pytest.mark.parametrize("overlay", ["static", "cyclon"])
 def test_jobs_run_on_close_machines(overlay: Any) -> None:
-    jobs = gs.Workload.jobs(60, utilization=0.3, max_nodes=10, seed=3)
+    jobs = gs.Workload.jobs_of([100.0 * k for k in range(30)], [2 + k % 7 for k in range(30)], 600.0)
     apart = {}
     for scheduler in (gs.DgsAsap(overlay=overlay), gs.DgsAcap(overlay=overlay)):
         found = gs.simulate(scenario(100, jobs), scheduler).tables["placements"]
