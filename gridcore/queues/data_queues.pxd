@@ -28,4 +28,5 @@ cdef class DataQueues(TaskQueues):
     cdef Held _take(self, Pipe* pipe, const Task* task, int application) noexcept nogil
     cdef Py_ssize_t _first_over(self, Py_ssize_t u) noexcept nogil
     cdef long long _drained(self, Py_ssize_t u) noexcept nogil
+    cdef void _change(self, Py_ssize_t u, long long now) noexcept nogil
     cdef double _alone(self, const Task* task, long long tasks) noexcept nogil

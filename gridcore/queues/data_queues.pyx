@@ -243,23 +243,30 @@ cdef class DataQueues(TaskQueues):
 
     # -- changes ------------------------------------------------------------------------------------------
 
+    cdef void _change(self, Py_ssize_t u, long long now) noexcept nogil:
+        """Note that another task may be the next from `now` on, up to which `u` has worked.
+
+        A stage that could have begun before then stood still, and cannot begin earlier than now.
+        """
+        self.pipe[u, 0] = max(self.pipe[u, 0], now)
+        self.pipe[u, 1] = max(self.pipe[u, 1], now)
+        self.stale[u] = True
+
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
         cdef Task task = self._task(u, application)
         self._advance(u, now)
-        if self.count[u] == 0:  # the stages stood still
-            self.pipe[u, 0] = max(self.pipe[u, 0], now)
-            self.pipe[u, 1] = max(self.pipe[u, 1], now)
+        self._change(u, now)
         if not self._alone(&task, tasks) < <double> (NEVER - max(now, self.idle_at[u])):
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
-        self.stale[u] = True
         return TaskQueues._enqueue(self, u, application, tasks, now)
 
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil:
-        self.stale[u] = True
+        self._advance(u, now)
+        self._change(u, now)
         return TaskQueues._withdraw(self, u, application, tasks, now)
 
     cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
-        self.stale[u] = True
+        self._change(u, now)
         return TaskQueues._reorder(self, u, now, s)
 
     cdef dict _cut(self, Py_ssize_t u, long long now):

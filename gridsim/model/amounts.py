@@ -40,14 +40,14 @@ def checked_amount(path: str, given: Any, what: str, **limits: Any) -> Amount:
     return real(path, given, **limits)
 
 
-def amount_of(path: str, given: Any, unit: str) -> Amount:
+def amount_of(path: str, given: Any, **limits: Any) -> Amount:
     """Return what a constructor was given as an amount: a tuple (low, high) is a range, a list is one."""
     if isinstance(given, tuple):
         if len(given) != 2:
             raise ScenarioError(f"{path} must be a number, (low, high) or a list, got {given!r}")
         return Range(*given)
     if isinstance(given, (int, float, np.number, str)):
-        return real(path, given, unit=unit)
+        return real(path, given, **limits)
     return tuple(sequence(path, given))
 
 

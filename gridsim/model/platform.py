@@ -321,7 +321,7 @@ class Platform:
         them.
         """
         given = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
-        made = amount_of("platform.bandwidth", given, "bytes/s")
+        made = amount_of("platform.bandwidth", given, above=0, unit="bytes/s")
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=made))
 
     def unlinked(self) -> Platform:

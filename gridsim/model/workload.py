@@ -130,17 +130,17 @@ class Workload:
             interarrival=interarrival,
             tasks_per_node=tasks_per_node,
             variation=variation,
-            task_size=amount_of("workload.task_size", task_size, "Mflop"),
+            task_size=amount_of("workload.task_size", task_size, above=0, unit="Mflop"),
             seed=seed,
             tasks=tasks,
             spread=spread,
             load=load,
             input_bytes=None
             if input_bytes is None
-            else amount_of("workload.input_bytes", input_bytes, "bytes"),
+            else amount_of("workload.input_bytes", input_bytes, low=0, unit="bytes"),
             output_bytes=None
             if output_bytes is None
-            else amount_of("workload.output_bytes", output_bytes, "bytes"),
+            else amount_of("workload.output_bytes", output_bytes, low=0, unit="bytes"),
         )
         return cls(recipe)
 

@@ -133,11 +133,27 @@ class DataQueues(TaskQueues):
     # -- changes ------------------------------------------------------------------------------------
 
     def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
+        self._changed(u, now)
+        super()._enqueue(u, application, tasks, now)
+
+    def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
+        """See `TaskQueues`."""
+        if 0 <= machine < self.machines:
+            self._changed(machine, now)
+        return super().withdraw(machine, application, tasks, now)
+
+    def reschedule(self, machines: ArrayLike, now: int) -> None:
+        """See `TaskQueues`."""
+        for u in self._machines(machines):
+            if self.order == "edf":
+                self._changed(u, now)
+        super().reschedule(machines, now)
+
+    def _changed(self, u: int, now: int) -> None:
+        """Another task may be the next: a stage that stood still cannot begin earlier than now."""
         self._advance(u, now)
         stages = self._stages[u]
-        if not self._machine[u].queue:
-            stages.fetching, stages.free = max(stages.fetching, now), max(stages.free, now)
-        super()._enqueue(u, application, tasks, now)
+        stages.fetching, stages.free = max(stages.fetching, now), max(stages.free, now)
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
         """Lose everything on `machines`, in all stages."""

@@ -171,6 +171,34 @@ def test_a_task_whose_input_is_fetched_is_not_overtaken(kind):
 
 
 @BOTH
+def test_input_is_not_fetched_before_the_task_comes(kind):
+    """While tasks without input wait, a more urgent one comes at 6 s, and fetches until 8 s."""
+    queues = kind([1.0], bandwidth=[1.0], record=True)
+    queues.add_applications([0.0, 0.0], [100.0, 1.0], [7.0, 1.0], input_bytes=[0.0, 2.0])
+    queues.enqueue([0], [0], [3], 0)
+    queues.advance(6 * NS)
+    queues.enqueue([0], [1], [1], 6 * NS)
+    queues.reschedule([0], 6 * NS)
+    queues.advance(100 * NS)
+    ran = queues.schedule()
+    assert ran["application"].tolist() == [0, 1, 0]
+    assert ran["start"].tolist() == [0, 8 * NS, 9 * NS]
+
+
+@BOTH
+def test_a_task_without_input_does_not_begin_before_it_comes(kind):
+    """The processor stands still until 5 s, while input is fetched; a task comes at 2 s, and goes second."""
+    queues = kind([1.0], bandwidth=[1.0], record=True)
+    queues.add_applications([0.0, 0.0], [9.0, 90.0], [1.0, 1.0], input_bytes=[5.0, 0.0])
+    queues.enqueue([0], [0], [1], 0)
+    queues.advance(2 * NS)
+    queues.enqueue([0], [1], [1], 2 * NS)
+    queues.reschedule([0], 2 * NS)
+    queues.advance(100 * NS)
+    assert queues.schedule()["start"].tolist() == [5 * NS, 6 * NS]
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
