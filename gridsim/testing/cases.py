@@ -52,8 +52,8 @@ def fault_schedules(draw: st.DrawFn, machines: int, reachable: bool = False) -> 
     for u, down, up in sorted(rows):
         if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are rounded to whole ns
             kept.append((u, down, up))
-    machine, down, back = zip(*kept, strict=True)
-    return Faults.of(machine, down, back, reachable)
+    machines_of, begins, ends = zip(*kept, strict=True)
+    return Faults.of(machines_of, begins, ends, reachable)
 
 
 @st.composite
