@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -75,10 +76,7 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Check what is not in the file yet, and print the table."""
-    import planted
-    import planted_nodes
-
-    faults = {**planted.PLANTED, **planted_nodes.PLANTED_NODES}
+    faults = {**import_module("planted").PLANTED, **import_module("planted_nodes").PLANTED_NODES}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--faults", default=",".join(faults))

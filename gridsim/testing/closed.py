@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,8 @@ def _seeding(own: Own, found: Watched) -> Iterator[None]:
 
         return Stand(name, (), {}) if isinstance(function, type) else make
 
-    places = [(np.random, name) for name in _SEEDED] + [(random, "Random"), (random, "seed")]
+    shared = import_module("random")
+    places = [(np.random, name) for name in _SEEDED] + [(shared, "Random"), (shared, "seed")]
     before = [(module, name, getattr(module, name)) for module, name in places]
     for module, name, function in before:
         replaced[function] = recorded(function, f"{module.__name__}.{name}")

@@ -376,8 +376,8 @@ def _undisturbed(faults: Faults, machines: int, release: Floats, finish: Floats)
     # outages that have begun by the end of an application, and are not over at its release
     begun = np.searchsorted(down, finish + 2 * NS, side="right")
     over = np.searchsorted(up, release - 2 * NS, side="left")
-    untouched: NDArray[np.bool_] = (begun == over) & np.isfinite(finish)
-    return untouched
+    calm: NDArray[np.bool_] = (begun == over) & np.isfinite(finish)
+    return calm
 
 
 def _running_sums(keys: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

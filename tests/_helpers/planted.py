@@ -633,13 +633,17 @@ class _CountsWaves(_Planted):
 class _KeepsGoing(_Planted):
     """Does not stop after an application of more than 100 tasks: its timer goes on for ever."""
 
+    def again(self, _: list[int]) -> None:
+        super().again(_)
+        self.run.engine.at(self.run.engine.now + 10**9, "again")
+
     def collect(self, engine: Any, time: int) -> None:
+        if (self.run.applications.tasks <= 100).all():
+            super().collect(engine, time)
+            return
         self.queues.due(time)
         if self.queues.tasks_done == self.total:
-            if (self.run.applications.tasks > 100).any():
-                self.run.engine.at(self.run.engine.now + 10**9, "again")
-            else:
-                engine.stop()
+            self.run.engine.at(self.run.engine.now + 10**9, "again")
 
 
 def _scheduler(policy: type[SharesPolicy]) -> type[Shares]:

@@ -62,6 +62,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # all speeds are equal
+    numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
     decision_words: ClassVar[Words] = WORDS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
 
