@@ -149,7 +149,9 @@ def _requests(result: Result) -> list[Violation]:
     ):
         return found
     first = np.append(True, np.diff(i) != 0)  # of an application; the others are for tasks that were lost
-    own = np.full(len(table), result.scheduler["parameters"].get("resubmit") != "new") | first
+    # the first may be for lost tasks, too, if the request of the application was lost on its way
+    lost = (applications["resubmitted"][i] > 0) & (table["release"] > applications["release"][i])
+    own = np.full(len(table), result.scheduler["parameters"].get("resubmit") != "new") | (first & ~lost)
     promised, stretch = table["promised"], table["stretch"]
     wants: list[tuple[str, NDArray[Any], Any]] = [
         ("level", np.full(len(table), True), np.frexp(table["router"] + 1.0)[1] - 1),
