@@ -113,3 +113,17 @@ def test_no_more_tasks_come_than_there_are() -> None:
     (found,) = found_with(result, "arrivals", "tasks", 0, 4)
     assert (found.law, found.where) == ("arrival", "application 0")
     assert "4 tasks have come, it has 3, and 0 were submitted again" in str(found)
+
+
+def test_the_request_of_an_application_may_be_lost_on_its_way() -> None:
+    """Both machines fail at 0 s, so the first request that is accepted is one for lost tasks, of 300 s."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(2),
+        gs.Workload.of([0.0], 6, 100.0),
+        gs.Network(latency=0.0, bandwidth=float("inf")),
+        faults=gs.Faults.of([0, 1], [0.0, 0.0], [0.0, 0.0]),
+    )
+    tree = gs.FairTree(bound=0.0, update_rate=0.0, repair=3.0, resubmit="new")
+    result = gs.simulate(scenario, tree, record=True)
+    assert result.tables["requests"]["release"].tolist() == [300.0]
+    assert validate_result(result) == []
