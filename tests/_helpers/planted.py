@@ -759,8 +759,8 @@ _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     "knows what no message told": dict.fromkeys(("Peeks", "PeeksAtSpeeds", "KnowsTheFuture"), ("locality",)),
     "remembers beyond the run": {"Alternates": ("repeatable",)},
     "depends on an order": {"TakesTheLastFirst": ("cohorts",), "DependsOnSetOrder": ("hash seed",)},
-    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs",)),
-    "acts for machines that are down": {"RunsOnTheDead": ("sound",)},
+    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "order")),
+    "acts for machines that are down": {"RunsOnTheDead": ("sound", "runs")},
     "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
     "false decisions": dict.fromkeys(("DrawsToNote", "KeepsQuiet"), ("decisions",)),
 }
