@@ -343,19 +343,6 @@ class _TellsAtOnce(_Planted):
                 rows["sender"] = rows["node"]
 
 
-class _SendsFromTheDead(_Planted):
-    """A submitter that is down shares out what it has lost."""
-
-    def place(self, i: int, tasks: int) -> None:
-        up, submitter = self.run.up, int(self.run.applications.submitter[i])
-        if up[submitter]:
-            super().place(i, tasks)
-            return
-        targets = self.targets(submitter, i)[:1]
-        self.note(i, tasks, submitter, 1)
-        self.run.network.send("share", np.array([(targets[0], submitter, i, tasks)], SHARE))
-
-
 class _ForgetsMessages(_Planted):
     """Tasks in messages to machines that have failed are not shared out again."""
 
@@ -727,7 +714,6 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _KeepsTheQueue: ("runs", "sound"),
         _KeepsGoing: ("runs",),
     },
-    "acts for machines that are down": {_SendsFromTheDead: ("sound",)},
     "forgets in a checkpoint": {_ForgetsLateState: ("resumed",), _SavesTooLittle: ("resumed",)},
     "misreports": {
         _MisreportsPeak: ("sound",),
