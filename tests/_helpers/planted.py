@@ -507,6 +507,10 @@ def _add(values: Any, _: Any) -> None:
     values[-1] += 1
 
 
+def _add_a_microsecond(values: Any, _: Any) -> None:
+    values[-1] += 1000
+
+
 def _add_after_failures(values: Any, policy: Any) -> None:
     if policy.resubmitted.any():
         values[np.argmax(values)] += 1000
@@ -516,11 +520,15 @@ def _add_where_none(values: Any, policy: Any) -> None:
     values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
 
 
-class _ReportsStarts(_reporting("applications", "first_start", _add, "Says that the last one began later.")):
+class _ReportsStarts(
+    _reporting("applications", "first_start", _add_a_microsecond, "Says that the last one began later.")
+):
     pass
 
 
-class _ReportsEnds(_reporting("applications", "finish", _add, "Says that the last one ended later.")):
+class _ReportsEnds(
+    _reporting("applications", "finish", _add_a_microsecond, "Says that the last one ended later.")
+):
     pass
 
 
@@ -528,7 +536,9 @@ class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a mac
     pass
 
 
-class _ReportsBusy(_reporting("machines", "busy", _add, "Says that a machine was busy for 1 ns more.")):
+class _ReportsBusy(
+    _reporting("machines", "busy", _add_a_microsecond, "Says that a machine was busy for 1 us more.")
+):
     pass
 
 
