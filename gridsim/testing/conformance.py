@@ -397,7 +397,10 @@ class _Trial:
             return
         other = dataclasses.replace(scenario, seed=scenario.seed + 1)
         with watching(self.own) as again:
-            simulate(other, scheduler, **LIMITS)
+            try:
+                simulate(other, scheduler, **LIMITS)
+            except (Exception, SystemExit) as error:
+                raise self.broken("runs", error, other, scheduler) from error
         for call in sorted(self.watched.seeds.keys() & again.seeds.keys())[:1]:
             who = self.watched.seeds[call]
             said = f"{who} calls {call}, whatever the seed of the scenario is: use a random stream of the run"

@@ -343,19 +343,6 @@ class _TellsAtOnce(_Planted):
                 rows["sender"] = rows["node"]
 
 
-class _SendsFromTheDead(_Planted):
-    """A submitter that is down shares out what it has lost."""
-
-    def place(self, i: int, tasks: int) -> None:
-        up, submitter = self.run.up, int(self.run.applications.submitter[i])
-        if up[submitter]:
-            super().place(i, tasks)
-            return
-        targets = self.targets(submitter, i)[:1]
-        self.note(i, tasks, submitter, 1)
-        self.run.network.send("share", np.array([(targets[0], submitter, i, tasks)], SHARE))
-
-
 class _ForgetsMessages(_Planted):
     """Tasks in messages to machines that have failed are not shared out again."""
 
@@ -520,6 +507,10 @@ def _add(values: Any, _: Any) -> None:
     values[-1] += 1
 
 
+def _add_a_microsecond(values: Any, _: Any) -> None:
+    values[-1] += 1000
+
+
 def _add_after_failures(values: Any, policy: Any) -> None:
     if policy.resubmitted.any():
         values[np.argmax(values)] += 1000
@@ -529,11 +520,15 @@ def _add_where_none(values: Any, policy: Any) -> None:
     values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
 
 
-class _ReportsStarts(_reporting("applications", "first_start", _add, "Says that the last one began later.")):
+class _ReportsStarts(
+    _reporting("applications", "first_start", _add_a_microsecond, "Says that the last one began later.")
+):
     pass
 
 
-class _ReportsEnds(_reporting("applications", "finish", _add, "Says that the last one ended later.")):
+class _ReportsEnds(
+    _reporting("applications", "finish", _add_a_microsecond, "Says that the last one ended later.")
+):
     pass
 
 
@@ -541,7 +536,9 @@ class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a mac
     pass
 
 
-class _ReportsBusy(_reporting("machines", "busy", _add, "Says that a machine was busy for 1 ns more.")):
+class _ReportsBusy(
+    _reporting("machines", "busy", _add_a_microsecond, "Says that a machine was busy for 1 us more.")
+):
     pass
 
 
@@ -727,7 +724,6 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _KeepsTheQueue: ("runs", "sound"),
         _KeepsGoing: ("runs",),
     },
-    "acts for machines that are down": {_SendsFromTheDead: ("sound",)},
     "forgets in a checkpoint": {_ForgetsLateState: ("resumed",), _SavesTooLittle: ("resumed",)},
     "misreports": {
         _MisreportsPeak: ("sound",),
@@ -759,8 +755,8 @@ _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     "knows what no message told": dict.fromkeys(("Peeks", "PeeksAtSpeeds", "KnowsTheFuture"), ("locality",)),
     "remembers beyond the run": {"Alternates": ("repeatable",)},
     "depends on an order": {"TakesTheLastFirst": ("cohorts",), "DependsOnSetOrder": ("hash seed",)},
-    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs",)),
-    "acts for machines that are down": {"RunsOnTheDead": ("sound",)},
+    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "order")),
+    "acts for machines that are down": {"RunsOnTheDead": ("sound", "runs")},
     "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
     "false decisions": dict.fromkeys(("DrawsToNote", "KeepsQuiet"), ("decisions",)),
 }

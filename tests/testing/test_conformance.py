@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -264,14 +265,14 @@ def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
 
 CAUGHT = {
     "Loses": ("runs", "0 of its 1 tasks were completed"),
-    "RunsOnTheDead": ("sound", "dead machine: schedule"),
+    "RunsOnTheDead": ("sound|runs", "dead machine: schedule|but up for"),
     "Peeks": ("locality", "sends share"),
     "PeeksAtSpeeds": ("locality", "times as fast: .* sends share"),
     "KnowsTheFuture": ("locality", "is released .* s later: .* sends share"),
     "Alternates": ("repeatable", "t = .* s: "),
     "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
     "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
-    "DoubleBooks": ("runs", "busy for"),
+    "DoubleBooks": ("runs|order", "busy for|fifo order makes"),
     "ForgetsAMessage": ("runs", "tasks were completed"),
     "ForgetsState": ("resumed", "tasks were completed"),
     "DrawsToNote": ("decisions", r"(machines|applications)\.\w+\[|message_log: "),
@@ -292,7 +293,7 @@ def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> N
         seeds = law == "hash seed"  # other interpreters take long to begin
         check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
     error = caught.value
-    assert error.law == law and error.file == str(next((tmp_path / "new").iterdir()))
+    assert error.law in law.split("|") and error.file == str(next((tmp_path / "new").iterdir()))
     # of crowded grids, those with fewer applications are not always found
     platform, workload = error.scenario.platform, error.scenario.workload
     assert platform.nodes <= 4 and len(workload.realize(platform)) <= 20
@@ -314,8 +315,8 @@ def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> N
         capture_output=True,
         text=True,
     )
-    assert done.returncode == (2 if law == "runs" else 0), done.stderr
-    assert (said in done.stderr) == (law == "runs")
+    assert done.returncode == (2 if error.law == "runs" else 0), done.stderr
+    assert (re.search(said, done.stderr) is not None) == (error.law == "runs")
 
 
 @pytest.mark.parametrize(
