@@ -179,9 +179,10 @@ class Pull(Policy):
         self._enter(len(lost))
 
     def _release(self, count: int) -> None:
-        """Put the tasks of the applications up to `count` into the list, which come now."""
-        self._enter(int(self.left[self.released : count].sum()))
-        self.released = count
+        """Put the tasks of the applications up to `count` into the list, which come now, unless a failure has."""
+        if count > self.released:
+            self._enter(int(self.left[self.released : count].sum()))
+            self.released = count
 
     def _enter(self, tasks: int) -> None:
         """Note that so many tasks have come into the list."""
