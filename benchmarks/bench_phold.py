@@ -3,10 +3,10 @@
 ``python benchmarks/bench_phold.py`` prints a table: medians over rounds, in each of which all run one after
 another, each in a process of its own.  ``--nodes``, ``--rounds``, ``--events`` and ``--how`` choose.
 
-An event at a node makes one at another node, drawn uniformly, after a lookahead of 0.1 s and an exponential time
-of mean 0.9 s.  *heap*: Python's heapq and nothing else.  *engine*: timers of `gridsim.engine.Engine`.
-*interpreted* and *compiled*: a node program, in which the lookahead is a message and the rest a timer, so an event
-is two.  *SimPy*: bare timeouts with callbacks.
+An event at a node makes one at another node, drawn uniformly, after a lookahead of 0.1 s and an exponential
+time of mean 0.9 s.  *heap*: Python's heapq and nothing else.  *engine*: timers of `gridsim.engine.Engine`.
+*interpreted* and *compiled*: a node program, in which the lookahead is a message and the rest a timer, so an
+event is two.  *SimPy*: bare timeouts with callbacks.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class Pull(Policy):
         self._enter(len(lost))
 
     def _release(self, count: int) -> None:
-        """Put the tasks of the applications up to `count` into the list, which come now, unless a failure has."""
+        """Put the tasks of the applications up to `count` into the list, if a failure has not done so."""
         if count > self.released:
             self._enter(int(self.left[self.released : count].sum()))
             self.released = count
