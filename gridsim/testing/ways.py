@@ -214,8 +214,9 @@ class _Trial:
             yield "another process", found if isinstance(found, str) else _differs(result, found)
         for form in scheduler.node_forms if self.keeps_state else ():
             if only in (None, f"resumed, {form}"):
-                try:
-                    ends = differing_end(scenario, scheduler, result, LIMITS["time_limit"], RECORDED, form)
+                try:  # what a form records may be in an order of its own
+                    whole = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
+                    ends = differing_end(scenario, scheduler, whole, LIMITS["time_limit"], RECORDED, form)
                 except (ImportError, CompileError):
                     continue
                 yield f"resumed, {form}", ends
