@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from gridsim.model.attributes import DrawnAttributes
 from gridsim.model.bag_workloads import Exponential, LogNormal, Spread
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
@@ -347,7 +348,8 @@ class Little:
             workload = Workload.jobs_of(release, nodes_wanted, length, submitter=submitter)
         else:
             workload = Workload.of(release, 1, length * 1000.0, submitter)
-        scenario = Scenario(Platform.equal(size.machines, 1000.0), workload, seed=seed)
+        places = DrawnAttributes(seed=seed, side=1.0) if self.rigid else None  # which some schedulers need
+        scenario = Scenario(Platform.equal(size.machines, 1000.0, places), workload, seed=seed)
         release = np.rint(release * 1e9) / 1e9  # as clocks have it
         worst, whose = 0.0, ""
         schedulers = self.schedulers()
