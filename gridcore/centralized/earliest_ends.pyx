@@ -1,6 +1,7 @@
 """Binding whole tasks to the machines that would end them first.
 
-Times are int64 nanoseconds, durations those of `gridcore.centralized.durations`.  A bound task is never taken back.
+Times are int64 nanoseconds, durations as in ``gridcore/centralized/durations.pxd``.  A bound task is never taken
+back.
 
 The reference implementation is `tests.reference.earliest_ends`.
 """

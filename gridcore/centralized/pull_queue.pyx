@@ -1,6 +1,6 @@
 """Central dispatch of whole tasks to machines that pull them from one list.
 
-Times are int64 nanoseconds, durations those of `gridcore.centralized.durations`.  A started task is never taken back;
+Times are int64 nanoseconds, durations as in ``gridcore/centralized/durations.pxd``.  A started task is never taken back;
 it is lost if its machine fails.
 
 The reference implementation is `tests.reference.pull_queue`.
