@@ -237,6 +237,8 @@ def together(
         if reference is not None:
             expected = outcome(getattr(reference, name), given)
             compare(f"{part.name}.{name}", result, expected)
+            if name == "run_released" and result[1] is not None:
+                return  # it checks entries when their turn comes, and stops in the midst
             compare_written(f"{part.name}.{name}", called, given, written)
             if part is LINKS and name == "advance" and result[0] != NEVER:
                 # who is told of an instant is to collect what is delivered then
