@@ -220,24 +220,34 @@ static inline void gridcore_widen(const uint16_t *a, uint32_t *out, ptrdiff_t n)
     gridcore_widen_base(a, out, n);
 }
 
+/* For cells of 32 and of 16 bits. */
+#define GRIDCORE_DEBIT_BODY(CELL) \
+    ptrdiff_t i, j, k; \
+    for (i = 0; i < ns; i++) { \
+        for (j = 0; j < nw; j++, given += na, out += na) { \
+            const CELL *low = i > 0 ? out - nw * na : NULL, *left = j > 0 ? out - na : NULL; \
+            CELL most = 0; \
+            for (k = 0; k < na; k++) \
+                out[k] = given[k] > drops[k] && !(size[j] > limits[i]) ? (CELL)(given[k] - drops[k]) : 0; \
+            for (k = 0; low && k < na; k++) \
+                out[k] = out[k] > low[k] ? out[k] : low[k]; \
+            for (k = 0; left && k < na; k++) \
+                out[k] = out[k] > left[k] ? out[k] : left[k]; \
+            for (k = na - 1; k >= 0; k--) \
+                out[k] = most = out[k] > most ? out[k] : most; \
+        } \
+    }
+
 static inline void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                                 const double *size, const uint32_t *drops, const double *limits)
 {
-    ptrdiff_t i, j, k;
-    for (i = 0; i < ns; i++) {
-        for (j = 0; j < nw; j++, given += na, out += na) {
-            const uint32_t *low = i > 0 ? out - nw * na : NULL, *left = j > 0 ? out - na : NULL;
-            uint32_t most = 0;
-            for (k = 0; k < na; k++)
-                out[k] = given[k] > drops[k] && !(size[j] > limits[i]) ? given[k] - drops[k] : 0;
-            for (k = 0; low && k < na; k++)
-                out[k] = out[k] > low[k] ? out[k] : low[k];
-            for (k = 0; left && k < na; k++)
-                out[k] = out[k] > left[k] ? out[k] : left[k];
-            for (k = na - 1; k >= 0; k--)
-                out[k] = most = out[k] > most ? out[k] : most;
-        }
-    }
+    GRIDCORE_DEBIT_BODY(uint32_t)
+}
+
+static inline void gridcore_debit_narrow_base(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
+                                ptrdiff_t na, const double *size, const uint32_t *drops, const double *limits)
+{
+    GRIDCORE_DEBIT_BODY(uint16_t)
 }
 
 #ifdef GRIDCORE_AVX2
@@ -273,6 +283,39 @@ static inline void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptr
         }
     }
 }
+
+/* The same for cells of 16 bits. A row is closed over the task sizes first: that needs no other row. */
+__attribute__((target("avx2")))
+static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
+                                ptrdiff_t na, const double *size, const uint32_t *drops, const double *limits)
+{
+    ptrdiff_t i, j, k;
+    for (k = na - 8; k >= 0; k -= 8) {
+        const __m128i drop = _mm_packus_epi32(
+            _mm_min_epu32(_mm_loadu_si128((const __m128i *)(drops + k)), _mm_set1_epi32(0xFFFF)),
+            _mm_min_epu32(_mm_loadu_si128((const __m128i *)(drops + k + 4)), _mm_set1_epi32(0xFFFF)));
+        for (i = 0; i < ns; i++) {
+            const uint16_t *from = given + i * nw * na + k;
+            uint16_t *to = out + i * nw * na + k;
+            __m128i left = _mm_setzero_si128();
+            for (j = 0; j < nw; j++, from += na, to += na) {
+                __m128i x = _mm_setzero_si128();
+                if (!(size[j] > limits[i])) {
+                    x = _mm_subs_epu16(_mm_loadu_si128((const __m128i *)from), drop);
+                    x = _mm_max_epu16(x, _mm_srli_si128(x, 2));
+                    x = _mm_max_epu16(x, _mm_srli_si128(x, 4));
+                    x = _mm_max_epu16(x, _mm_srli_si128(x, 8));
+                    if (k + 8 < na)
+                        x = _mm_max_epu16(x, _mm_set1_epi16((short)to[8]));
+                }
+                if (i > 0)
+                    x = _mm_max_epu16(x, _mm_loadu_si128((const __m128i *)(to - nw * na)));
+                left = _mm_max_epu16(left, x);
+                _mm_storeu_si128((__m128i *)to, left);
+            }
+        }
+    }
+}
 #endif
 
 /* out = the cells [stretch, size, task size] of `given` less drops[task size], 0 where the size is above
@@ -287,6 +330,18 @@ static inline void gridcore_debit(const uint32_t *given, uint32_t *out, ptrdiff_
     }
 #endif
     gridcore_debit_base(given, out, ns, nw, na, size, drops, limits);
+}
+
+static inline void gridcore_debit_narrow(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+                           const double *size, const uint32_t *drops, const double *limits)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level && na % 8 == 0) {
+        gridcore_debit_narrow_avx2(given, out, ns, nw, na, size, drops, limits);
+        return;
+    }
+#endif
+    gridcore_debit_narrow_base(given, out, ns, nw, na, size, drops, limits);
 }
 
 #endif

@@ -15,3 +15,6 @@ cdef extern from "cells.h":
     void debit_rows "gridcore_debit"(
         const unsigned int* given, unsigned int* out, Py_ssize_t n_stretch, Py_ssize_t n_size, Py_ssize_t n_task_size,
         const double* size, const unsigned int* drops, const double* limits) noexcept nogil
+    void debit_narrow_rows "gridcore_debit_narrow"(
+        const unsigned short* given, unsigned short* out, Py_ssize_t n_stretch, Py_ssize_t n_size,
+        Py_ssize_t n_task_size, const double* size, const unsigned int* drops, const double* limits) noexcept nogil

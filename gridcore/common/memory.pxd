@@ -1,10 +1,12 @@
 """Memory management for kernels with their own memory: blocks that grow, and prefetching."""
 
-from libc.stdlib cimport realloc
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport free, realloc
 
 cdef extern from "memory.h":
     void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
     void prefetch_at "gridcore_prefetch_at"(const void* p, Py_ssize_t nbytes) noexcept nogil
+    void large_pages "gridcore_large_pages"(const void* block, Py_ssize_t nbytes) noexcept nogil
     void copy_words "gridcore_copy"(void* to, const void* source, Py_ssize_t n) noexcept nogil
 
 
@@ -16,3 +18,16 @@ cdef inline void* grown(void* block, Py_ssize_t size) except NULL nogil:
         with gil:
             raise MemoryError
     return result
+
+
+cdef inline void* aligned(Py_ssize_t size) except NULL nogil:
+    """Return a block of `size` bytes that begins with a cache line; raises MemoryError.  For `free_aligned`."""
+    cdef void* block = grown(NULL, size + 64 + sizeof(void*))
+    cdef void** result = <void**> ((<uintptr_t> block + sizeof(void*) + 63) // 64 * 64)
+    (result - 1)[0] = block
+    return result
+
+
+cdef inline void free_aligned(void* block) noexcept nogil:
+    if block != NULL:
+        free((<void**> block - 1)[0])

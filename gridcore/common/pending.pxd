@@ -16,6 +16,8 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
     Py_ssize_t n, room
     Event* run                      # a ring of the events pushed in order: most are, and need no heap
     Py_ssize_t first, n_run, run_room
+    int[3] soon                     # what the last pop brought closer: slots of the next event, of one of the next
+                                    # few, and of one of the next twenty; -1: none
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
@@ -68,10 +70,13 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
     cdef const Event* first = pending_first(p)
     cdef Event top = first[0], e
     cdef Event* event = p.event
-    cdef Py_ssize_t k = 0, child, least, other, n
+    cdef Py_ssize_t k = 0, child, least, other, n, level = 0
+    p.soon[0] = p.soon[1] = p.soon[2] = -1
     if p.n == 0 or first != &p.event[0]:
         p.first = (p.first + 1) & (p.run_room - 1)
         p.n_run -= 1
+        for k in range(min(3, p.n_run)):
+            p.soon[k] = p.run[(p.first + k) & (p.run_room - 1)].slot
         return top
     p.n -= 1
     n = p.n
@@ -93,6 +98,9 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
             if not pending_before(&event[least], &e):
                 break
             event[k] = event[least]
+            if level < 3:
+                p.soon[level] = event[k].slot
+                level += 1
             k = least
         event[k] = e
     return top

@@ -4,26 +4,33 @@ Most of the memory of a large run is here.  Cells are task counts of 32 bits, bu
 a few leaves, nearly always fit into 16 bits.  A summary is stored with 16 bits a cell ("narrow") if all its
 cells fit, and with 32 bits ("wide", full width) otherwise.
 
-A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.
+A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.  What is known about a summary
+lies before its cells, on the same cache line: waiting for memory is most of what handling a summary takes.
 """
 
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport aligned, free_aligned, grown, large_pages
 from gridcore.fair_tree.summaries cimport add_narrow_cells, narrow_cells, widen_cells
 
 cdef enum:
     CHUNK = 256                         # summaries that are allocated together
 
 
+cdef struct Known:                      # what precedes the cells of a summary: 16 bytes
+    double release                      # s, for which it was sampled
+    int references, unused              # the second pads it
+
+
 cdef struct Pool:                       # the summaries of one width; all zero when empty
     char** chunk
-    Py_ssize_t chunks, nbytes           # of one summary
-    int* references
-    double* release                     # s, for which each summary was sampled
+    Py_ssize_t chunks, spare            # in use, and allocated with the last of these
+    Py_ssize_t nbytes, stride           # bytes of the cells of one summary, and from one to the next
     int* unused
-    Py_ssize_t room, n_unused
+    Py_ssize_t n_unused
+    void** block                        # of memory, with one chunk or more
+    Py_ssize_t blocks
 
 
 cdef struct Payloads:
@@ -33,17 +40,19 @@ cdef struct Payloads:
 
 cdef inline void payloads_make(Payloads* p, Py_ssize_t cells) noexcept nogil:
     p.cells = cells
-    p.pool[0].nbytes, p.pool[1].nbytes = 2 * cells, 4 * cells
+    cdef Py_ssize_t wide
+    for wide in range(2):
+        p.pool[wide].nbytes = (4 if wide else 2) * cells
+        p.pool[wide].stride = (sizeof(Known) + p.pool[wide].nbytes + 63) // 64 * 64
 
 
 cdef inline void payloads_free(Payloads* p) noexcept nogil:
     cdef Py_ssize_t wide, k
     for wide in range(2):
-        for k in range(p.pool[wide].chunks):
-            free(p.pool[wide].chunk[k])
+        for k in range(p.pool[wide].blocks):
+            free_aligned(p.pool[wide].block[k])
         free(p.pool[wide].chunk)
-        free(p.pool[wide].references)
-        free(p.pool[wide].release)
+        free(p.pool[wide].block)
         free(p.pool[wide].unused)
 
 
@@ -56,9 +65,17 @@ cdef inline bint payloads_wide(int handle) noexcept nogil:
     return handle >= 0 and handle & 1
 
 
+cdef inline Known* pool_at(const Pool* pool, Py_ssize_t place) noexcept nogil:
+    return <Known*> (pool.chunk[place // CHUNK] + (place % CHUNK) * pool.stride)
+
+
+cdef inline Known* payloads_known(const Payloads* p, int handle) noexcept nogil:
+    return pool_at(&p.pool[handle & 1], handle >> 1)
+
+
 cdef inline bint payloads_has(const Payloads* p, long long handle) noexcept nogil:
     """Return whether `handle`, which may be any number, belongs to a summary in use."""
-    return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and p.pool[handle & 1].references[handle >> 1] > 0
+    return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and payloads_known(p, <int> handle).references > 0
 
 
 cdef inline bint payloads_within(const Payloads* p, long long handle) noexcept nogil:
@@ -67,26 +84,30 @@ cdef inline bint payloads_within(const Payloads* p, long long handle) noexcept n
 
 
 cdef inline void* payloads_at(const Payloads* p, int handle) noexcept nogil:
-    cdef const Pool* pool = &p.pool[handle & 1]
-    return pool.chunk[(handle >> 1) // CHUNK] + ((handle >> 1) % CHUNK) * pool.nbytes
+    return payloads_known(p, handle) + 1
 
 
 cdef inline int pool_grow(Pool* pool) except -1:
-    """Add a chunk.  The other arrays grow by half, since copying them for each chunk would take most time."""
-    cdef Py_ssize_t k, n = pool.chunks * CHUNK, room
-    if n == pool.room:
-        room = n + CHUNK * max(1, pool.chunks // 2)
-        if room > 2**30:
+    """Add a chunk.  Memory grows by half: large blocks have large pages, and copying arrays often would take most time."""
+    cdef Py_ssize_t k, n = pool.chunks * CHUNK, more
+    if pool.spare == 0:
+        more = max(1, pool.chunks // 2)
+        if n + more * CHUNK > 2**30:
             raise MemoryError(f"more than {2**30} summaries at a time")
-        pool.chunk = <char**> grown(pool.chunk, room // CHUNK * sizeof(char*))
-        pool.references = <int*> grown(pool.references, room * sizeof(int))
-        pool.release = <double*> grown(pool.release, room * sizeof(double))
-        pool.unused = <int*> grown(pool.unused, room * sizeof(int))
-        pool.room = room
-    pool.chunk[pool.chunks] = <char*> grown(NULL, CHUNK * pool.nbytes)
+        pool.chunk = <char**> grown(pool.chunk, (pool.chunks + more) * sizeof(char*))
+        pool.unused = <int*> grown(pool.unused, (n + more * CHUNK) * sizeof(int))
+        pool.block = <void**> grown(pool.block, (pool.blocks + 1) * sizeof(void*))
+        pool.block[pool.blocks] = aligned(more * CHUNK * pool.stride)
+        large_pages(pool.block[pool.blocks], more * CHUNK * pool.stride)
+        pool.chunk[pool.chunks] = <char*> pool.block[pool.blocks]
+        pool.blocks += 1
+        pool.spare = more
+    else:
+        pool.chunk[pool.chunks] = pool.chunk[pool.chunks - 1] + CHUNK * pool.stride
     pool.chunks += 1
+    pool.spare -= 1
     for k in range(n + CHUNK - 1, n - 1, -1):
-        pool.references[k] = 0
+        pool_at(pool, k).references = 0
         pool.unused[pool.n_unused] = <int> k
         pool.n_unused += 1
     return 0
@@ -102,7 +123,7 @@ cdef inline int payloads_clear(Payloads* p, Py_ssize_t narrow, Py_ssize_t wide) 
             pool_grow(pool)
         pool.n_unused = 0
         for k in range(pool.chunks * CHUNK - 1, -1, -1):
-            pool.references[k] = 0
+            pool_at(pool, k).references = 0
             pool.unused[pool.n_unused] = <int> k
             pool.n_unused += 1
     return 0
@@ -116,7 +137,7 @@ cdef inline void payloads_recount(Payloads* p) noexcept nogil:
         pool = &p.pool[w]
         pool.n_unused = 0
         for k in range(pool.chunks * CHUNK - 1, -1, -1):
-            if pool.references[k] == 0:
+            if pool_at(pool, k).references == 0:
                 pool.unused[pool.n_unused] = <int> k
                 pool.n_unused += 1
 
@@ -129,15 +150,15 @@ cdef inline int payloads_new(Payloads* p, bint wide) except -1:
         pool_grow(pool)
     pool.n_unused -= 1
     place = pool.unused[pool.n_unused]
-    pool.references[place] = 1
+    pool_at(pool, place).references = 1
     return 2 * place + wide
 
 
 cdef inline void payloads_hold(Payloads* p, int handle) noexcept nogil:
     # If a caller copied rows, a summary may be dropped too often and thus be free already.  It must stay free:
     # otherwise its place could enter the list of free places twice.
-    cdef int* references = &p.pool[handle & 1].references[handle >> 1]
-    references[0] += references[0] > 0
+    cdef Known* known = payloads_known(p, handle)
+    known.references += known.references > 0
 
 
 cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
@@ -145,10 +166,11 @@ cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
     if handle < 0:
         return
     cdef Pool* pool = &p.pool[handle & 1]
-    if pool.references[handle >> 1] == 0:  # see `payloads_hold`
+    cdef Known* known = pool_at(pool, handle >> 1)
+    if known.references == 0:  # see `payloads_hold`
         return
-    pool.references[handle >> 1] -= 1
-    if pool.references[handle >> 1] == 0:
+    known.references -= 1
+    if known.references == 0:
         pool.unused[pool.n_unused] = handle >> 1
         pool.n_unused += 1
 
@@ -187,7 +209,7 @@ cdef inline unsigned int payloads_cell(const Payloads* p, int handle, Py_ssize_t
 
 cdef inline double* payloads_release(const Payloads* p, int handle) noexcept nogil:
     """Return a pointer to the release (s) for which the summary was sampled."""
-    return &p.pool[handle & 1].release[handle >> 1]
+    return &payloads_known(p, handle).release
 
 
 cdef inline bint payloads_same(const Payloads* p, int a, int b) noexcept nogil:
@@ -205,13 +227,10 @@ cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
     return handle
 
 
-cdef inline int payloads_add(Payloads* p, int a, int b) except -2:
-    """Return a new summary, the sum of two narrow ones, if it is narrow too; otherwise -1."""
-    if a & 1 or b & 1:
-        return -1
+cdef inline int payloads_add(Payloads* p, const unsigned short* a, const unsigned short* b) except -2:
+    """Return a new summary, the sum of the cells of two narrow ones, if it is narrow too; otherwise -1."""
     cdef int handle = payloads_new(p, False)
-    if add_narrow_cells(<const unsigned short*> payloads_at(p, a), <const unsigned short*> payloads_at(p, b),
-                        <unsigned short*> payloads_at(p, handle), p.cells):
+    if add_narrow_cells(a, b, <unsigned short*> payloads_at(p, handle), p.cells):
         return handle
     payloads_drop(p, handle)
     return -1

@@ -16,7 +16,7 @@ import numpy as np
 from gridcore.common.arguments cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_scalar, doubles, plain,
 )
-from gridcore.common.cells cimport add_narrow, debit_rows, detect, narrow, saturating_add, widen
+from gridcore.common.cells cimport add_narrow, debit_narrow_rows, debit_rows, detect, narrow, saturating_add, widen
 from gridcore.queues.availability cimport Grid, check_grid
 
 __all__ = ["aggregate", "aggregate_into", "debit", "debit_drop", "lookup", "lowest_stretch", "split"]
@@ -430,6 +430,10 @@ def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, le
 
 cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
     debit_rows(given, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
+
+
+cdef void debit_narrow_cells(const unsigned short* given, unsigned short* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
+    debit_narrow_rows(given, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
 
 
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:

@@ -57,7 +57,6 @@ cdef class SummaryTree:
     cdef long long[::1] size_sample, task_size_sample
     cdef const double[::1] speed
     cdef Node* node
-    cdef void* memory
     cdef Payloads payloads
     cdef Debts debts
     # scratch: room for four summaries (the first belongs to `_read`), and arrays per stretch or task size
@@ -72,6 +71,7 @@ cdef class SummaryTree:
 
     cdef _add_applications(self, release, size, task_size)
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil
+    cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
     cdef void _receive(self, const Summary* row) noexcept nogil

@@ -29,11 +29,11 @@ from gridcore.common.arguments cimport (
 from gridcore.common.instants cimport NEVER
 from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_length, debts_make,
                                      debts_settle)
-from gridcore.common.memory cimport prefetch
-from gridcore.fair_tree.payloads cimport (CHUNK, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
+from gridcore.common.memory cimport aligned, free_aligned, large_pages, prefetch
+from gridcore.fair_tree.payloads cimport (CHUNK, Pool, pool_at, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
                                 payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
                                 payloads_put, payloads_recount, payloads_release, payloads_same)
-from gridcore.fair_tree.summaries cimport add_cells, debit_cells, quotient_up
+from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
 import numpy as np
 
@@ -128,11 +128,8 @@ cdef class SummaryTree:
         self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
         self._add_applications(release, size, task_size)
         self.speed = s
-        self.memory = malloc((m + 1) * sizeof(Node))
-        if self.memory == NULL:
-            raise MemoryError
-        # each half of a node fills one cache line
-        self.node = <Node*> ((<size_t> self.memory + sizeof(Node) - 1) // sizeof(Node) * sizeof(Node))
+        self.node = <Node*> aligned(m * sizeof(Node))  # each half of a node fills one cache line
+        large_pages(self.node, m * sizeof(Node))
         for k in range(m):
             self.node[k] = _nobody()
         for k in range(n):
@@ -155,7 +152,7 @@ cdef class SummaryTree:
     def __dealloc__(self):
         payloads_free(&self.payloads)
         debts_free(&self.debts)
-        free(self.memory)
+        free_aligned(self.node)
         free(self.scratch)
         free(self.drops)
         free(self.limits)
@@ -201,6 +198,15 @@ cdef class SummaryTree:
         self._drop_of(child, now)
         debit_cells(payloads_get(&self.payloads, self.node[child].held, self.scratch), room, &self.g, self.drops,
                     self.limits)
+        return room
+
+    cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil:
+        """Return the same of a child whose summary is narrow, in 16 bits."""
+        cdef const unsigned short* given = <const unsigned short*> payloads_at(&self.payloads, self.node[child].held)
+        if self.node[child].debt < 0:
+            return given
+        self._drop_of(child, now)
+        debit_narrow_cells(given, room, &self.g, self.drops, self.limits)
         return room
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -424,8 +430,9 @@ cdef class SummaryTree:
         cdef double there = self._released(other, now) if right >= 0 else here
         if self.celled and left >= 0 and here != there:
             return -1
-        if left >= 0 and right >= 0 and self.node[one].debt < 0 and self.node[other].debt < 0:
-            handle = payloads_add(&self.payloads, left, right)
+        if left >= 0 and right >= 0 and not (left & 1 or right & 1):
+            handle = payloads_add(&self.payloads, self._read_narrow(one, now, <unsigned short*> self.left),
+                                  self._read_narrow(other, now, <unsigned short*> self.right))
         if handle < 0:
             handle = payloads_put(&self.payloads, self._add(one, other, now))
         payloads_release(&self.payloads, handle)[0] = 0.0 if left < 0 and right < 0 else fmax(here, there)
@@ -608,9 +615,10 @@ cdef class SummaryTree:
         for wide in range(2):
             n = self.payloads.pool[wide].chunks * CHUNK
             references, release = np.zeros(n, np.int32), np.zeros(n)
-            if n:
-                references[:] = <int[:n]> self.payloads.pool[wide].references
-                release[:] = <double[:n]> self.payloads.pool[wide].release
+            held, released = references, release
+            for k in range(n):
+                held[k] = pool_at(&self.payloads.pool[wide], k).references
+                released[k] = pool_at(&self.payloads.pool[wide], k).release
             state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
             state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
         return shown(state)
@@ -624,8 +632,13 @@ cdef class SummaryTree:
 
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
         cdef _Held alone = hold(&self.occupied)
-        return np.array(<unsigned char[:CHUNK * self.payloads.pool[wide].nbytes]>
-                        <unsigned char*> self.payloads.pool[wide].chunk[k])
+        cdef const Pool* pool = &self.payloads.pool[wide]
+        cdef Py_ssize_t place
+        result = np.empty((CHUNK, pool.nbytes), np.uint8)
+        cdef unsigned char[:, ::1] cells = result
+        for place in range(CHUNK):
+            memcpy(&cells[place, 0], pool_at(pool, k * CHUNK + place) + 1, pool.nbytes)
+        return result.reshape(-1)
 
     def setstate(self, state):
         """Restore what `getstate` returned for a tree made with the same arguments and applications.
@@ -674,15 +687,17 @@ cdef class SummaryTree:
             for chunk in entries[f"cells_{wide}"]:
                 if (m + 1) * CHUNK > held.shape[0]:
                     raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got more")
-                memcpy(self.payloads.pool[wide].chunk[m], &chunk[0], chunk.shape[0])
+                for k in range(CHUNK):
+                    memcpy(pool_at(&self.payloads.pool[wide], m * CHUNK + k) + 1,
+                           &chunk[k * self.payloads.pool[wide].nbytes], self.payloads.pool[wide].nbytes)
                 m += 1
             if m * CHUNK != held.shape[0]:
                 raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got {m}")
         for wide in range(2):  # no check can fail any more, which would leave payloads both in use and free
             held, released = references[wide], release[wide]
             for k in range(held.shape[0]):
-                self.payloads.pool[wide].references[k] = held[k]
-                self.payloads.pool[wide].release[k] = released[k]
+                pool_at(&self.payloads.pool[wide], k).references = held[k]
+                pool_at(&self.payloads.pool[wide], k).release = released[k]
         payloads_recount(&self.payloads)
         memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
         for m in range(self.nodes):

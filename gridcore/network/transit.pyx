@@ -19,7 +19,7 @@ from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.memory cimport copy_words, grown, prefetch
+from gridcore.common.memory cimport copy_words, grown, large_pages, prefetch
 from gridcore.common.pending cimport Event, Pending, pending_first, pending_free, pending_pop, pending_push
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_due, mailboxes_free, mailboxes_put, mailboxes_reserve, mailboxes_take,
@@ -34,9 +34,6 @@ cimport cython
 import numpy as np
 
 __all__ = ["Transit"]
-
-# How many messages ahead the kernel prefetches.
-cdef Py_ssize_t _AHEAD = 8
 
 
 cdef int by_node(const void* a, const void* b) noexcept nogil:
@@ -74,6 +71,8 @@ cdef class Transit:
         self.message = <Message*> grown(self.message, more * sizeof(Message))
         self.data = <char*> grown(self.data, more * self.stride)
         self.unused = <int*> grown(self.unused, more * sizeof(int))
+        large_pages(self.message, more * sizeof(Message))
+        large_pages(self.data, more * self.stride)
         if self.passages.most:
             messagelog_slots(&self.passages, more)
         # nothing can fail from here on
@@ -322,13 +321,12 @@ cdef class Transit:
         return e.slot if arrives(self, e.slot, kind, e.time) else -1
 
     cdef void _read_ahead(self, const Pending* p) noexcept nogil:
-        cdef int slot
-        if p.n > 0:
-            slot = p.event[0].slot
-            prefetch(&self.message[slot])
-            prefetch(self.data + slot * self.stride)
-        if p.n_run > _AHEAD:
-            prefetch(&self.message[p.run[(p.first + _AHEAD) & (p.run_room - 1)].slot])
+        """Prefetch the messages that the last pop brought closer."""
+        cdef int k
+        for k in range(1, 3):
+            if p.soon[k] >= 0:
+                prefetch(&self.message[p.soon[k]])
+                prefetch(self.data + p.soon[k] * self.stride)
 
     cdef int _reserve_due(self, Py_ssize_t n) except -1:
         if n > self.due_room:
