@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 /* Read ahead: records and summaries lie where there was room, and most of the time goes to waiting for them. */
 static inline void gridcore_prefetch(const void *p)
@@ -20,6 +23,21 @@ static inline void gridcore_prefetch(const void *p)
 static inline void gridcore_prefetch_at(const void *p, ptrdiff_t bytes)
 {
     gridcore_prefetch((const void *)((uintptr_t)p + (uintptr_t)bytes));
+}
+
+/* Ask for large pages: random access to a large table of small ones waits for their addresses, too.  Only a wish,
+   for the part of the block that has whole large pages, and best before the block is first written. */
+static inline void gridcore_large_pages(const void *block, size_t bytes)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t page = (uintptr_t)1 << 21;
+    uintptr_t first = ((uintptr_t)block + page - 1) & ~(page - 1);
+    uintptr_t last = ((uintptr_t)block + bytes) & ~(page - 1);
+    if (last > first)
+        madvise((void *)first, last - first, MADV_HUGEPAGE);
+#endif
+    (void)block;
+    (void)bytes;
 }
 
 /* As memcpy, word by word: a record that has just been written in words is still on its way to the cache, and

@@ -5,6 +5,7 @@ from libc.stdlib cimport realloc
 cdef extern from "memory.h":
     void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
     void prefetch_at "gridcore_prefetch_at"(const void* p, Py_ssize_t nbytes) noexcept nogil
+    void large_pages "gridcore_large_pages"(const void* block, Py_ssize_t nbytes) noexcept nogil
     void copy_words "gridcore_copy"(void* to, const void* source, Py_ssize_t n) noexcept nogil
 
 
