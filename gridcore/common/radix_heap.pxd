@@ -20,6 +20,7 @@ cdef enum:
     DIGITS = 11                         # of an instant
     FULL = 16                           # entries of a batch
     FEW = 48                            # a bucket of no more entries is not divided; as many are in the heap
+    AHEAD = 8                           # entries that the heap has at least, so that their owner can prefetch
 
 
 cdef struct Batch:
@@ -108,13 +109,15 @@ cdef inline void radix_pop(RadixHeap* q) noexcept nogil:
     q.n_near -= 1
 
 
-cdef inline void radix_refill(RadixHeap* q) noexcept nogil:
-    """Move the next entries into `near`, which must be empty; it stays so if there are none."""
+cdef inline bint radix_refill(RadixHeap* q) noexcept nogil:
+    """Move the next entries into `near` if it has hardly any; return whether it did."""
     cdef int level, digit, batch, following
     cdef Py_ssize_t n, k
     cdef Bucket* bucket
     cdef Entry entry
     cdef bint whole
+    if q.n_near >= AHEAD or q.n_far == 0:
+        return False
     while q.n_far > 0 and q.n_near < FEW // 2:
         level = 0
         while q.used[level] == 0:
@@ -122,9 +125,9 @@ cdef inline void radix_refill(RadixHeap* q) noexcept nogil:
         digit = lowest_bit(q.used[level])
         bucket = &q.bucket[(level << DIGIT) + digit]
         n, batch = bucket.n, bucket.batch
-        if q.n_near > 0 and q.n_near + n > FEW:
-            break
         whole = level == 0 or n <= FEW
+        if whole and q.n_near > 0 and q.n_near + n > FEW:
+            break
         if not whole:
             # from here on the entries of this bucket differ from `base` in lower digits only
             q.base = q.batch[batch].item[0].at >> level * DIGIT << level * DIGIT
@@ -147,3 +150,4 @@ cdef inline void radix_refill(RadixHeap* q) noexcept nogil:
             q.unused = batch
             batch = following
     heap_make(q.near, q.n_near)
+    return True

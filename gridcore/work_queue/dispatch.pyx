@@ -23,7 +23,7 @@ from gridcore.work_queue.tournament cimport (
 from gridcore.work_queue.work cimport (
     ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task,
     Work, work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank, work_forget_ranking, work_is_idle,
-    work_link, work_make_ranking, work_newest, work_next, work_queue_failed, work_rate, work_read_ahead,
+    work_link, work_make_ranking, work_newest, work_next, work_queue_failed, work_rate, work_read_copy, work_read_machine,
     work_room_for_rows, work_save, work_set_idle, work_start,
 )
 
@@ -391,6 +391,7 @@ cdef class WorkQueue:
             if w.left == 0:
                 break
             while self.fault < self.fault_time.shape[0] and self.fault_time[self.fault] == at:
+                self._read_faults_ahead()
                 if not work_change(w, self.fault_machine[self.fault], self.fault_up[self.fault] != 0,
                                    self.fault_until[self.fault]):
                     return -NO_MEMORY
@@ -406,12 +407,19 @@ cdef class WorkQueue:
             self.dirty = False
         return DONE
 
+    cdef inline void _read_faults_ahead(self) noexcept nogil:
+        """Prefetch what the next failures and recoveries need."""
+        cdef Py_ssize_t k = self.fault + 4
+        if k + 4 < self.fault_time.shape[0]:
+            work_read_machine(&self.w, self.fault_machine[k + 4])
+            work_read_copy(&self.w, self.fault_machine[k])
+
     cdef inline void _pass(self, Py_ssize_t u) noexcept nogil:
         """Let the copy on machine u, which is due now, end or have written a checkpoint."""
         cdef Work* w = &self.w
         cdef Py_ssize_t k
         for k in range(min(<Py_ssize_t> 5, w.due.n_near)):
-            work_read_ahead(w, &w.machine[w.due.near[k].number])
+            work_read_copy(w, w.due.near[k].number)
         w.machine[u].due = -1
         if w.machine[u].run.end == w.now:
             work_complete(w, u)

@@ -114,33 +114,36 @@ cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
             radix_push(&w.due, w.machine[v].due, v)
 
 
+cdef inline void work_read_machine(const Work* w, Py_ssize_t u) noexcept nogil:
+    """Prefetch what is kept of machine u."""
+    prefetch(&w.machine[u])
+    prefetch(&w.machine[u].busy)
+    prefetch(&w.rank[u])
+    prefetch(&w.outlook.told[u])
+
+
+cdef inline void work_read_copy(const Work* w, Py_ssize_t u) noexcept nogil:
+    """Prefetch what the end of the copy on machine u, which is in the cache, needs."""
+    cdef Py_ssize_t k = w.machine[u].task, rank = w.rank[u]
+    if k >= 0:
+        prefetch(&w.task[k])
+        prefetch(&w.task[k].bag)
+    prefetch(&w.idle.round[0][rank])
+    prefetch(&w.by_rank[rank])
+
+
 cdef inline long long work_next(Work* w) noexcept nogil:
     """Return when the next machine is due, which is then the first of `due.near`; NEVER if none is."""
-    cdef Py_ssize_t k, u
+    cdef Py_ssize_t k
     while True:
-        if w.due.n_near == 0:
-            radix_refill(&w.due)
-            if w.due.n_near == 0:
-                return NEVER
+        if radix_refill(&w.due):
             for k in range(w.due.n_near):
-                u = w.due.near[k].number
-                prefetch(&w.machine[u])
-                prefetch(&w.machine[u].busy)
-                prefetch(&w.rank[u])
-                prefetch(&w.outlook.told[u])
+                work_read_machine(w, w.due.near[k].number)
+        if w.due.n_near == 0:
+            return NEVER
         if w.machine[w.due.near[0].number].due == w.due.near[0].at:
             return w.due.near[0].at
         radix_pop(&w.due)
-
-
-cdef inline void work_read_ahead(const Work* w, const Machine* m) noexcept nogil:
-    """Prefetch what the end of the copy on a machine, which is in the cache, will need."""
-    cdef Py_ssize_t rank = w.rank[m - w.machine]
-    if m.task >= 0:
-        prefetch(&w.task[m.task])
-        prefetch(&w.task[m.task].bag)
-    prefetch(&w.idle.round[0][rank])
-    prefetch(&w.by_rank[rank])
 
 
 # -- tasks that may have a further copy -----------------------------------------------------------------
