@@ -534,6 +534,7 @@ cdef class PullQueue:
             self.n_idle -= 1
             m.waits = False
             self._end_at(r, end)
+            prefetch(&self.machine[self.idle[0].number])
         return 0
 
     cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,

@@ -16,6 +16,7 @@ from tests.reference import pull_queue as reference
 
 QUICK = settings(max_examples=30, deadline=None)
 NEVER = 2**63 - 1
+S = 10**9
 
 # Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
 SPEEDS = st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0, 1000.0, 1234.5]), min_size=1, max_size=7)
@@ -444,6 +445,25 @@ def test_pull_equals_reference_where_many_machines_fail() -> None:
         seen.append((kernel is reference, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
     half = len(seen) // 2
     assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
+
+
+def test_pull_equals_reference_where_long_tasks_are_lost_again_and_again() -> None:
+    """More ends of lost tasks are ahead than the heap has room for."""
+    seen = []
+    for kernel in (central, reference):
+        chance = np.random.default_rng(5)
+        queue: Any = kernel.PullQueue([1.0, 2.0, 3.0, 3.0], 2, log=True)
+        left, sizes = np.array([40, 40]), [2000.0, 3.5]
+        for step in range(1, 400):
+            queue.run(step * S, [0, 1], left, sizes)
+            machines, lost = queue.fail(chance.choice(4, size=2, replace=False), step * S)
+            np.add.at(left, lost, 1)
+            queue.restore(range(4), step * S)
+            seen += [machines.tolist(), lost.tolist()]
+        queue.run(NEVER, [0, 1], left, sizes)
+        seen.append([x.tolist() for x in (*queue.starts(), *queue.totals().values())])
+    half = len(seen) // 2
+    assert seen[:half] == seen[half:]
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
