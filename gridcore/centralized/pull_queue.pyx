@@ -103,9 +103,9 @@ cdef class PullQueue:
     cdef object table                       # the records as an array
     cdef Machine* machine
     cdef const long long[::1] rank          # by id
-    # Busy machines by (end, rank).  An entry of a machine that is away or waits, or is free at another instant, is none.
+    # busy machines by (end, rank); entries of machines that are away, wait or are free at other instants are void
     cdef RadixHeap ends
-    cdef Entry* idle                        # a heap of the machines that wait, by rank; at is 0.  It may have some that are away.
+    cdef Entry* idle                        # a heap of those that wait, by rank, and of some that are away; at is 0
     cdef Py_ssize_t n_idle
     # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
@@ -487,7 +487,7 @@ cdef class PullQueue:
         return self.now if self.n_idle > 0 else self._next_end()
 
     cdef inline long long _next_end(self) noexcept nogil:
-        """Return when the next busy machine is free, which is then the first in its heap; NEVER if there is none."""
+        """Return when the next busy machine is free, then the first of `ends`; NEVER if there is none."""
         cdef Py_ssize_t k
         cdef const Entry* first
         cdef const Machine* m
@@ -504,7 +504,7 @@ cdef class PullQueue:
             radix_pop(&self.ends)
 
     cdef inline int _begin(self, long long i, double task_size) noexcept nogil:
-        """Start a task of application `i` on the next machine that is free, or return what `_check_done` raises."""
+        """Start a task of application `i` on the next free machine; see `_check_done` for what it returns."""
         cdef bint waiting = self.n_idle > 0
         cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.near[0].number, k
         cdef Machine* m = &self.machine[r]

@@ -1,11 +1,11 @@
-"""A heap of instants for time that goes forward, ties by number: for the queues of running tasks.
+"""A heap of instants for time that goes forward, ties by number: for `gridcore.work_queue` and the pull queue.
 
-A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37(2), 1990).  Entries that are far ahead wait without an order
-in buckets, by the highest digit in which their instants differ from `base`.  Only the next few are in a heap, which
-stays in the cache.  So an entry is written and read in a row a few times, where a heap of all would wait for memory at
-each of its lower levels, and the owner can prefetch what the next entries need.
+A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37(2), 1990).  Entries that are far ahead wait without an
+order in buckets, by the highest digit in which their instants differ from `base`.  Only the next few are in a heap,
+which stays in the cache.  So an entry is written and read in a row a few times, where a heap of all would wait for
+memory at each of its lower levels, and the owner can prefetch what the next entries need.
 
-The owner keeps what is true of each number.  An entry that no longer holds stays until its turn, or `radix_clear`.
+The owner knows which entries still hold.  One that does not stays until it is first, or until `radix_clear`.
 """
 
 from libc.stdlib cimport free

@@ -22,9 +22,10 @@ from gridcore.work_queue.tournament cimport (
 )
 from gridcore.work_queue.work cimport (
     ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task,
-    Work, work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank, work_forget_ranking, work_is_idle,
-    work_link, work_make_ranking, work_newest, work_next, work_queue_failed, work_rate, work_read_copy, work_read_machine,
-    work_room_for_rows, work_save, work_set_idle, work_start,
+    Work, work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank,
+    work_forget_ranking, work_is_idle, work_link, work_make_ranking, work_newest, work_next,
+    work_queue_failed, work_rate, work_read_copy, work_read_machine, work_room_for_rows, work_save,
+    work_set_idle, work_start,
 )
 
 import numpy as np

@@ -88,7 +88,7 @@ cdef struct Work:
     long long* lost                     # by task: when it lost its last copy, ns
     const long long* by_rank            # machines in order of rank
     const long long* rank               # by machine
-    RadixHeap due                       # machines, by the next event of their copies; where `Machine.due` differs, none
+    RadixHeap due                       # machines, by the next event of their copies, if `Machine.due` says so, too
     Py_ssize_t running                  # number of copies
     Tournament idle                     # by rank: until when a free machine is predicted to be up
     Tournament ready                    # by bag: OUT, or a number of `work_rate`

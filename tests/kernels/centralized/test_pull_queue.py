@@ -449,7 +449,7 @@ def test_pull_equals_reference_where_many_machines_fail() -> None:
 
 @pytest.mark.parametrize("kernel", [central, reference])
 def test_a_machine_that_lost_many_long_tasks_goes_on(kernel: Any) -> None:
-    """The ends of lost tasks are behind one that is still valid; one of these numbers fills what keeps them."""
+    """The ends of lost tasks are behind one that is valid; one of these numbers fills what keeps them."""
     sizes = [2000.0, 0.5]
     for many in range(50, 80):
         queue, left = kernel.PullQueue([4.0, 1.0], 2), np.array([many + 1, 3])

@@ -174,7 +174,7 @@ def failing(speed: list[float], sizes: list[float], up: float, down: float, time
 
 
 def test_kernel_and_reference_agree_with_many_machines() -> None:
-    """More ends are ahead than are kept in order, from a few ms to hours, and more of lost copies than there is room for."""
+    """More ends are ahead than are kept in order, and more of lost copies than there is room for."""
     chance = np.random.default_rng(2)
     speed, sizes = chance.uniform(1.0, 9.0, 120).tolist(), (10.0 ** chance.uniform(-2, 4, 400)).tolist()
     case = failing(speed, sizes, 100.0, 10.0, 5, interval=5 * S, checkpoint=S // 4)
