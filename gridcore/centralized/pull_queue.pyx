@@ -15,7 +15,11 @@ from gridcore.common.arguments cimport (
     POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers, plain, refuse, writable,
 )
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.heap cimport Entry, heap_before, heap_pop, heap_push, heap_settle
+from gridcore.common.heap cimport Entry, heap_pop, heap_push
+from gridcore.common.memory cimport prefetch
+from gridcore.common.radix_heap cimport (
+    RadixHeap, radix_clear, radix_free, radix_full, radix_make, radix_pop, radix_push, radix_refill,
+)
 from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_have, pairs_put
 
 import numpy as np
@@ -32,23 +36,25 @@ _STATE = {
 }
 
 
-cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] machine,
-                            const char[::1] away) noexcept nogil:
-    """Remove the machines that are `away` from a heap of n; return how many are left."""
-    cdef Py_ssize_t k
-    cdef Entry moved
-    for k in range(n - 1, -1, -1):
-        # the entry that moves to k may have to be removed as well; entries below k stay
-        while k < n and away[machine[heap[k].number]]:
-            n -= 1
-            if k == n:
-                break
-            moved = heap[n]
-            if k > 0 and heap_before(moved, heap[(k - 1) // 4]):
-                heap_push(heap, k, moved)
-            else:
-                heap_settle(heap, n, k, moved)
-    return n
+cdef struct Machine:                    # a cache line
+    double speed                        # Mflop/s
+    long long free                      # when its last task ends or was lost, ns; 0 at first
+    long long busy, done, interrupted
+    int number                          # its id
+    int last                            # the application of its last task, or `applications` if it was lost
+    int away                            # whether it is down
+    int waits                           # whether it is in the heap of idle machines
+    double unused
+
+
+_MACHINE = np.dtype(
+    [("speed", "f8"), *((name, "i8") for name in ("free", "busy", "done", "interrupted")),
+     *((name, "i4") for name in ("number", "last", "away", "waits")), ("unused", "f8")], align=True)
+_TYPES = {"away": np.int8, "free": np.int64, "last": np.int64, "busy": np.int64, "done": np.int64,
+          "interrupted": np.int64}
+
+if sizeof(Machine) != _MACHINE.itemsize:
+    raise ImportError("the table of machines is not the struct of gridcore/centralized/pull_queue.pyx")
 
 
 cdef const long long[::1] instants(object values):
@@ -93,16 +99,14 @@ cdef class PullQueue:
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log
-    cdef const double[::1] speed
-    cdef Entry* heap                       # busy machines by (end, rank)
-    cdef Entry* idle                       # machines free by `now`, by rank; at is 0
-    cdef Py_ssize_t n_heap, n_idle
-    cdef const long long[::1] machine      # ids of the machines by rank
-    cdef long long[::1] rank
-    cdef char[::1] away                    # machines that are down; they are in neither heap
-    # by machine: the end of its last task, and the application of that task, or `applications` if it was lost
-    cdef long long[::1] free, last
-    cdef long long[::1] busy, done, interrupted
+    # by rank; ranks go from the fastest machine to the slowest, ties by id
+    cdef object table                       # the records as an array
+    cdef Machine* machine
+    cdef const long long[::1] rank          # by id
+    # busy machines by (end, rank); entries of machines that are away, wait or are free at other instants are void
+    cdef RadixHeap ends
+    cdef Entry* idle                        # a heap of those that wait, by rank, and of some that are away; at is 0
+    cdef Py_ssize_t n_idle
     # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
     # by application the machine that first began a task of it, or -1; (machine, application) of the next ones, until
@@ -122,33 +126,70 @@ cdef class PullQueue:
             raise TypeError(f"applications must be an integer, got {applications!r}")
         if not 0 <= applications < 2**31:
             raise ValueError(f"applications must be in 0..{2**31 - 1}, got {applications}")
-        self.speed = np.array(given)  # a memoryview of nothing has no copy
         self.machines = given.shape[0]
         self.applications = applications
         self.log = log
         self.most_few = min(32, self.machines // 64)
-        self.machine = np.argsort(-np.asarray(self.speed), kind="stable")
-        self.rank = np.argsort(np.asarray(self.machine), kind="stable")
-        self.away = np.zeros(self.machines, np.int8)
-        self.free = np.zeros(self.machines, np.int64)
-        self.busy = np.zeros(self.machines, np.int64)
-        self.done = np.zeros(self.machines, np.int64)
-        self.interrupted = np.zeros(self.machines, np.int64)
-        self.last = np.full(self.machines, self.applications, np.int64)
+        self._make_machines(np.asarray(given))
         self.first_start = np.full(self.applications, -1, np.int64)
         self.finish = np.full(self.applications + 1, -1, np.int64)
         self.started = np.zeros(self.applications, np.int64)
         self.nodes = np.zeros(self.applications, np.int64)
         self.one = np.full(self.applications, -1, np.int64)
         self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
-        self.heap = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
         self.idle = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
-        if self.seen == NULL or self.heap == NULL or self.idle == NULL:
+        if self.seen == NULL or self.idle == NULL:
             raise MemoryError
-        for k in range(self.machines):
-            self.idle[k].at = 0
-            self.idle[k].number = k
-        self.n_idle = self.machines
+        radix_make(&self.ends, 2 * self.machines + 64)
+        self._place()
+
+    cdef int _make_machines(self, speed) except -1:
+        """Allocate memory for machines that are up and have done nothing."""
+        cdef unsigned char[::1] raw
+        order = np.argsort(-speed, kind="stable")
+        size = self.machines * _MACHINE.itemsize
+        block = np.zeros(size + 64, np.uint8)
+        start = -block.ctypes.data % 64     # as a record that begins elsewhere is in two cache lines
+        raw = block[start:]
+        self.machine = <Machine*> &raw[0]
+        self.table = block[start : start + size].view(_MACHINE)
+        self.table["speed"], self.table["number"], self.table["last"] = speed[order], order, self.applications
+        self.rank = np.argsort(order, kind="stable")
+        return 0
+
+    cdef void _place(self) noexcept nogil:
+        """Put each machine that is up into its heap; one that is free by now waits."""
+        cdef Py_ssize_t r
+        radix_clear(&self.ends)
+        self.n_idle = 0
+        for r in range(self.machines):
+            self.machine[r].waits = False
+            if self.machine[r].away:
+                continue
+            if self.machine[r].free > self.now:
+                radix_push(&self.ends, self.machine[r].free, r)
+            else:
+                self._wait(r)
+
+    cdef inline void _wait(self, Py_ssize_t r) noexcept nogil:
+        """Put a machine into the heap of those that wait."""
+        cdef Entry entry
+        entry.at, entry.number = 0, r
+        heap_push(self.idle, self.n_idle, entry)
+        self.n_idle += 1
+        self.machine[r].waits = True
+
+    cdef inline void _end_at(self, Py_ssize_t r, long long at) noexcept nogil:
+        """Put a machine, which is free at `at`, into the heap of those that are busy."""
+        cdef Py_ssize_t v
+        if not radix_full(&self.ends):
+            radix_push(&self.ends, at, r)
+            return
+        # there is room for twice as many as can be busy
+        radix_clear(&self.ends)
+        for v in range(self.machines):
+            if not (self.machine[v].away or self.machine[v].waits):
+                radix_push(&self.ends, self.machine[v].free, v)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -157,23 +198,29 @@ cdef class PullQueue:
                 free(self.seen[i])
         free(self.seen)
         pairs_free(&self.few)
-        free(self.heap)
+        radix_free(&self.ends)
         free(self.idle)
         free(self.entries)
 
     @property
     def free_at(self) -> Integers:
         """int64[machines]: a copy of when (ns) the last task of each machine ends or was lost; 0 at first."""
-        return np.array(self.free)
+        return self._by_id("free")
+
+    cdef object _by_id(self, str name):
+        """Return a copy of a column of machines, by id."""
+        return self.table[name][np.asarray(self.rank)].astype(_TYPES[name])
 
     def backlog(self, long long now) -> float:
         """Return the Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
+        cdef const Machine* m
         for u in range(self.machines):
-            if self.free[u] > now:
-                work += <double> (self.free[u] - now) / 1e9 * self.speed[u]
+            m = &self.machine[self.rank[u]]
+            if m.free > now:
+                work += <double> (m.free - now) / 1e9 * m.speed
         return work
 
     def totals(self) -> dict[str, Integers]:
@@ -184,16 +231,17 @@ cdef class PullQueue:
         first_start, nodes_used and busy include lost tasks, too; busy includes them up to their loss.
         """
         cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t u
+        cdef Py_ssize_t r
+        cdef const Machine* m
         ends = np.array(self.finish)
         cdef long long[::1] finish = ends
-        for u in range(self.machines):
-            finish[self.last[u]] = max(finish[self.last[u]], self.free[u])
+        for r in range(self.machines):
+            m = &self.machine[r]
+            finish[m.last] = max(finish[m.last], m.free)
         return {
             "first_start": np.array(self.first_start), "finish": ends[:self.applications].copy(),
             "completed": np.array(self.started), "nodes_used": np.array(self.nodes),
-            "busy": np.array(self.busy), "tasks": np.array(self.done),
-            "interrupted": np.array(self.interrupted),
+            "busy": self._by_id("busy"), "tasks": self._by_id("done"), "interrupted": self._by_id("interrupted"),
         }
 
     def starts(self) -> tuple[Integers, Integers, Integers, Integers]:
@@ -244,7 +292,6 @@ cdef class PullQueue:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
-        cdef Entry entry
         known = self._columns()
         given = read(state, {
             **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
@@ -257,7 +304,10 @@ cdef class PullQueue:
         if ((given["last"] == self.applications) & (given["free"] > now)).any():
             raise ValueError("state['last'] must be an application where a machine works")
         for name, column in known.items():
-            column[...] = given[name]
+            if name in _TYPES:
+                self.table[name][np.asarray(self.rank)] = given[name]
+            else:
+                column[...] = given[name]
         self.now = now
         cdef const long long[::1] of = given["seen_of"]
         cdef const unsigned long long[:, ::1] seen = given["seen"]
@@ -279,24 +329,13 @@ cdef class PullQueue:
         for k in range(log.shape[0]):
             if not self._note(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):
                 raise MemoryError
-        # busy machines are in one heap, idle ones in the other, and machines that are down in neither
-        self.n_heap = self.n_idle = 0
-        for k in range(self.machines):
-            if not self.away[k]:
-                entry.at, entry.number = self.free[k] if self.free[k] > self.now else 0, self.rank[k]
-                if entry.at:
-                    heap_push(self.heap, self.n_heap, entry)
-                    self.n_heap += 1
-                else:
-                    heap_push(self.idle, self.n_idle, entry)
-                    self.n_idle += 1
+        self._place()
 
     cdef dict _columns(self):
         """Return the arrays that change during a run, with a value per machine or application."""
-        return {name: np.asarray(column) for name, column in (
-            ("away", self.away), ("free", self.free), ("last", self.last), ("busy", self.busy),
-            ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
-            ("finish", self.finish), ("started", self.started), ("nodes", self.nodes), ("one", self.one))}
+        return {**{name: self._by_id(name) for name in _TYPES}, **{name: np.asarray(column) for name, column in (
+            ("first_start", self.first_start), ("finish", self.finish), ("started", self.started),
+            ("nodes", self.nodes), ("one", self.one))}}
 
     def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
@@ -385,32 +424,30 @@ cdef class PullQueue:
 
         Returns (machines, applications) int64[k], an entry for each task lost, in the order of `machines`.  A
         task that ends at `now` has ended.  A lost task counts as never done; the caller must put it into
-        `left` again.  Takes O(machines) for all together.  Raises ValueError naming the index of a bad machine.
+        `left` again.  Raises ValueError naming the index of a bad machine.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0
-        cdef long long u
+        cdef Machine* m
         lost = np.zeros((2, who.shape[0]), np.int64)
         cdef long long[:, ::1] out = lost
         for k in range(who.shape[0]):
-            u = who[k]
-            if self.away[u]:
+            m = &self.machine[self.rank[who[k]]]
+            if m.away:
                 continue
-            self.away[u] = True
-            if self.free[u] <= now:
+            m.away = True
+            if m.free <= now:
                 continue
-            out[0, n] = u
-            out[1, n] = self.last[u]
+            out[0, n] = m.number
+            out[1, n] = m.last
             n += 1
-            self.busy[u] -= self.free[u] - now
-            self.done[u] -= 1
-            self.interrupted[u] += 1
-            self.started[self.last[u]] -= 1
-            self.free[u] = now
-            self.last[u] = self.applications
-        self.n_heap = drop(self.heap, self.n_heap, self.machine, self.away)
-        self.n_idle = drop(self.idle, self.n_idle, self.machine, self.away)
+            m.busy -= m.free - now
+            m.done -= 1
+            m.interrupted += 1
+            self.started[m.last] -= 1
+            m.free = now
+            m.last = <int> self.applications
         return lost[0, :n].copy(), lost[1, :n].copy()
 
     def restore(self, machines: ArrayLike, long long now):
@@ -420,15 +457,13 @@ cdef class PullQueue:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
-        cdef Py_ssize_t k
-        cdef Entry entry
-        entry.at = 0
+        cdef Py_ssize_t k, r
         for k in range(who.shape[0]):
-            if self.away[who[k]]:
-                self.away[who[k]] = False
-                entry.number = self.rank[who[k]]
-                heap_push(self.idle, self.n_idle, entry)
-                self.n_idle += 1
+            r = self.rank[who[k]]
+            if self.machine[r].away:
+                self.machine[r].away = False
+                if not self.machine[r].waits:
+                    self._wait(r)
 
     cdef const long long[::1] _machines(self, machines, long long now):
         if now != self.now:
@@ -437,51 +472,69 @@ cdef class PullQueue:
 
     cdef void _wake(self) noexcept nogil:
         """Let the machines whose tasks have ended by now be idle."""
-        cdef Entry entry
-        while self.n_heap > 0 and self.heap[0].at <= self.now:
-            entry = self.heap[0]
-            heap_pop(self.heap, self.n_heap)
-            self.n_heap -= 1
-            entry.at = 0
-            heap_push(self.idle, self.n_idle, entry)
-            self.n_idle += 1
+        cdef Py_ssize_t r
+        while self._next_end() <= self.now:
+            r = self.ends.near[0].number
+            radix_pop(&self.ends)
+            self._wait(r)
 
     cdef inline long long _next(self) noexcept nogil:
-        """Return when the next machine is free."""
-        if self.n_idle > 0:
-            return self.now
-        return self.heap[0].at if self.n_heap > 0 else NEVER
+        """Return when the next machine is free, which is then the first in its heap; NEVER if there is none."""
+        while self.n_idle > 0 and self.machine[self.idle[0].number].away:
+            self.machine[self.idle[0].number].waits = False
+            heap_pop(self.idle, self.n_idle)
+            self.n_idle -= 1
+        return self.now if self.n_idle > 0 else self._next_end()
+
+    cdef inline long long _next_end(self) noexcept nogil:
+        """Return when the next busy machine is free, then the first of `ends`; NEVER if there is none."""
+        cdef Py_ssize_t k
+        cdef const Entry* first
+        cdef const Machine* m
+        while True:
+            if radix_refill(&self.ends):
+                for k in range(self.ends.n_near):
+                    prefetch(&self.machine[self.ends.near[k].number])
+            if self.ends.n_near == 0:
+                return NEVER
+            first = &self.ends.near[0]
+            m = &self.machine[first.number]
+            if m.free == first.at and not m.away and not m.waits:
+                return first.at
+            radix_pop(&self.ends)
 
     cdef inline int _begin(self, long long i, double task_size) noexcept nogil:
-        """Start a task of application `i` on the next machine that is free, or return what `_check_done` raises."""
+        """Start a task of application `i` on the next free machine; see `_check_done` for what it returns."""
         cdef bint waiting = self.n_idle > 0
-        cdef Entry entry = self.idle[0] if waiting else self.heap[0]
-        cdef long long at = self.now if waiting else entry.at
-        cdef long long u = self.machine[entry.number], length = duration(task_size, self.speed[u]), before_it, end
+        cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.near[0].number, k
+        cdef Machine* m = &self.machine[r]
+        cdef long long at = self.now if waiting else m.free, length = duration(task_size, m.speed), end
         if length > NEVER - at:
             return -2
         end = at + length
-        before_it = self.last[u]
-        if self.free[u] > self.finish[before_it]:
-            self.finish[before_it] = self.free[u]
-        if before_it != i and not self._meet(i, u):
+        if m.free > self.finish[m.last]:
+            self.finish[m.last] = m.free
+        if m.last != i and not self._meet(i, m):
             return -1
-        if self.log and not self._note(u, i, at, end):
+        if self.log and not self._note(m.number, i, at, end):
             return -1
-        self.free[u] = end
-        self.busy[u] += length
-        self.done[u] += 1
+        m.free = end
+        m.busy += length
+        m.done += 1
         if self.first_start[i] < 0:
             self.first_start[i] = at
         self.started[i] += 1
-        entry.at = end
         if not waiting:
-            heap_settle(self.heap, self.n_heap, 0, entry)
+            radix_pop(&self.ends)
+            self._end_at(r, end)
+            for k in range(min(<Py_ssize_t> 5, self.ends.n_near)):
+                prefetch(&self.finish[self.machine[self.ends.near[k].number].last])
         elif end > self.now:
             heap_pop(self.idle, self.n_idle)
             self.n_idle -= 1
-            heap_push(self.heap, self.n_heap, entry)
-            self.n_heap += 1
+            m.waits = False
+            self._end_at(r, end)
+            prefetch(&self.machine[self.idle[0].number])
         return 0
 
     cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
@@ -547,10 +600,11 @@ cdef class PullQueue:
                 t.peak = t.waiting  # with all that are released at this instant
         return True
 
-    cdef inline bint _meet(self, long long i, long long u) noexcept nogil:
-        """Record that the last task of machine `u` is of application `i`; count `u` in its nodes once."""
+    cdef inline bint _meet(self, long long i, Machine* m) noexcept nogil:
+        """Record that the last task of a machine is of application `i`; count it in its nodes once."""
+        cdef long long u = m.number
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
-        self.last[u] = i
+        m.last = <int> i
         if self.nodes[i] == 0:
             self.one[i] = u
             self.nodes[i] = 1

@@ -24,4 +24,17 @@ static inline int gridcore_lowest(uint64_t x)
 #endif
 }
 
+/* The highest bit that is set, of a word that is not 0. */
+static inline int gridcore_highest(uint64_t x)
+{
+#if defined(__GNUC__)
+    return 63 - __builtin_clzll(x);
+#else
+    int bit = 0;
+    while (x >>= 1)
+        bit++;
+    return bit;
+#endif
+}
+
 #endif

@@ -9,10 +9,10 @@ The reference implementation is `tests.reference.dispatch`, with scans in place 
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_set
+from gridcore.work_queue.agenda cimport ABSENT, Agenda
 from gridcore.common.arguments cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
-from gridcore.common.heap cimport Entry
-from gridcore.common.memory cimport grown, prefetch
+from gridcore.common.memory cimport grown, large_pages, prefetch
+from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_make, radix_pop
 from gridcore.work_queue.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
 from gridcore.common.instants cimport NEVER
 from gridcore.work_queue.progress cimport lasts
@@ -22,8 +22,9 @@ from gridcore.work_queue.tournament cimport (
 )
 from gridcore.work_queue.work cimport (
     ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task,
-    Work, work_change, work_clear, work_complete, work_drop_ranking, work_enrank, work_forget_ranking, work_is_idle,
-    work_link, work_make_ranking, work_newest, work_queue_failed, work_rate, work_room_for_rows, work_save,
+    Work, work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank,
+    work_forget_ranking, work_is_idle, work_link, work_make_ranking, work_newest, work_next,
+    work_queue_failed, work_rate, work_read_copy, work_read_machine, work_room_for_rows, work_save,
     work_set_idle, work_start,
 )
 
@@ -76,15 +77,6 @@ cdef int check(int what) except -1:
     if what == TOO_LATE:
         raise OverflowError("a task ends after the last instant")
     return 0
-
-
-cdef inline void read_ahead(const Work* w) noexcept nogil:
-    """Prefetch the machines of which one is due next."""
-    cdef Py_ssize_t k, u
-    for k in range(1, min(<Py_ssize_t> 5, w.due.n)):
-        u = w.due.item[k].number
-        prefetch(&w.machine[u])
-        prefetch(&w.machine[u].busy)
 
 
 cdef class WorkQueue:
@@ -211,21 +203,19 @@ cdef class WorkQueue:
         w.sequence = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
         w.lost = <long long*> grown(NULL, (w.tasks + 1) * sizeof(long long))
         w.place = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
-        w.due.position = <int*> grown(NULL, (w.machines + 1) * sizeof(int))
         if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
             raise MemoryError
+        large_pages(w.task, w.tasks * sizeof(Task))
+        large_pages(w.machine_block, w.machines * sizeof(Machine))
         w.machine = <Machine*> ((<size_t> w.machine_block + 127) & ~<size_t> 127)
-        # aligned so that four siblings of the heap, of which one is next, share a cache line
-        w.due.room = w.machines + 1
-        w.due_block = grown(NULL, w.due.room * sizeof(Entry) + 128)
-        w.due.item = <Entry*> (((<size_t> w.due_block + 63) & ~<size_t> 63) + 64 - sizeof(Entry))
+        radix_make(&w.due, 2 * w.machines + 64)
         tournament_make(&w.idle, w.machines)
         tournament_make(&w.ready, w.bags)
         for u in range(w.machines):
             work_clear(&w.machine[u])
             w.machine[u].local_task = w.machine[u].met = -1
+            w.machine[u].due = -1
             w.machine[u].up = True
-            w.due.position[u] = ABSENT
         return 0
 
     cdef int _make_tasks(self, const long long[::1] counts, const double[::1] size) except -1:
@@ -276,8 +266,7 @@ cdef class WorkQueue:
         free(w.sequence)
         free(w.place)
         free(w.lost)
-        free(w.due.position)
-        free(w.due_block)
+        radix_free(&w.due)
         free(w.row)
         tournament_free(&w.idle)
         tournament_free(&w.ready)
@@ -376,13 +365,14 @@ cdef class WorkQueue:
     cdef int _run(self, long long until) noexcept nogil:
         cdef Work* w = &self.w
         cdef long long at
+        cdef Py_ssize_t u
         cdef int why
         if until <= w.now:
             return DONE if w.left == 0 else REACHED
         while w.left > 0:
             if self.fault == self.fault_time.shape[0] and not self.fed:
                 return BLOCKS
-            at = w.due.item[0].at if w.due.n > 0 else NEVER
+            at = work_next(w)
             if self.fault < self.fault_time.shape[0]:
                 at = min(at, self.fault_time[self.fault])
             if self.dirty:
@@ -394,16 +384,15 @@ cdef class WorkQueue:
                     w.now = until
                 return REACHED
             w.now = at
-            while w.due.n > 0 and w.due.item[0].at == at:
-                read_ahead(w)
-                if w.machine[w.due.item[0].number].run.end == at:
-                    work_complete(w, w.due.item[0].number)
-                    self.dirty = True
-                else:
-                    work_save(w, w.due.item[0].number)
+            while w.due.n_near > 0 and w.due.near[0].at == at:
+                u = w.due.near[0].number
+                radix_pop(&w.due)
+                if w.machine[u].due == at:
+                    self._pass(u)
             if w.left == 0:
                 break
             while self.fault < self.fault_time.shape[0] and self.fault_time[self.fault] == at:
+                self._read_faults_ahead()
                 if not work_change(w, self.fault_machine[self.fault], self.fault_up[self.fault] != 0,
                                    self.fault_until[self.fault]):
                     return -NO_MEMORY
@@ -418,6 +407,26 @@ cdef class WorkQueue:
                 return why
             self.dirty = False
         return DONE
+
+    cdef inline void _read_faults_ahead(self) noexcept nogil:
+        """Prefetch what the next failures and recoveries need."""
+        cdef Py_ssize_t k = self.fault + 4
+        if k + 4 < self.fault_time.shape[0]:
+            work_read_machine(&self.w, self.fault_machine[k + 4])
+            work_read_copy(&self.w, self.fault_machine[k])
+
+    cdef inline void _pass(self, Py_ssize_t u) noexcept nogil:
+        """Let the copy on machine u, which is due now, end or have written a checkpoint."""
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k
+        for k in range(min(<Py_ssize_t> 5, w.due.n_near)):
+            work_read_copy(w, w.due.near[k].number)
+        w.machine[u].due = -1
+        if w.machine[u].run.end == w.now:
+            work_complete(w, u)
+            self.dirty = True
+        else:
+            work_save(w, u)
 
     cdef int _match(self) noexcept nogil:
         """Start tasks on free machines as long as there are both."""
@@ -632,7 +641,7 @@ cdef class WorkQueue:
                 running.append(u)
                 u = w.machine[u].next
         for u in range(w.machines):
-            due[u] = w.due.item[w.due.position[u]].at if w.machine[u].task >= 0 else 0
+            due[u] = max(w.machine[u].due, 0)
             until[u] = w.idle.round[0][w.rank[u]]
         for b in range(w.bags):
             k = w.bag[b].failed
@@ -678,7 +687,8 @@ cdef class WorkQueue:
         given = states.check_state(state, *mine, KEPT if w.outlook.by == PAST else 0, w.most, self.faults,
                                    w.min_speed)
         w.now, w.looked, self.dirty, self.fed = given["now"], given["looked"], given["dirty"], given["fed"]
-        w.chance, w.turn, w.due.n = int(given["chance"][0]), given["turn"], 0
+        w.chance, w.turn, w.running = int(given["chance"][0]), given["turn"], 0
+        radix_clear(&w.due)
         w.up = int(given["machines"]["up"][given["fast"]].sum())
         # in tables that were checked, the links between rows are empty
         fill(w.task, given["tasks"])
@@ -693,12 +703,11 @@ cdef class WorkQueue:
             w.place[k] = ABSENT
         due, until = given["due"], given["until"]
         for u in range(w.machines):
-            w.due.position[u] = ABSENT
             tournament_set(&w.idle, w.rank[u], until[u])
         on = given["task_of"]
         for u in reversed(given["running"].tolist()):
             work_link(w, on[u], u)
-            agenda_set(&w.due, u, due[u])
+            work_due(w, u, due[u])
         for k, at in zip(given["failed"].tolist(), given["lost"].tolist()):
             work_queue_failed(w, k)
             w.lost[k] = at
@@ -720,7 +729,7 @@ cdef class WorkQueue:
             raise MemoryError
         # `work_enrank` may have made checkpoints due; restore the instants at which machines were due
         for u in given["running"].tolist():
-            agenda_set(&w.due, u, due[u])
+            work_due(w, u, due[u])
         for k, b in enumerate(given["seen_of"].tolist()):
             w.seen[b] = <unsigned long long*> calloc(words + 1, sizeof(long long))
             if w.seen[b] == NULL:

@@ -38,7 +38,8 @@ MACHINE = np.dtype(
         *((name, "i8") for name in ("busy", "done", "interrupted", "ended")),
         ("local_saved", "f8"),
         *((name, "i4") for name in ("local_task", "met")),
-        ("unused", "f8", 2),
+        ("due", "i8"),
+        ("unused", "f8"),
     ],
     align=True,
 )
@@ -85,7 +86,7 @@ def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
     """Empty what leads from row to row, and what is made again from the rest."""
     for table, names in (
         (tasks, ("head", "after")),
-        (machines, ("previous", "next")),
+        (machines, ("previous", "next", "due")),
         (bags, ("failed", "last_failed")),
     ):
         for name in names:

@@ -6,6 +6,7 @@ take part has -1 (`OUT`).
 
 from libc.stdlib cimport free
 
+from gridcore.common.bits cimport lowest_bit
 from gridcore.common.memory cimport grown
 
 cdef enum:
@@ -69,11 +70,19 @@ cdef inline long long tournament_best(const Tournament* t) noexcept nogil:
 
 cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k, long long least) noexcept nogil:
     """Return the first place below node k of round r with at least `least`; there must be one."""
+    cdef const long long* eight
+    cdef unsigned int enough
+    cdef int j
     while r > 0:
         k <<= 3
         r -= 1
-        while t.round[r][k] < least:
-            k += 1
+        # without branches, because the place cannot be predicted; the last eight may be incomplete, as numbers of no
+        # place are OUT
+        eight = &t.round[r][k]
+        enough = 0
+        for j in range(8):
+            enough |= <unsigned int> (eight[j] >= least) << j
+        k += lowest_bit(enough)
     return k
 
 

@@ -4,6 +4,8 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
 from gridcore.common.instants cimport NEVER
+from gridcore.common.memory cimport prefetch
+from gridcore.common.radix_heap cimport RadixHeap, radix_clear, radix_full, radix_pop, radix_push, radix_refill
 from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_drop, agenda_reserve, agenda_set, bunch_add, bunch_drop
 from gridcore.work_queue.outlook cimport Outlook, outlook_down, outlook_until, outlook_up
 from gridcore.work_queue.progress cimport (
@@ -42,7 +44,8 @@ cdef struct Machine:                    # two cache lines; the first has all abo
     double local_saved                  # Mflop in the checkpoint of the last task that it lost
     int local_task
     int met                             # the bag of its last task, -1
-    double unused[2]
+    long long due                       # the next event of its copy, ns; -1 for none
+    double unused
 
 
 cdef struct Bag:
@@ -76,8 +79,7 @@ cdef struct Work:
     Outlook outlook
     Task* task
     Machine* machine
-    void* machine_block                 # the allocated memory of `machine`, and of the items of `due`
-    void* due_block
+    void* machine_block                 # the allocated memory of `machine`
     Bag* bag
     Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until it is needed
     unsigned long long** seen           # by bag: bits of the machines that began a task of it
@@ -86,11 +88,62 @@ cdef struct Work:
     long long* lost                     # by task: when it lost its last copy, ns
     const long long* by_rank            # machines in order of rank
     const long long* rank               # by machine
-    Agenda due                          # machines, by the next event of their copies
+    RadixHeap due                       # machines, by the next event of their copies, if `Machine.due` says so, too
+    Py_ssize_t running                  # number of copies
     Tournament idle                     # by rank: until when a free machine is predicted to be up
     Tournament ready                    # by bag: OUT, or a number of `work_rate`
     Row* row
     Py_ssize_t n_rows, row_room
+
+
+# -- what is due ----------------------------------------------------------------------------------------
+
+cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
+    """Make machine u due at `at`."""
+    cdef Py_ssize_t v
+    if w.machine[u].due == at:
+        return
+    w.machine[u].due = at
+    if not radix_full(&w.due):
+        radix_push(&w.due, at, u)
+        return
+    # there is room for twice as many as can hold
+    radix_clear(&w.due)
+    for v in range(w.machines):
+        if w.machine[v].due >= 0:
+            radix_push(&w.due, w.machine[v].due, v)
+
+
+cdef inline void work_read_machine(const Work* w, Py_ssize_t u) noexcept nogil:
+    """Prefetch what is kept of machine u."""
+    prefetch(&w.machine[u])
+    prefetch(&w.machine[u].busy)
+    prefetch(&w.rank[u])
+    prefetch(&w.outlook.told[u])
+
+
+cdef inline void work_read_copy(const Work* w, Py_ssize_t u) noexcept nogil:
+    """Prefetch what the end of the copy on machine u, which is in the cache, needs."""
+    cdef Py_ssize_t k = w.machine[u].task, rank = w.rank[u]
+    if k >= 0:
+        prefetch(&w.task[k])
+        prefetch(&w.task[k].bag)
+    prefetch(&w.idle.round[0][rank])
+    prefetch(&w.by_rank[rank])
+
+
+cdef inline long long work_next(Work* w) noexcept nogil:
+    """Return when the next machine is due, which is then the first of `due.near`; NEVER if none is."""
+    cdef Py_ssize_t k
+    while True:
+        if radix_refill(&w.due):
+            for k in range(w.due.n_near):
+                work_read_machine(w, w.due.near[k].number)
+        if w.due.n_near == 0:
+            return NEVER
+        if w.machine[w.due.near[0].number].due == w.due.near[0].at:
+            return w.due.near[0].at
+        radix_pop(&w.due)
 
 
 # -- tasks that may have a further copy -----------------------------------------------------------------
@@ -128,7 +181,7 @@ cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept no
         number = copy_marks(run, &w.rules, w.now) + 1
         if number <= run.marks:
             at = copy_mark_at(run, &w.rules, number)
-    agenda_set(&w.due, u, at)
+    work_due(w, u, at)
 
 
 cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcept nogil:
@@ -245,7 +298,7 @@ cdef inline bint work_is_idle(const Work* w, Py_ssize_t u) noexcept nogil:
 cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
     """Make room in the log for all copies that run and one more; False without memory."""
     cdef Row* wider
-    cdef Py_ssize_t need = w.n_rows + w.due.n + 1, room
+    cdef Py_ssize_t need = w.n_rows + w.running + 1, room
     if w.log and need > w.row_room:
         room = need + w.row_room + 256
         wider = <Row*> realloc(w.row, room * sizeof(Row))
@@ -285,6 +338,7 @@ cdef inline void work_link(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
         w.machine[t.head].previous = <int> u
     t.head = <int> u
     t.running += 1
+    w.running += 1
 
 
 cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
@@ -335,7 +389,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
     b.overhead += spent.overhead
     b.slowed += spent.slowed
     m.busy += w.now - m.run.start
-    agenda_drop(&w.due, u)
+    m.due = -1
     if m.previous >= 0:
         w.machine[m.previous].next = m.next
     else:
@@ -343,6 +397,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
     if m.next >= 0:
         w.machine[m.next].previous = m.previous
     t.running -= 1
+    w.running -= 1
     work_clear(m)
     if w.log:
         row = &w.row[w.n_rows]          # there is room: `work_start` has made it

@@ -16,6 +16,7 @@ from tests.reference import pull_queue as reference
 
 QUICK = settings(max_examples=30, deadline=None)
 NEVER = 2**63 - 1
+S = 10**9
 
 # Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
 SPEEDS = st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0, 1000.0, 1234.5]), min_size=1, max_size=7)
@@ -444,6 +445,20 @@ def test_pull_equals_reference_where_many_machines_fail() -> None:
         seen.append((kernel is reference, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
     half = len(seen) // 2
     assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
+
+
+@pytest.mark.parametrize("kernel", [central, reference])
+def test_a_machine_that_lost_many_long_tasks_goes_on(kernel: Any) -> None:
+    """The ends of lost tasks are behind one that is valid; one of these numbers fills what keeps them."""
+    sizes = [2000.0, 0.5]
+    for many in range(50, 80):
+        queue, left = kernel.PullQueue([4.0, 1.0], 2), np.array([many + 1, 3])
+        for step in range(1, many + 1):
+            queue.run(step * S, [0], left, sizes)
+            assert queue.fail([1], step * S)[1].tolist() == [0]
+            queue.restore([1], step * S)
+        assert queue.run(NEVER, [1], left, sizes) == 3
+        assert queue.totals()["finish"].tolist() == [500 * S, many * S + 3 * S // 2]
 
 
 @pytest.mark.parametrize("kernel", [central, reference])

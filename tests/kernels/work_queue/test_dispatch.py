@@ -161,6 +161,26 @@ def test_kernel_and_reference_agree(case: Case) -> None:
     assert play(dispatch, case) == play(reference, case)
 
 
+def failing(speed: list[float], sizes: list[float], up: float, down: float, times: int, **rules: Any) -> Case:
+    """One bag on machines that fail so many times, after about `up` s, for about `down` s."""
+    chance, rows = np.random.default_rng(4), []
+    for u in range(len(speed)):
+        edges = np.cumsum(np.ceil(chance.exponential((up, down), (times, 2)) * S).astype(np.int64)).tolist()
+        for at, back, until in zip(edges[::2], edges[1::2], [*edges[2::2], NEVER], strict=True):
+            rows += [(at, u, False, back), (back, u, True, until)]
+    fixed = {"order": "great", "choice": "cpu", "max_replicas": 2, "faults": True, "log": True}
+    sequence = list(range(len(sizes)))
+    return Case(speed, [len(sizes)], sizes, fixed | rules, [0], [sequence], sorted(rows), [], [20 * S])
+
+
+def test_kernel_and_reference_agree_with_many_machines() -> None:
+    """More ends are ahead than are kept in order, and more of lost copies than there is room for."""
+    chance = np.random.default_rng(2)
+    speed, sizes = chance.uniform(1.0, 9.0, 120).tolist(), (10.0 ** chance.uniform(-2, 4, 400)).tolist()
+    case = failing(speed, sizes, 100.0, 10.0, 5, interval=5 * S, checkpoint=S // 4)
+    assert play(dispatch, case) == play(reference, case) == play(dispatch, case, again=True)
+
+
 @QUICK
 @given(cases())
 def test_it_goes_on_from_its_state(case: Case) -> None:
