@@ -30,7 +30,7 @@ from gridsim.support.provenance import code_version
 
 #: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of
 #: a task and of keeping its records, and short enough that little is lost with a worker.
-TASK_SECONDS = 1.0
+TASK_SECONDS = 0.25
 #: s that they should take at least, also at the end, where small tasks would share the rest evenly.
 _LEAST_SECONDS = 0.1
 #: s between checks whether a pool of `Processes` still answers.
@@ -102,7 +102,9 @@ class _Tasks:
         self._suspects: deque[int] = deque()
         self._running: dict[Future[list[Measured]], list[int]] = {}
         self._alone = False
-        self._seconds, self._done = 0.0, 0
+        #: s and number of runs, those of earlier tasks by half for each task since: the first run of a worker
+        #: imports modules, and takes long.
+        self._seconds, self._done = 0.0, 0.0
         self._width = _width(executor)
 
     def run(self) -> None:
@@ -178,8 +180,8 @@ class _Tasks:
             error = CancelledError() if future.cancelled() else future.exception()
             if error is None:
                 found = future.result()
-                self._seconds += sum(each.wall_seconds for each in found)
-                self._done += len(found)
+                self._seconds = self._seconds / 2 + sum(each.wall_seconds for each in found)
+                self._done = self._done / 2 + len(found)
                 ended += zip(numbers, found, strict=True)
             else:
                 failed.append((numbers, error))

@@ -19,6 +19,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
@@ -212,9 +213,9 @@ class Store:
         arrow = self._arrow
         if kind == "string":
             texts = [value.encode() for value in values]
-            ends = np.cumsum([0, *map(len, texts)])
+            ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
             buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
-            return arrow.Array.from_buffers(arrow.large_string(), len(texts), buffers).cast(arrow.string())
+            return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
         there = np.packbits([value is not None for value in values], bitorder="little")
         numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
         buffers = [arrow.py_buffer(there), arrow.py_buffer(numbers)]
@@ -239,7 +240,6 @@ class Store:
 
         values : return only rows whose `column` is among these; None for all rows.
         """
-        compute = need("pyarrow.compute", "data", "a store")
         shards, tables = self._shards(folder), []
         known = _TYPES[folder]
         for shard in shards:
@@ -260,6 +260,7 @@ class Store:
                     f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error
             if values is not None:
+                compute = need("pyarrow.compute", "data", "a store")
                 among = self._column(sorted(values), "string")
                 table = table.filter(compute.is_in(table[column], among))
             tables.append(table)
@@ -310,8 +311,10 @@ class Store:
 
         Of several rows with one key, one that did not fail is preferred, then one with more metrics.
         """
-        compute = need("pyarrow.compute", "data", "a store")
         every, shards = self._load("cells", "key", keys)
+        if not shards:
+            return every, shards
+        compute = need("pyarrow.compute", "data", "a store")
         every = every.take(compute.sort_indices(every["key"]))
         if self._first(every["key"]) is None:
             return every, shards
@@ -340,7 +343,7 @@ class Store:
             rows, shards = self._load("scenarios", "scenario")
             texts = dict(zip(*(rows[name].to_pylist() for name in ("scenario", "toml")), strict=True))
             table = {"scenario": sorted(texts), "toml": [texts[name] for name in sorted(texts)]}
-            self._replace("scenarios", self._columns("scenarios", table), shards)
+            self._replace("scenarios", self._arrow.table(table), shards)
 
     def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
         written = self._write(folder, table)
