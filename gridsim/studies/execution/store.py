@@ -333,7 +333,7 @@ class Store:
         differ = compute.not_equal(column[1:], column[:-1])
         if compute.all(differ).as_py() is not False:
             return None
-        return self._arrow.concat_arrays([self._arrow.array([True]), differ])
+        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), differ])
 
     def tidy(self) -> None:
         """Merge the shards of runs, and those of scenarios, into one if there are `_MANY` or more."""
@@ -341,9 +341,10 @@ class Store:
             self._replace("cells", *self._read())
         if len(self._shards("scenarios")) >= _MANY:
             rows, shards = self._load("scenarios", "scenario")
-            texts = dict(zip(*(rows[name].to_pylist() for name in ("scenario", "toml")), strict=True))
-            table = {"scenario": sorted(texts), "toml": [texts[name] for name in sorted(texts)]}
-            self._replace("scenarios", self._arrow.table(table), shards)
+            compute = need("pyarrow.compute", "data", "a store")
+            rows = rows.take(compute.sort_indices(rows["scenario"]))
+            first = self._first(rows["scenario"])
+            self._replace("scenarios", rows if first is None else rows.filter(first), shards)
 
     def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
         written = self._write(folder, table)
