@@ -216,7 +216,7 @@ class Store:
             ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
             buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
             return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
-        there = np.packbits([value is not None for value in values], bitorder="little")
+        there = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
         numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
         buffers = [arrow.py_buffer(there), arrow.py_buffer(numbers)]
         return arrow.Array.from_buffers(arrow.type_for_alias(kind), len(values), buffers)
