@@ -30,7 +30,7 @@ from gridsim.support.provenance import code_version
 
 #: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of
 #: a task and of keeping its records, and short enough that little is lost with a worker.
-TASK_SECONDS = 0.25
+TASK_SECONDS = 0.5
 #: s that they should take at least, also at the end, where small tasks would share the rest evenly.
 _LEAST_SECONDS = 0.1
 #: s between checks whether a pool of `Processes` still answers.
