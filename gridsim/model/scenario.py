@@ -298,19 +298,15 @@ def _which(
     if not isinstance(given, str) or given not in kinds:
         said = "nothing" if given is None else repr(given)
         raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {said}{hint(kinds, given)}")
-    known = _keys(kinds[given])
+    known = kinds[given].__struct_encode_fields__
     for key in table:
-        of = [name for name, kind in kinds.items() if key in _keys(kind)]
+        of = [name for name, kind in kinds.items() if key in kind.__struct_encode_fields__]
         if of and key not in known:
             raise ScenarioError(
                 f"{where}.{key} must be absent, as {where}.kind is {given}: it is a key of {', '.join(of)}; "
                 f"known: {', '.join(known)}"
             )
     return kinds[given]
-
-
-def _keys(kind: type[msgspec.Struct]) -> list[str]:
-    return [entry.encode_name for entry in msgspec.structs.fields(kind)]
 
 
 def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> Any:
@@ -322,7 +318,7 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str
 
     Raises ScenarioError for unknown keys, also of tables within it.
     """
-    known = _keys(kind)
+    known = kind.__struct_encode_fields__
     for key in table:
         if key not in known and key != kind.__struct_config__.tag_field:
             raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")

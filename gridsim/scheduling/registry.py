@@ -18,7 +18,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, listed, shown, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
-from gridsim.support.parameters import changed_fields, limits_of
+from gridsim.support.parameters import changed_fields, fields_of, limits_of
 from gridsim.support.plugins import plugins
 
 #: Schedulers as a user gives them: objects, names or ``module:Class``, with or without names for them.
@@ -222,7 +222,7 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
 
     Raises ScenarioError for unknown or missing parameters, and for values that the class does not take.
     """
-    fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    fields = fields_of(cls)
     limits = limits_of(cls)
     values = {}
     for key, value in parameters.items():

@@ -38,7 +38,6 @@ from gridsim.simulation.checks import (
     unfinished,
 )
 from gridsim.simulation.outages import Outages
-from gridsim.simulation.shared import check_sharing, sharing
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
 from gridsim.support.arguments import real, whole
@@ -164,6 +163,8 @@ def _shared(
     """Return the share of this process in the run, None if it is the only one."""
     if options.processes == 1:
         return nullcontext()
+    from gridsim.simulation.shared import check_sharing, sharing  # with what processes share
+
     check_sharing(
         check_scenario(scenario),
         scheduler,

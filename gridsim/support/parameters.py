@@ -12,7 +12,7 @@ from __future__ import annotations
 import numbers
 import reprlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -143,7 +143,6 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         """Return the fields as notebooks show them, with their units and what the class is."""
         limits = limits_of(type(self))
-        fields = msgspec.structs.fields(type(self))
         given = changed_fields(self)
         rows = [
             [
@@ -152,7 +151,7 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
                 limits[field.encode_name].unit if field.encode_name in limits else "",
                 "" if field.name in given else "default",
             ]
-            for field in fields
+            for field in fields_of(type(self)).values()
         ]
         about = (type(self).__doc__ or "").partition("\n")[0]
         head = html.text(f"{type(self).__name__}: {about}")
@@ -174,7 +173,7 @@ class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 def changed_fields(struct: msgspec.Struct) -> dict[str, str]:
     """Return the fields that differ from their defaults, and their values as short texts."""
     said = {}
-    for field in msgspec.structs.fields(type(struct)):
+    for field in fields_of(type(struct)).values():
         value, default = getattr(struct, field.name), field.default
         if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
@@ -195,8 +194,8 @@ def _same(value: Any, default: Any) -> bool:
 def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
     """Return, for each field that has a check, its name, its name in files and the check."""
     hints = _hints(kind)
-    fields = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    found = ((name, key, _check(hints.get(name))) for name, key in fields.items())
+    fields = fields_of(kind).values()
+    found = ((field.name, field.encode_name, _check(hints.get(field.name))) for field in fields)
     return tuple((name, key, check) for name, key, check in found if check is not None)
 
 
@@ -268,7 +267,7 @@ def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return field -> what its value may be, in words."""
     hints, found = _hints(kind), limits_of(kind)
     said = {}
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind).values():
         hint = hints.get(field.name)
         if literal := _literals(hint):
             said[field.name] = ", ".join(map(str, literal))
@@ -288,19 +287,27 @@ def _literals(hint: Any) -> tuple[Any, ...]:
     return ()
 
 
-def tables_of(kind: type[msgspec.Struct]) -> dict[str, tuple[type[Declared], ...]]:
+@cache
+def tables_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[type[Declared], ...]]:
     """Return field -> the structs that it may be, for the fields that are tables in scenario files."""
     hints, found = _hints(kind), {}
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind).values():
         hint = hints.get(field.name)
         kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         found[field.encode_name] = tuple(
             each for each in kinds if isinstance(each, type) and issubclass(each, Declared)
         )
-    return {name: structs for name, structs in found.items() if structs}
+    return types.MappingProxyType({name: structs for name, structs in found.items() if structs})
 
 
-def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:
+@cache
+def fields_of(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """Return the fields of a struct by name; evaluating their annotations takes longer than a small run."""
+    return types.MappingProxyType({field.name: field for field in msgspec.structs.fields(kind)})
+
+
+@cache
+def limits_of(kind: type[msgspec.Struct]) -> Mapping[str, Limits]:
     """Return field -> limits, for the fields that have limits."""
     found: dict[str, Limits] = {}
 
@@ -312,6 +319,6 @@ def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:
                 look(name, each)
 
     hints = _hints(kind)
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind).values():
         look(field.encode_name, hints.get(field.name))
-    return found
+    return types.MappingProxyType(found)

@@ -86,7 +86,16 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
 
 
 def text_lines(path: StrPath) -> Generator[str, None, None]:
-    """Yield the lines of a UTF-8 text file, plain or gzip (found from its content), without their newline.
+    """Yield the lines of a text file without their newline; see `text_blocks`."""
+    with closing(text_blocks(path)) as blocks:
+        for block in blocks:
+            yield from block.split("\n")
+
+
+def text_blocks(path: StrPath) -> Generator[str, None, None]:
+    """Yield a UTF-8 text file, plain or gzip (found from its content), in blocks of whole lines.
+
+    The newline at the end of a block is left out.
 
     Raises `TraceFormatError` naming the file if it cannot be opened, or if its unpacked contents exceed the
     memory of this machine or `MOST_PACKED` times its size.  The error also names the line reached if the file
@@ -116,9 +125,8 @@ def text_lines(path: StrPath) -> Generator[str, None, None]:
                         raise format_error(path, reached + 1, f"a line of more than {LONGEST_LINE} bytes")
                     continue
                 block += complete
-                lines = _decode(block).split("\n")
-                yield from lines
-                reached += len(lines)
+                yield _decode(block)
+                reached += block.count(b"\n") + 1
                 block = rest
             if block:
                 yield _decode(block)

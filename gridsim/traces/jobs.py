@@ -23,6 +23,7 @@ from gridsim.traces._text import (
     format_error,
     number_fault,
     parse_number,
+    text_blocks,
     text_lines,
     torn_line,
 )
@@ -193,22 +194,24 @@ def parse_jobs(
         raise
     except ValueError as error:
         raise _first_fault(path, format, str(error)) from error
-    whole = table[:, [_KINDS[name] is np.int64 for name in format.fields]]
-    most = [LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields]
-    within = (np.abs(table) <= most).all() and (np.abs(whole) < 2**53).all()  # False for NaN
-    if not within or (whole != np.floor(whole)).any():
+    whole = [_KINDS[name] is np.int64 for name in format.fields]
+    most = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields])
+    most[whole] = np.minimum(most[whole], 2**53 - 1)
+    within = ((-most <= table.min(axis=0)) & (table.max(axis=0) <= most)).all()  # False for NaN
+    fractions = table.dtype.kind == "f" and (table[:, whole] != np.floor(table[:, whole])).any()
+    if not within or fractions:
         raise _first_fault(path, format, "a field is not a finite (whole) number")
 
-    jobs: NDArray[np.void] = np.full(len(table), -1, dtype=JOB_DTYPE)
-    for column, name in enumerate(format.fields):
-        jobs[name] = table[:, column]
+    jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
+    for name in JOB_FIELDS:
+        jobs[name] = table[:, format.fields.index(name)] if name in format.fields else -1
     jobs["line"] = numbers
     return header_of(comments), jobs
 
 
 def _columns(
     path: StrPath, format: JobFormat, plain: Callable[[str], str] | None
-) -> tuple[list[str], array[int], NDArray[np.float64]]:
+) -> tuple[list[str], array[int], NDArray[Any]]:
     """Return the comments, the line of each job, and the fields; ValueError if these are no numbers."""
     if plain is None:  # most logs have whole numbers only, which are read in a fifth of the time
         with warnings.catch_warnings(), suppress(ValueError, DeprecationWarning):
@@ -222,33 +225,50 @@ def _read(
     format: JobFormat,
     plain: Callable[[str], str] | None,
     kind: type[np.int64] | type[np.float64],
-) -> tuple[list[str], array[int], NDArray[np.float64]]:
+) -> tuple[list[str], array[int], NDArray[Any]]:
     """Read as `_columns` does, numbers of a `kind`."""
     comments: list[str] = []
     numbers = array("q")
 
-    def job_lines() -> Generator[str, None, None]:
-        first = True
-        for number, line in enumerate(text_lines(path), 1):
-            text = line.lstrip()
-            if text.startswith(format.comment):
-                comments.append(text.removeprefix(format.comment))
-                if len(comments) > _MOST_COMMENTS:
-                    raise format_error(path, number, f"more than {_MOST_COMMENTS} lines of comments")
-            elif text:
-                if not (first and names_columns(text)):
-                    numbers.append(number)
-                    yield text if plain is None else plain(text)
-                first = False
+    def job_blocks() -> Generator[list[str], None, None]:
+        first, reached = True, 0
+        for block in text_blocks(path):
+            lines, before = block.split("\n"), reached
+            reached += len(lines)
+            if not first and plain is None and format.comment not in block and all(map(str.strip, lines)):
+                numbers.extend(range(before + 1, reached + 1))
+                yield lines  # no need to look at each
+                continue
+            found = []
+            for number, line in enumerate(lines, before + 1):
+                text = line.lstrip()
+                if text.startswith(format.comment):
+                    comments.append(text.removeprefix(format.comment))
+                    if len(comments) > _MOST_COMMENTS:
+                        raise format_error(path, number, f"more than {_MOST_COMMENTS} lines of comments")
+                elif text:
+                    if not (first and names_columns(text)):
+                        numbers.append(number)
+                        found.append(text if plain is None else plain(text))
+                    first = False
+            if found:
+                yield found
 
-    with closing(job_lines()) as lines:
-        first = next(lines, None)
+    with closing(job_blocks()) as blocks:
+        first = next(blocks, None)
         if first is None:
             raise format_error(path, max(1, len(comments)), "no jobs in this log")
+        count = len(format.fields)
+        # without usecols loadtxt is faster; lines with other columns than the first are an error then
+        alike = kind is np.int64 and len(first[0].split()) == count
         table = np.loadtxt(
-            chain([first], lines), dtype=kind, comments=None, usecols=range(len(format.fields)), ndmin=2
+            chain(first, chain.from_iterable(blocks)),
+            dtype=kind,
+            comments=None,
+            usecols=None if alike else range(count),
+            ndmin=2,
         )
-    return comments, numbers, table.astype(np.float64, copy=False)
+    return comments, numbers, table
 
 
 def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, int, str]]]:

@@ -90,21 +90,22 @@ def derive_jobs(
     if zero.any():
         warn_jobs(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
 
-    jobs, nodes = log.jobs[kept], nodes[kept]
-    run_time = np.where(zero, zero_run_time, run_time)[kept]
-    requested = np.where(jobs["req_time"] > 0, jobs["req_time"], run_time)
-    release = jobs["submit"]
+    row = np.flatnonzero(kept)
+    nodes, release, requested = nodes[row], submit[row], log.jobs["req_time"][row]
+    run_time = np.where(zero, zero_run_time, run_time)[row]
+    requested = np.where(requested > 0, requested, run_time)
     if utilization is not None and machines is not None:
         release = _compress(release, nodes, run_time, utilization, machines)
-    order = np.lexsort((jobs["job"], release))
+    order = np.lexsort((log.jobs["job"][row], release))
+    row = row[order]
     return RigidJobs(
         release=release[order],
         nodes=nodes[order],
         run_time=run_time[order],
         requested=requested[order],
-        user=jobs["user"][order],
-        job=jobs["job"][order],
-        row=np.flatnonzero(kept)[order],
+        user=log.jobs["user"][row],
+        job=log.jobs["job"][row],
+        row=row,
     )
 
 

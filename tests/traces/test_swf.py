@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces import SWF_FIELDS, read_swf
+from gridsim.traces import SWF_FIELDS, _text, read_swf
 
 LOG = """\
 ; Version: 2.2
@@ -50,6 +50,23 @@ def test_exact_values(write, name):
     assert log.jobs["line"].tolist() == [10, 13, 14]
     assert log.procs.tolist() == [4, 8, 1]
     assert log.jobs["job"].dtype == np.int64 and log.jobs["submit"].dtype == np.float64
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("more", ["", " {1,2} q", " 3.5"])
+def test_blocks_cut_anywhere_read_the_same(write, monkeypatch, end, more):
+    """Blocks of jobs alone are not looked at line by line; comments, empty and wider lines come late."""
+    jobs = [f"{k} {k} 5 100 4 -1 -1 4 200 -1 1 7 1 -1 1 -1 -1 -1" for k in range(1, 25)]
+    jobs[11] += more
+    lines = [*jobs[:8], " \t ", "; Late: comment", *jobs[8:16], "", *jobs[16:]]
+    path = write("toy.swf", end.join(lines))
+    whole = read_swf(path)
+    assert whole.jobs["job"].tolist() == list(range(1, 25)) and whole.header["Late"] == "comment"
+    assert whole.jobs["line"].tolist() == [*range(1, 9), *range(11, 19), *range(20, 28)]
+    for chunk in (40, 100, 150, 399, 400):
+        monkeypatch.setattr(_text, "_CHUNK", chunk)
+        cut = read_swf(path)
+        assert cut.header == whole.header and cut.jobs.tobytes() == whole.jobs.tobytes()
 
 
 def test_line_ends_and_byte_order_mark(write):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, get_args
 
 from gridcore.common.names import listed
@@ -67,9 +68,11 @@ def check_handlers(policy: type[LocalPolicy], kinds: tuple[str, ...]) -> None:
     """Raise ScenarioError for a method ``on_...`` that nothing calls, or that has other parameters."""
     known = {**{_own(kind): ("view", "message") for kind in kinds}, **_GETS}
     for name in dir(policy):
+        if not name.startswith("on_"):
+            continue
         found = inspect.getattr_static(policy, name)
         function = getattr(found, "__func__", found)
-        if not name.startswith("on_") or not inspect.isfunction(function):
+        if not inspect.isfunction(function):
             continue
         what = f"{place_of(function)}{policy.__name__}.{name}"
         if name not in known:
@@ -93,6 +96,7 @@ def _uses(policy: type, name: str) -> bool:
     return any(name in each.__code__.co_names for each in methods)
 
 
+@lru_cache(1024)  # looking at a signature takes long, compared with a small run
 def _takes(function: Any, wanted: tuple[str, ...]) -> bool:
     try:
         inspect.signature(function).bind(*wanted)

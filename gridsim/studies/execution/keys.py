@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.registry import MetricFunction
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
 from gridsim.support.arguments import shown
@@ -41,6 +43,8 @@ class Keys:
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
         self._scenarios: dict[int, _Known] = {}
+        #: id -> a scheduler (referenced so that its id is not reused) and what its key says of it.
+        self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
 
     def scenario(self, scenario: Scenario) -> str:
         """Return the scenario's TOML for a key: without parameters of schedulers, and with the SHA-256 of
@@ -78,12 +82,6 @@ class Keys:
         Raises ScenarioError for a scheduler or function whose source is not in a file, and for parameters
         that cannot be written as plain values.
         """
-        scheduler = Description(cell.scheduler)
-        for name, value in scheduler.unsaid.items():
-            raise ScenarioError(
-                f"{cell.scheduler.name}.{name} must be of plain values, structs, and functions or classes "
-                f"of modules to be kept in a store, got {shown(value)}"
-            )
         own = {
             name: self._function(name, metric)
             for name, metric in sorted(cell.metrics.items())
@@ -92,13 +90,24 @@ class Keys:
         said = {
             "code": code_version(),
             "scenario": self.scenario(cell.scenario),
-            "class": scheduler.told["class"],
-            "parameters": scheduler.told["parameters"],
-            "modules": self._modules(scheduler),
+            **self._scheduler(cell.scheduler),
             "metrics": own,
             "time_limit": cell.time_limit,
         }
         return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
+
+    def _scheduler(self, scheduler: Scheduler) -> dict[str, Any]:
+        """Return the part of a key that is about a scheduler."""
+        if id(scheduler) not in self._schedulers:
+            found = Description(scheduler)
+            for name, value in found.unsaid.items():
+                raise ScenarioError(
+                    f"{scheduler.name}.{name} must be of plain values, structs, and functions or classes "
+                    f"of modules to be kept in a store, got {shown(value)}"
+                )
+            said = {name: found.told[name] for name in ("class", "parameters")}
+            self._schedulers[id(scheduler)] = scheduler, {**said, "modules": self._modules(found)}
+        return self._schedulers[id(scheduler)][1]
 
     def _function(self, name: str, metric: MetricFunction) -> str:
         """Return the name of a user's function, by which it must be importable, and its module's SHA-256."""

@@ -29,8 +29,10 @@ from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes
 from gridsim.support.provenance import code_version
 
 #: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of
-#: a task, and short enough that little is lost with a worker.
-TASK_SECONDS = 0.25
+#: a task and of keeping its records, and short enough that little is lost with a worker.
+TASK_SECONDS = 0.5
+#: s that they should take at least, also at the end, where small tasks would share the rest evenly.
+_LEAST_SECONDS = 0.1
 #: s between checks whether a pool of `Processes` still answers.
 _PATIENCE = 1.0
 #: Tasks at a time, where an executor does not say how many it can execute.
@@ -64,7 +66,7 @@ def run_cells(
         _run_here(cells, report)
         return
     if isinstance(executor, (ProcessPoolExecutor, Processes)):
-        for cell in cells:
+        for cell in {(id(cell.scheduler), id(cell.metrics)): cell for cell in cells}.values():
             _check_pickles(cell)
     _Tasks(cells, report, executor, batch).run()
 
@@ -100,7 +102,9 @@ class _Tasks:
         self._suspects: deque[int] = deque()
         self._running: dict[Future[list[Measured]], list[int]] = {}
         self._alone = False
-        self._seconds, self._done = 0.0, 0
+        #: s and number of runs, those of earlier tasks by half for each task since: the first run of a worker
+        #: imports modules, and takes long.
+        self._seconds, self._done = 0.0, 0.0
         self._width = _width(executor)
 
     def run(self) -> None:
@@ -130,7 +134,8 @@ class _Tasks:
         if not self._done:
             return 1
         fair = math.ceil(len(self._todo) / (4 * self._width))
-        return max(1, min(fair, int(TASK_SECONDS * self._done / max(self._seconds, 1e-9))))
+        rate = self._done / max(self._seconds, 1e-9)
+        return max(1, int(_LEAST_SECONDS * rate), min(fair, int(TASK_SECONDS * rate)))
 
     def _send(self, queue: deque[int], count: int) -> bool:
         """Submit the first `count` runs of `queue` as a task.
@@ -169,16 +174,19 @@ class _Tasks:
         """Report the records of tasks that are over; return the numbers and errors of those that failed."""
         over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
         failed: list[tuple[list[int], BaseException]] = []
+        ended: list[tuple[int, Measured]] = []
         for numbers, future in sorted(over, key=lambda entry: entry[0]):
             del self._running[future]
             error = CancelledError() if future.cancelled() else future.exception()
             if error is None:
                 found = future.result()
-                self._seconds += sum(each.wall_seconds for each in found)
-                self._done += len(found)
-                self._tell(list(zip(numbers, found, strict=True)))
+                self._seconds = self._seconds / 2 + sum(each.wall_seconds for each in found)
+                self._done = self._done / 2 + len(found)
+                ended += zip(numbers, found, strict=True)
             else:
                 failed.append((numbers, error))
+        if ended:
+            self._tell(ended)
         return failed
 
     def _collect(self) -> None:

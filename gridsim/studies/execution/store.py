@@ -19,13 +19,17 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.registry import METRICS
 from gridsim.results.result import Result
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.keys import Keys
@@ -64,8 +68,13 @@ _COLUMNS = {
     "wall_seconds": "double",
     "peak_memory": "int64",
 }
-#: The same with the metrics of gridsim; metrics of the user are numbers, too.
-_TYPES = _COLUMNS | dict.fromkeys(METRICS, "double")
+#: Types of numbers: pyarrow -> numpy.
+_NUMPY = {"int64": np.int64, "double": np.float64}
+#: Folder -> types of the columns of its tables; metrics of the user are numbers, too.
+_TYPES = {
+    "cells": _COLUMNS | dict.fromkeys(METRICS, "double"),
+    "scenarios": {"scenario": "string", "toml": "string"},
+}
 #: Columns that may be empty: not every system reports memory, and not every run has all metrics.
 _OPTIONAL = ("peak_memory", *METRICS)
 
@@ -167,35 +176,50 @@ class Store:
 
     def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
         """Add records of runs under their keys: a new shard, and another one if there are new scenarios."""
-        made = [self._row(key, cell, measured) for key, cell, measured in rows]
-        scenarios = {
-            row["scenario"]: self._keys.scenario(cell.scenario)
-            for row, (_, cell, _) in zip(made, rows, strict=True)
-        }
-        if new := {name: toml for name, toml in scenarios.items() if name not in self._told}:
-            self._write("scenarios", self._arrow.table({"scenario": [*new], "toml": [*new.values()]}))
+        schedulers = {id(cell.scheduler): _described(cell.scheduler) for _, cell, _ in rows}
+        tomls = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
+        names = [hashlib.sha256(toml.encode()).hexdigest() for toml in tomls]
+        if new := {name: toml for name, toml in zip(names, tomls, strict=True) if name not in self._told}:
+            table = {"scenario": [*new], "toml": [*new.values()]}
+            self._write("scenarios", self._columns("scenarios", table))
             self._told |= set(new)
-        own = sorted({name for row in made for name in row if name not in (*_COLUMNS, *METRICS)})
-        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in (*METRICS, *own))])
-        self._write("cells", self._arrow.Table.from_pylist(made, schema))
-
-    def _row(self, key: str, cell: Cell, measured: Measured) -> dict[str, Any]:
-        scheduler = describe(cell.scheduler)
-        return {
-            **measured.values,
-            "key": key,
-            "error": measured.error,
-            "digest": measured.digest,
-            "code": measured.code,
-            "scheduler": scheduler["name"],
-            "class": scheduler["class"],
-            "parameters": json.dumps(plain(scheduler["parameters"]), sort_keys=True),
-            "scenario": hashlib.sha256(self._keys.scenario(cell.scenario).encode()).hexdigest(),
-            "seed": cell.scenario.seed,
-            "time_limit": math.inf if cell.time_limit is None else cell.time_limit,
-            "wall_seconds": measured.wall_seconds,
-            "peak_memory": measured.peak_memory,
+        columns: dict[str, list[Any]] = {
+            "key": [key for key, _, _ in rows],
+            **{name: [getattr(one, name) for _, _, one in rows] for name in ("error", "digest", "code")},
+            **{
+                name: [schedulers[id(cell.scheduler)][name] for _, cell, _ in rows]
+                for name in ("scheduler", "class", "parameters")
+            },
+            "scenario": names,
+            "seed": [cell.scenario.seed for _, cell, _ in rows],
+            "time_limit": [math.inf if cell.time_limit is None else cell.time_limit for _, cell, _ in rows],
+            **{name: [getattr(one, name) for _, _, one in rows] for name in ("wall_seconds", "peak_memory")},
         }
+        own = sorted({name for _, _, one in rows for name in one.values} - set(METRICS))
+        columns |= {name: [one.values.get(name) for _, _, one in rows] for name in (*METRICS, *own)}
+        self._write("cells", self._columns("cells", columns))
+
+    def _columns(self, folder: str, columns: Mapping[str, Sequence[Any]]) -> Any:
+        """Return a table for `folder` of columns of plain values; None is a missing number."""
+        known = _TYPES[folder]
+        made = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
+        return self._arrow.Table.from_arrays(made, names=[*columns])
+
+    def _column(self, values: Sequence[Any], kind: str) -> Any:
+        """Return values as an array of pyarrow.
+
+        Its buffers are made here because ``pyarrow.array`` imports pandas, which takes longer than many runs.
+        """
+        arrow = self._arrow
+        if kind == "string":
+            texts = [value.encode() for value in values]
+            ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
+            buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
+            return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
+        there = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
+        numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
+        buffers = [arrow.py_buffer(there), arrow.py_buffer(numbers)]
+        return arrow.Array.from_buffers(arrow.type_for_alias(kind), len(values), buffers)
 
     # -- shards ---------------------------------------------------------------------------------------
 
@@ -216,9 +240,8 @@ class Store:
 
         values : return only rows whose `column` is among these; None for all rows.
         """
-        compute = need("pyarrow.compute", "data", "a store")
         shards, tables = self._shards(folder), []
-        known = _TYPES if folder == "cells" else dict.fromkeys(("scenario", "toml"), "string")
+        known = _TYPES[folder]
         for shard in shards:
             try:
                 with opened(shard) as stream:
@@ -237,10 +260,11 @@ class Store:
                     f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error
             if values is not None:
-                among = self._arrow.array(sorted(values), "string")
+                compute = need("pyarrow.compute", "data", "a store")
+                among = self._column(sorted(values), "string")
                 table = table.filter(compute.is_in(table[column], among))
             tables.append(table)
-        empty = self._arrow.schema([*known.items()]).empty_table()
+        empty = self._arrow.Table.from_batches([], self._arrow.schema([*known.items()]))
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
 
     def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
@@ -287,8 +311,10 @@ class Store:
 
         Of several rows with one key, one that did not fail is preferred, then one with more metrics.
         """
-        compute = need("pyarrow.compute", "data", "a store")
         every, shards = self._load("cells", "key", keys)
+        if not shards:
+            return every, shards
+        compute = need("pyarrow.compute", "data", "a store")
         every = every.take(compute.sort_indices(every["key"]))
         if self._first(every["key"]) is None:
             return every, shards
@@ -307,7 +333,7 @@ class Store:
         differ = compute.not_equal(column[1:], column[:-1])
         if compute.all(differ).as_py() is not False:
             return None
-        return self._arrow.concat_arrays([self._arrow.array([True]), differ])
+        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), differ])
 
     def tidy(self) -> None:
         """Merge the shards of runs, and those of scenarios, into one if there are `_MANY` or more."""
@@ -315,9 +341,10 @@ class Store:
             self._replace("cells", *self._read())
         if len(self._shards("scenarios")) >= _MANY:
             rows, shards = self._load("scenarios", "scenario")
-            texts = dict(zip(*(rows[name].to_pylist() for name in ("scenario", "toml")), strict=True))
-            table = {"scenario": sorted(texts), "toml": [texts[name] for name in sorted(texts)]}
-            self._replace("scenarios", self._arrow.table(table), shards)
+            compute = need("pyarrow.compute", "data", "a store")
+            rows = rows.take(compute.sort_indices(rows["scenario"]))
+            first = self._first(rows["scenario"])
+            self._replace("scenarios", rows if first is None else rows.filter(first), shards)
 
     def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
         written = self._write(folder, table)
@@ -362,6 +389,13 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path}: {len(self)} runs>"
+
+
+def _described(scheduler: Scheduler) -> dict[str, str]:
+    """Return the columns that say what a scheduler is."""
+    told = describe(scheduler)
+    parameters = json.dumps(plain(told["parameters"]), sort_keys=True)
+    return {"scheduler": told["name"], "class": told["class"], "parameters": parameters}
 
 
 def _no_link(path: Path) -> Path:

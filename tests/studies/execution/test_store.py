@@ -104,6 +104,23 @@ def test_what_was_not_measured_is_missing(
     assert store.find([key], ["gap"])[key].values["gap"] == 2.0 and len(store) == 1
 
 
+def test_columns_are_those_of_pyarrow(tmp_path: Path) -> None:
+    """They are made from buffers, without ``pyarrow.array``."""
+    arrow, store = pytest.importorskip("pyarrow"), Store(tmp_path / "s")
+    values = {
+        "string": ["", "two", "dr\u00fc\u03b2en", "\U0001f600"],
+        "int64": [0, -(2**63), None, 2**63 - 1, *range(9)],
+        "double": [None, -0.0, float("inf"), 5e-324, 3, *([None] * 9), 1.5],
+    }
+    for kind, column in values.items():
+        for count in (0, len(column)):
+            made = store._column(column[:count], kind)
+            made.validate(full=True)
+            assert made.equals(arrow.array(column[:count], kind)) and made.null_count == column[:count].count(
+                None
+            )
+
+
 def test_whole_results(tmp_path: Path, ran: list[int]) -> None:
     store = Store(tmp_path / "s")
     collect(some(2), store=store)
