@@ -21,7 +21,8 @@ SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, Rand
 Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, DgsAcap,
 Zorilla, Metascheduler, Asap, Backfill.
 
-Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.
+Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.  Throughput of a master
+and its workers: optimal_throughput, Throughput.
 
 A scheduler of your own: LocalScheduler, LocalPolicy, Message, array, Informed; Scheduler, Policy, Run,
 Outcome, Applications; register.

@@ -97,6 +97,12 @@ from .results.metrics.mapping_matrices import (
 from .results.metrics.mapping_matrices import (
     map_tasks as map_tasks,
 )
+from .results.metrics.throughput import (
+    Throughput as Throughput,
+)
+from .results.metrics.throughput import (
+    optimal_throughput as optimal_throughput,
+)
 from .results.result import Result as Result
 from .results.table import Table as Table
 from .schedulers import (
