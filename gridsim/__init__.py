@@ -16,7 +16,7 @@ fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_p
 check_same_jobs.  Charts are in `gridsim.plots`.
 
 Schedulers of bags: FairTree, IdealTree, MinCent, Fcfs; Sparrow, Hawk, Eagle, Lwl, Dlwl; Random, RoundRobin,
-PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; Mct, Met, Olb,
+PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; SteadyState, BandwidthCentric; Mct, Met, Olb,
 SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch, Advertisement,
 Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, DgsAcap,
 Zorilla, Metascheduler, Asap, Backfill.

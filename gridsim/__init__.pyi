@@ -115,6 +115,9 @@ from .schedulers import (
     Backfill as Backfill,
 )
 from .schedulers import (
+    BandwidthCentric as BandwidthCentric,
+)
+from .schedulers import (
     DgsAcap as DgsAcap,
 )
 from .schedulers import (
@@ -206,6 +209,9 @@ from .schedulers import (
 )
 from .schedulers import (
     Sparrow as Sparrow,
+)
+from .schedulers import (
+    SteadyState as SteadyState,
 )
 from .schedulers import (
     Sufferage as Sufferage,
