@@ -5,7 +5,7 @@ submitter --job--> master --task--> worker --task--> worker
 
 A node that has room asks its parent for tasks.  Who has tasks and is asked sends one, which keeps its port
 for as long as the link needs for the input; then it chooses again.  Which task goes to whom is the rule:
-`LocalNode` follows the bandwidth-centric one, `PlannedNode` the rates of the linear program.
+`InTurnNode` and `SortedNode` know what their children say, `PlannedNode` follows the linear program.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
 from gridsim.scheduling.local.policy import LocalPolicy, View
 
 
@@ -39,7 +40,9 @@ class TreeNode(LocalPolicy):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self.stock: dict[int, int] = {}  # application -> tasks here that are neither computed here nor sent
-        self.links: dict[int, float] = {}  # child -> bandwidth of its link, once it has asked
+        # of the children that have asked: the bandwidths of their links, and the speeds of all below
+        self.links: dict[int, float] = {}
+        self.speeds: dict[int, float] = {}
         self.asked: dict[int, int] = {}  # child -> tasks that it has asked for and not got
         self.coming = 0  # tasks that the parent has been asked for and not sent
         self.sending = False  # whether the port is in use
@@ -57,7 +60,10 @@ class TreeNode(LocalPolicy):
         """Note that an application is at the master from now on."""
 
     def gone(self, application: int) -> None:
-        """Note that the master has no more tasks of an application."""
+        """Note that this node has no more tasks of an application."""
+
+    def heard(self) -> None:
+        """Note that what is known of children has changed."""
 
     # -- tasks come -----------------------------------------------------------------------------------------
 
@@ -92,7 +98,9 @@ class TreeNode(LocalPolicy):
 
     def on_request(self, view: View, message: Any) -> None:
         """Note that a child has room."""
-        self.links[message.sender] = message.link
+        if self.speeds.get(message.sender) != message.speed:
+            self.links[message.sender], self.speeds[message.sender] = message.link, message.speed
+            self.heard()
         self.asked[message.sender] = self.asked.get(message.sender, 0) + message.tasks
         self.serve(view)
         self.ask(view)
@@ -106,7 +114,8 @@ class TreeNode(LocalPolicy):
         more = wanted - self.coming - sum(self.stock.values())
         if more > 0:
             self.coming += more
-            view.send(self.parameters.parent, "request", tasks=more, link=self.parameters.link)
+            below = view.speed + sum(self.speeds.values())
+            view.send(self.parameters.parent, "request", tasks=more, link=self.parameters.link, speed=below)
 
     def room(self, view: View) -> int:
         """Return how many more tasks this machine takes: none at the master."""
@@ -149,16 +158,18 @@ class TreeNode(LocalPolicy):
         view.send(to, "task", application=application, tasks=1)
 
     def put(self, application: int, tasks: int) -> None:
+        """Hold tasks."""
         self.stock[application] = self.stock.get(application, 0) + tasks
 
     def take(self, application: int) -> None:
+        """Hold a task less."""
         self.stock[application] -= 1
         if not self.stock[application]:
             del self.stock[application]
             self.gone(application)
 
 
-class LocalNode(TreeNode):
+class InTurnNode(TreeNode):
     """Serves the child with the fastest link, with the application that has got the least for its weight."""
 
     def __init__(self, place: Place) -> None:
@@ -181,13 +192,88 @@ class LocalNode(TreeNode):
         return to, application
 
 
-class PlannedNode(TreeNode):
-    """Serves the pair of child and application that lags the most behind its rate in the linear program."""
+class PlanningNode(TreeNode):
+    """Serves the pair of child and application that lags the most behind its rate."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.given: dict[tuple[int, int], int] = {}  # (child, application) -> tasks, since the rates changed
+
+    def rates(self, view: View) -> Any:
+        """Return application -> child -> tasks/s, this node among the children; forget `given` if they change."""
+        raise NotImplementedError
+
+    def choose(self, view: View, children: list[int]) -> tuple[int, int]:
+        """See `TreeNode`: of those that have a rate.
+
+        If none has, a worker serves the one that has got the least, so that what it has does not keep out
+        what others want; the master waits.
+        """
+        rates = self.rates(view)
+        best, found = math.inf, (-1, -1)
+        for k in self.stock:
+            of = rates.get(k, {})
+            for child in children:
+                if child in of and (due := (self.given.get((child, k), 0) + 1) / of[child]) < best:
+                    best, found = due, (child, k)
+        if found[0] < 0 and self.parameters.parent >= 0:
+            found = min((self.given.get((child, k), 0), child, k) for k in self.stock for child in children)[1:]
+        if found[0] >= 0:
+            self.given[found] = self.given.get(found, 0) + 1
+        return found
+
+
+class SortedNode(PlanningNode):
+    """Computes the rates itself, of what children say: those with fast links get tasks with much data."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.got: dict[int, int] = {}  # application -> tasks that a worker has got
+        self.seen = 0  # of these, when the rates were computed
+        self.known: dict[int, dict[int, float]] = {}  # the rates
+        self.stale = True
+
+    def came(self, application: int) -> None:
+        """See `TreeNode`."""
+        self.stale = True
+
+    def gone(self, application: int) -> None:
+        """See `TreeNode`."""
+        self.stale |= self.parameters.parent < 0
+
+    def heard(self) -> None:
+        """See `TreeNode`."""
+        self.stale = True
+
+    def put(self, application: int, tasks: int) -> None:
+        """See `TreeNode`."""
+        super().put(application, tasks)
+        self.got[application] = self.got.get(application, 0) + tasks
+
+    def rates(self, view: View) -> Any:
+        """See `PlanningNode`: a worker takes the ratio of what it has got so far for that of what will come."""
+        place = self.parameters
+        total = sum(self.got.values())
+        if self.stale or (place.parent >= 0 and total > 1.25 * self.seen):
+            children = {child: (self.speeds[child], link) for child, link in self.links.items()}
+            if place.parent >= 0:
+                children[view.node] = (view.speed, math.inf)
+            ratio = self.got if place.parent >= 0 else {k: place.weight[k] for k in self.stock}
+            applications = {
+                k: (view.application(k).task_size, place.fetched[k], float(ratio[k])) for k in sorted(ratio)
+            }
+            limit = math.inf if place.parent >= 0 else place.of.master_bandwidth
+            _, self.known = sorted_shares(children, applications, limit)
+            self.given, self.stale, self.seen = {}, False, total
+        return self.known
+
+
+class PlannedNode(PlanningNode):
+    """Follows the rates of the linear program for the whole tree."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self.version = 0  # of the plan that `given` counts for
-        self.given: dict[tuple[int, int], int] = {}  # (child, application) -> tasks
 
     def came(self, application: int) -> None:
         """See `TreeNode`."""
@@ -198,18 +284,9 @@ class PlannedNode(TreeNode):
         if self.parameters.parent < 0:
             self.parameters.plan.change(application, False)
 
-    def choose(self, view: View, children: list[int]) -> tuple[int, int]:
-        """See `TreeNode`: of those that the plan wants, unless it wants none of them here any more."""
-        plan, best, found = self.parameters.plan, math.inf, (-1, -1)
+    def rates(self, view: View) -> Any:
+        """See `PlanningNode`."""
+        plan = self.parameters.plan
         if plan.version != self.version:
             self.version, self.given = plan.version, {}
-        for application in self.stock:
-            rates = plan.rates(view.node, application)
-            for child in children:
-                rate = rates.get(child, 0.0) if rates else 1.0
-                due = (self.given.get((child, application), 0) + 1) / rate if rate else math.inf
-                if due < best:
-                    best, found = due, (child, application)
-        if found != (-1, -1):
-            self.given[found] = self.given.get(found, 0) + 1
-        return found
+        return plan.rates(view.node)

@@ -16,7 +16,7 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.results.metrics.throughput import Port, Throughput, optimal_throughput
-from gridsim.schedulers.steady_state.node import LocalNode, Place, PlannedNode, TreeNode
+from gridsim.schedulers.steady_state.node import InTurnNode, Place, PlannedNode, SortedNode, TreeNode
 from gridsim.scheduling.contract import NodeForm, Policy, Run
 from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.layout import Layout
@@ -36,7 +36,7 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
     timers: ClassVar[tuple[str, ...]] = ("sent",)
     messages: ClassVar[Mapping[str, Message]] = {
         "job": Message(170, moves_tasks=True, application=int, tasks=int),
-        "request": Message(72, tasks=int, link=float),
+        "request": Message(80, tasks=int, link=float, speed=float),
         "task": Message(170, moves_tasks=True, application=int, tasks=int),
     }
     decision_words: ClassVar[Words] = {"sent": ("sent a task to machine {machine}", "", "")}
@@ -69,6 +69,10 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
             return np.full(machines, -1)
         return np.arange(machines) // self.branching - 1
 
+    def made(self, place: Place) -> TreeNode:
+        """Make a node, which follows the rule."""
+        raise NotImplementedError
+
     def port_time(self, fetched: float, link: float, master: bool) -> float:
         """Return how long a task of `fetched` bytes keeps the port of who sends it over `link`, s."""
         limit = self.master_bandwidth if master else math.inf
@@ -80,13 +84,15 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
 
 
 class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
-    """Bags at one master by local rules (after Beaumont et al. 2006): fast links first, applications in turn.
+    """Bags at one master by local rules (after Beaumont et al. 2006): who has tasks serves those who ask.
 
-    All tasks are submitted to a master, which computes nothing.  Machines ask their parent for tasks.  Who
-    has tasks sends one at a time, to the child with the fastest link of those that ask, and of the
-    application that has got the fewest for its weight.  A machine knows its own link and those of its
-    children.
+    All tasks are submitted to a master, which computes nothing.  Machines ask their parent for tasks.  A
+    machine knows its own link, and what its children say: their links, and the speed of all below them.
 
+    rule : ``"sorted"``: each node works out which rates are best for itself and its children, as if they had
+        nobody below: tasks with much data go over fast links; then it serves the pair of child and
+        application that lags the most behind.  ``"in-turn"``: the child with the fastest link of those that
+        ask, and the application that has got the fewest tasks for its weight.
     port : ``"one"``: who sends serves one machine at a time, as fast as its link carries; ``"many"``: all at
         once, each over its own link.
     master_bandwidth : bytes/s that the master sends at most.
@@ -98,7 +104,13 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "bandwidth-centric"
-    policy: ClassVar[type[LocalPolicy]] = LocalNode
+    policy: ClassVar[type[LocalPolicy]] = TreeNode
+
+    rule: Literal["sorted", "in-turn"] = "sorted"
+
+    def made(self, place: Place) -> TreeNode:
+        """See `_FromMaster`."""
+        return SortedNode(place) if self.rule == "sorted" else InTurnNode(place)
 
 
 class SteadyState(_FromMaster, frozen=True, kw_only=True):
@@ -115,7 +127,11 @@ class SteadyState(_FromMaster, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "steady-state"
     decentralized: ClassVar[bool] = False
-    policy: ClassVar[type[LocalPolicy]] = PlannedNode
+    policy: ClassVar[type[LocalPolicy]] = TreeNode
+
+    def made(self, place: Place) -> TreeNode:
+        """See `_FromMaster`."""
+        return PlannedNode(place)
 
 
 class Plan:
@@ -126,6 +142,7 @@ class Plan:
         self.parent = of.parents(len(run.speeds))
         self.present: list[int] = []
         self.version = 0
+        #: node -> application -> child, or the node itself -> tasks/s, all > 0
         self._solved: dict[int, dict[int, dict[int, float]]] | None = None
 
     def change(self, application: int, there: bool) -> None:
@@ -137,11 +154,11 @@ class Plan:
         """Have another plan."""
         self.version, self.present, self._solved = version, present, None
 
-    def rates(self, node: int, application: int) -> dict[int, float]:
-        """Return where tasks of an application go from a node, itself included: node -> tasks/s, all > 0."""
+    def rates(self, node: int) -> dict[int, dict[int, float]]:
+        """Return where tasks go from a node: application -> child, or the node itself -> tasks/s."""
         if self._solved is None:
             self._solved = self._solve() if self.present else {}
-        return self._solved.get(application, {}).get(node, {})
+        return self._solved.get(node, {})
 
     def _solve(self) -> dict[int, dict[int, dict[int, float]]]:
         present, run, machines = np.array(self.present), self.run, len(self.run.speeds)
@@ -158,13 +175,13 @@ class Plan:
             parent=self.parent,
         )
         least = 1e-6 * made.level  # less is an error of rounding
-        found: dict[int, dict[int, dict[int, float]]] = {k: {} for k in self.present}
+        found: dict[int, dict[int, dict[int, float]]] = {}
         for column, k in enumerate(self.present):
             for u in range(machines):
                 above = machines if self.parent[u] < 0 else int(self.parent[u])
                 for at, rate in ((above, made.received[u, column]), (u, made.computed[u, column])):
                     if rate > least:
-                        found[k].setdefault(at, {})[u] = float(rate)
+                        found.setdefault(at, {}).setdefault(k, {})[u] = float(rate)
         return found
 
 
@@ -185,7 +202,7 @@ class TreeAdapter(Adapter):
         """See `Adapter`."""
         of, machines, links = self.parameters, len(self.run.speeds), self.run.bandwidth
         parent = -1 if node == machines else int(self.plan.parent[node])
-        made: TreeNode = of.policy(
+        return of.made(
             Place(
                 of=of,
                 master=machines,
@@ -196,7 +213,6 @@ class TreeAdapter(Adapter):
                 plan=self.plan,
             )
         )
-        return made
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """See `Adapter`: with links where tasks move data."""
