@@ -94,7 +94,7 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
         application that lags the most behind.  ``"in-turn"``: the child with the fastest link of those that
         ask, and the application that has got the fewest tasks for its weight.
     port : ``"one"``: who sends serves one machine at a time, as fast as its link carries; ``"many"``: all at
-        once, each over its own link.
+        once, each over its own link.  ``"sorted"`` is a rule for a port that serves one.
     master_bandwidth : bytes/s that the master sends at most.
     branching : children of the master and of each machine, in a tree in the order of numbers; 0: all machines
         are children of the master.
@@ -107,6 +107,11 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
     policy: ClassVar[type[LocalPolicy]] = TreeNode
 
     rule: Literal["sorted", "in-turn"] = "sorted"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rule == "sorted" and self.port == "many":
+            raise ScenarioError(f"{self.name}.rule must be 'in-turn' with port 'many', got 'sorted'")
 
     def made(self, place: Place) -> TreeNode:
         """See `_FromMaster`."""
