@@ -13,7 +13,11 @@ from gridsim.support.arrays import Floats
 
 
 def task_queues(
-    run: Run, *, aware: bool = True, padded: Callable[[Floats], Floats] = lambda column: column, **options: Any
+    run: Run,
+    *,
+    aware: bool = True,
+    padded: Callable[[Floats], Floats] = lambda column: column,
+    **options: Any,
 ) -> TaskQueues:
     """Return the queues of all machines, without applications.
 

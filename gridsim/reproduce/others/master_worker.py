@@ -117,13 +117,32 @@ def run(how: Run) -> Report:
     far = 1.0 - _share(reached, best, FAR)
     rows = [
         _star(how),
-        near(THIRDS, f"share of trees with {SAME:g} of its throughput or more, {best}", 2 / 3, estimate(shares[best])),
-        judge(WORSE, f"share of trees with less than {FAR:g} of it, {best}", "a few", estimate(far), POSITIVE, 0.2),
+        near(
+            THIRDS,
+            f"share of trees with {SAME:g} of its throughput or more, {best}",
+            2 / 3,
+            estimate(shares[best]),
+        ),
+        judge(
+            WORSE,
+            f"share of trees with less than {FAR:g} of it, {best}",
+            "a few",
+            estimate(far),
+            POSITIVE,
+            0.2,
+        ),
     ]
     lowest = min(float((each[best] / each[CENTRAL]).min()) for each in reached.values())
-    rows.append(Row("", f"smallest share of its throughput in a tree, {best}", "", estimate(np.array([lowest]))))
+    rows.append(
+        Row("", f"smallest share of its throughput in a tree, {best}", "", estimate(np.array([lowest])))
+    )
     rows += [
-        Row("", f"share of trees with {SAME:g} of its throughput or more, {label}", "", estimate(shares[label]))
+        Row(
+            "",
+            f"share of trees with {SAME:g} of its throughput or more, {label}",
+            "",
+            estimate(shares[label]),
+        )
         for label in shares
         if label != best
     ]
@@ -134,9 +153,7 @@ def run(how: Run) -> Report:
         for branching in BRANCHING
     }
     columns = ["scheduler", *(f"load {load:g}" for load in LOADS)]
-    grids = [
-        Grid(f"throughput over the optimum, {title}", columns, lines) for title, lines in series.items()
-    ]
+    grids = [Grid(f"throughput over the optimum, {title}", columns, lines) for title, lines in series.items()]
     grids += _moving(how)
     return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, {"loads": LOADS, "series": series})
 

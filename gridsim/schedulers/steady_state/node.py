@@ -217,7 +217,9 @@ class PlanningNode(TreeNode):
                 if child in of and (due := (self.given.get((child, k), 0) + 1) / of[child]) < best:
                     best, found = due, (child, k)
         if found[0] < 0 and self.parameters.parent >= 0:
-            found = min((self.given.get((child, k), 0), child, k) for k in self.stock for child in children)[1:]
+            found = min((self.given.get((child, k), 0), child, k) for k in self.stock for child in children)[
+                1:
+            ]
         if found[0] >= 0:
             self.given[found] = self.given.get(found, 0) + 1
         return found

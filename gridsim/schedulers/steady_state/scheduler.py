@@ -22,6 +22,7 @@ from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalSchedule
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Integers
+from gridsim.support.extras import need
 from gridsim.support.parameters import Limits
 
 
@@ -80,7 +81,7 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """See `gridsim.scheduling.contract.Scheduler`."""
-        return TreeAdapter(self, run)
+        return FromMaster(self, run)
 
 
 class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
@@ -138,6 +139,11 @@ class SteadyState(_FromMaster, frozen=True, kw_only=True):
         """See `_FromMaster`."""
         return PlannedNode(place)
 
+    def start(self, run: Run) -> Policy:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        need("scipy.optimize", "stats", self.name)  # rather now than in the midst of the run
+        return super().start(run)
+
 
 class Plan:
     """The rates of the linear program for the applications that are at the master."""
@@ -190,7 +196,7 @@ class Plan:
         return found
 
 
-class TreeAdapter(Adapter):
+class FromMaster(Adapter):
     """The policy that runs a node on each machine, and the master."""
 
     STATE = (*Adapter.STATE, "planned")
@@ -201,6 +207,8 @@ class TreeAdapter(Adapter):
         weight = applications.tasks if parameters.weights == "tasks" else np.ones(len(applications))
         self.weight = weight.astype(np.float64).tolist()
         self.plan = Plan(parameters, run, np.array(self.weight))
+        #: Whether nodes follow the plan.
+        self.planning = isinstance(parameters, SteadyState)
         super().__init__(parameters, run)
 
     def program(self, node: int) -> TreeNode:

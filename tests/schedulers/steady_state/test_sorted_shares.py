@@ -39,5 +39,7 @@ def test_the_sorted_order_is_optimal_in_a_star(
 
 def test_a_node_itself_needs_no_port() -> None:
     """It takes what has the most data, and its children the rest."""
-    level, rates = sorted_shares({7: (1.0, math.inf), 3: (1.0, 1.0)}, {0: (1.0, 9.0, 1.0), 1: (1.0, 0.1, 1.0)})
+    level, rates = sorted_shares(
+        {7: (1.0, math.inf), 3: (1.0, 1.0)}, {0: (1.0, 9.0, 1.0), 1: (1.0, 0.1, 1.0)}
+    )
     assert level == pytest.approx(1.0) and rates == {0: {7: 1.0}, 1: {3: 1.0}}

@@ -10,6 +10,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
+from gridsim.testing import check_scheduler
 
 pytest.importorskip("scipy")
 
@@ -71,7 +72,9 @@ def test_weights_say_in_which_ratio_applications_are_served(rule: str) -> None:
     """Bags of 100 and 300 tasks end together by the number of tasks; else the small one ends far earlier."""
     given = scenario([1000.0] * 4, [1e6] * 4, [1e4, 1e4], tasks=[100, 300])
     ends = {
-        weights: gs.simulate(given, msgspec.structs.replace(RULES[rule], weights=weights)).applications["finish"]
+        weights: gs.simulate(given, msgspec.structs.replace(RULES[rule], weights=weights)).applications[
+            "finish"
+        ]
         for weights in ("equal", "tasks")
     }
     assert ends["tasks"][0] == pytest.approx(ends["tasks"][1], rel=0.06)
@@ -110,8 +113,14 @@ def test_an_application_that_comes_later_does_not_catch_up() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: gs.SteadyState(port="many", branching=2), "steady-state.branching must be 0 with port 'many'"),
-        (lambda: gs.BandwidthCentric(port="many"), "bandwidth-centric.rule must be 'in-turn' with port 'many'"),
+        (
+            lambda: gs.SteadyState(port="many", branching=2),
+            "steady-state.branching must be 0 with port 'many'",
+        ),
+        (
+            lambda: gs.BandwidthCentric(port="many"),
+            "bandwidth-centric.rule must be 'in-turn' with port 'many'",
+        ),
         (lambda: gs.SteadyState(buffer=0), "steady-state.buffer must be"),
         (lambda: gs.SteadyState(master_bandwidth=0.0), "steady-state.master_bandwidth must be"),
     ],
@@ -119,3 +128,22 @@ def test_an_application_that_comes_later_does_not_catch_up() -> None:
 def test_bad_parameters_are_named(make: Any, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         make()
+
+
+def test_an_emulation_has_no_plan_for_a_tree() -> None:
+    with pytest.raises(ScenarioError, match="steady-state.branching must be 0 in an emulation"):
+        gs.emulate(scenario([1000.0] * 3, [1e6] * 3, [0.0]), gs.SteadyState(branching=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        gs.BandwidthCentric(branching=3),
+        gs.BandwidthCentric(rule="in-turn", weights="tasks", port="many", master_bandwidth=1e6),
+        gs.SteadyState(),
+        gs.SteadyState(branching=2, master_bandwidth=2e5),
+    ],
+)
+def test_it_keeps_the_invariants(scheduler: gs.Scheduler) -> None:
+    check_scheduler(scheduler, examples=5, hash_seeds=False)
