@@ -16,10 +16,10 @@ fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_p
 check_same_jobs.  Charts are in `gridsim.plots`.
 
 Schedulers of bags: FairTree, IdealTree, MinCent, Fcfs; Sparrow, Hawk, Eagle, Lwl, Dlwl; Random, RoundRobin,
-PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; SteadyState, BandwidthCentric; Mct, Met, Olb,
-SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch, Advertisement,
-Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, DgsAcap,
-Zorilla, Metascheduler, Asap, Backfill.
+PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; SteadyState, BandwidthCentric;
+Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch,
+Advertisement, Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap,
+DgsAcap, Zorilla, Metascheduler, Asap, Backfill.
 
 Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.  Throughput of a master
 and its workers: optimal_throughput, Throughput.

@@ -20,7 +20,7 @@ def test_at_a_load_of_1_a_link_carries_what_machines_compute() -> None:
 
 
 def test_the_load_is_what_limits() -> None:
-    """At a low load only processors count, at a high one only links: ten times the bytes, a tenth of the tasks."""
+    """At a low load only processors count, at a high one only links: ten times the bytes, a tenth as much."""
     levels = [optimum(Drawn(load, 2)(seed=1), None).level for load in (0.01, 3.0, 30.0)]
     scenario = Drawn(0.01, 2)(seed=1)
     bags = scenario.workload.realize(scenario.platform)

@@ -6,6 +6,7 @@ schedulers for multiple bag-of-task applications", IPDPS 2006, and IEEE TPDS 19 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,13 +81,19 @@ class Drawn:
 
     def __call__(self, seed: int) -> Scenario:
         draw = Streams(seed)(f"master-worker {self.branching}")
-        speeds, links = draw.uniform(*SPEEDS, MACHINES), np.exp(draw.uniform(*np.log(LINKS), MACHINES))
-        size = np.exp(draw.uniform(*np.log(SIZES), APPLICATIONS))
-        ratio = np.exp(draw.uniform(0.0, np.log(RATIOS), APPLICATIONS))
+        speeds, links = draw.uniform(*SPEEDS, MACHINES), _log_uniform(draw, LINKS, MACHINES)
+        size = _log_uniform(draw, SIZES, APPLICATIONS)
+        ratio = _log_uniform(draw, (1.0, RATIOS), APPLICATIONS)
         data = self.load * links.mean() / speeds.sum() * ratio / ratio.mean() * size
         platform = Platform.of(speeds).linked(links)
         bags = Workload.of([0.0] * APPLICATIONS, self.tasks, size, [0] * APPLICATIONS, input_bytes=data)
         return Scenario(platform, bags, seed=seed)
+
+
+def _log_uniform(draw: np.random.Generator, limits: tuple[float, float], count: int) -> Floats:
+    low, high = limits
+    made: Floats = np.exp(draw.uniform(math.log(low), math.log(high), count))
+    return made
 
 
 def throughput(result: Result) -> float:
@@ -221,14 +228,14 @@ def makespan(result: Result) -> float:
 
 _REMARKS = (
     f"{MACHINES} machines of {SPEEDS[0]:g}..{SPEEDS[1]:g} Mflop/s, uniform, with links of "
-    f"{LINKS[0]:g}..{LINKS[1]:g} bytes/s whose logarithms are uniform, in the order of their numbers in a tree "
-    f"of 2, 4 or 8 children a node; {APPLICATIONS} bags of {TASKS} tasks ({TASKS // 3} in small) of "
-    f"{SIZES[0]:g}..{SIZES[1]:g} Mflop, all at the master at time 0, of weight 1; bytes per Mflop differ up to "
-    f"a hundredfold.",
+    f"{LINKS[0]:g}..{LINKS[1]:g} bytes/s whose logarithms are uniform, in the order of their numbers in a "
+    f"tree of 2, 4 or 8 children a node; {APPLICATIONS} bags of {TASKS} tasks ({TASKS // 3} in small) of "
+    f"{SIZES[0]:g}..{SIZES[1]:g} Mflop, all at the master at time 0, of weight 1; bytes per Mflop differ up "
+    "to a hundredfold.",
     "Throughput: of the application that has the least, its tasks over the time until the last is done; so "
     "the beginning and the end of a run count, and nothing reaches the optimum.",
-    "The abstracts have no number besides the two thirds.  The platforms, the local rules, and what counts as "
-    f"the same ({SAME:g}) and as far worse (below {FAR:g}) are ours.",
+    "The abstracts have no number besides the two thirds.  The platforms, the local rules, and what counts "
+    f"as the same ({SAME:g}) and as far worse (below {FAR:g}) are ours.",
     f"Independent links: the scenario of data-tree with {MOVING_APPLICATIONS} applications, over bytes per "
     "Mflop relative to what the links carry; no port is shared there.",
 )

@@ -78,14 +78,15 @@ def optimal_throughput(
     speeds = _positive("speeds", speeds)
     machines, sizes = len(speeds), _positive("task_size", task_size)
     links = _positive("bandwidth", bandwidth, machines, finite=False)
-    given = [_bytes(name, each, len(sizes)) for name, each in _moved(input_bytes, output_bytes)]
+    fetched = _bytes("input_bytes", input_bytes, len(sizes))
+    sent = _bytes("output_bytes", output_bytes, len(sizes))
     shares = _positive("weights", weights, len(sizes))
     one_of("port", port, get_args(Port))
     limit = real("master_bandwidth", master_bandwidth, above=0, unit="bytes/s", finite=False)
     above = _tree(parent, machines)
     # in this unit of time rates are about 1, which is what the tolerances of the solver are made for
     unit, share = float(sizes.mean() / speeds.mean()), float(shares.mean())
-    program = _Program(speeds * unit, links * unit, sizes, *given, above)
+    program = _Program(speeds * unit, links * unit, sizes, fetched, sent, above)
     found = program.solve(shares / share, port, limit * unit)
     return Throughput(found.level / unit / share, found.computed / unit, found.received / unit)
 
@@ -182,10 +183,6 @@ class _Program:
         rows.add(applications, 2 * self.x.size, -shares)
         rows.end(self.shape[1])
         return rows
-
-
-def _moved(input_bytes: ArrayLike, output_bytes: ArrayLike) -> tuple[tuple[str, ArrayLike], ...]:
-    return ("input_bytes", input_bytes), ("output_bytes", output_bytes)
 
 
 def _positive(name: str, given: Any, count: int | None = None, *, finite: bool = True) -> Floats:

@@ -200,7 +200,7 @@ class PlanningNode(TreeNode):
         self.given: dict[tuple[int, int], int] = {}  # (child, application) -> tasks, since the rates changed
 
     def rates(self, view: View) -> Any:
-        """Return application -> child -> tasks/s, this node among the children; forget `given` if they change."""
+        """Return application -> child, or this node -> tasks/s; forget `given` where these have changed."""
         raise NotImplementedError
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
@@ -253,7 +253,7 @@ class SortedNode(PlanningNode):
         self.got[application] = self.got.get(application, 0) + tasks
 
     def rates(self, view: View) -> Any:
-        """See `PlanningNode`: a worker takes the ratio of what it has got so far for that of what will come."""
+        """See `PlanningNode`: a worker takes the ratio of what it has got for that of what will come."""
         place = self.parameters
         total = sum(self.got.values())
         if self.stale or (place.parent >= 0 and total > 1.25 * self.seen):

@@ -215,7 +215,7 @@ class FromMaster(Adapter):
         """See `Adapter`."""
         of, machines, links = self.parameters, len(self.run.speeds), self.run.bandwidth
         parent = -1 if node == machines else int(self.plan.parent[node])
-        return of.made(
+        made: TreeNode = of.made(
             Place(
                 of=of,
                 master=machines,
@@ -226,6 +226,7 @@ class FromMaster(Adapter):
                 plan=self.plan,
             )
         )
+        return made
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """See `Adapter`: with links where tasks move data."""
