@@ -21,8 +21,8 @@ Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; Expa
 Advertisement, Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap,
 DgsAcap, Zorilla, Metascheduler, Asap, Backfill.
 
-Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.  Throughput of a master
-and its workers: optimal_throughput, Throughput.
+Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES; map_arrivals, affinity,
+Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.
 
 A scheduler of your own: LocalScheduler, LocalPolicy, Message, array, Informed; Scheduler, Policy, Run,
 Outcome, Applications; register.

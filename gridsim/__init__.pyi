@@ -74,6 +74,15 @@ from .results.formats.job_logs import (
     to_swf as to_swf,
 )
 from .results.formats.perfetto import to_perfetto as to_perfetto
+from .results.metrics.affinity import (
+    Affinity as Affinity,
+)
+from .results.metrics.affinity import (
+    affinity as affinity,
+)
+from .results.metrics.affinity import (
+    map_arrivals as map_arrivals,
+)
 from .results.metrics.bounds import (
     Bound as Bound,
 )
