@@ -9,6 +9,7 @@ from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import lpas
 
 
+@pytest.mark.slow
 def test_what_the_program_is_worth_is_seen_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where machines have affinities MCT falls behind near saturation; where not, the program is a burden."""
     monkeypatch.setattr(lpas, "SYSTEMS", (lpas.AFFINE, lpas.RELATED))

@@ -1,7 +1,7 @@
 """Linear programming-based affinity scheduling: where tasks of a class may go, by a linear program.
 
-I. Al-Azzoni and D. G. Down, "Linear programming-based affinity scheduling of independent tasks on heterogeneous
-computing systems", IEEE TPDS 19 (2008).  We had the abstract.
+I. Al-Azzoni and D. G. Down, "Linear programming-based affinity scheduling of independent tasks on
+heterogeneous computing systems", IEEE TPDS 19 (2008).  We had the abstract.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ def run(how: Run) -> Report:
 
 _REMARKS = (
     f"{CLASSES} classes, {MACHINES} machines, {TASKS} tasks ({TASKS // 4} in small) that arrive by a Poisson "
-    f"process, those of the first tenth not counted; expected times after Braun et al., factors of "
-    f"1..{CLASS_RANGE:g} for classes and 1..{MACHINE_RANGE:g} for machines; a task takes exactly what the matrix "
-    f"says.  On related machines the second factor is that of a machine, the same for all classes.",
-    "lpas is mct among the machines to which the linear program gives a class; kpb looks at a fifth of them, met at "
-    "one.  olb is first come, first served.",
-    f"The abstract has no number.  What counts as competitive (at most {COMPETES:g} times the response time of "
-    f"mct) and as dramatically less ({FEW_MACHINES:g} of the machines), the systems, and how a task is mapped "
-    "are ours.",
+    "process, those of the first tenth not counted; expected times after Braun et al., factors of "
+    f"1..{CLASS_RANGE:g} for classes and 1..{MACHINE_RANGE:g} for machines; a task takes exactly what the "
+    "matrix says.  On related machines the second factor is that of a machine, the same for all classes.",
+    "lpas is mct among the machines to which the linear program gives a class; kpb looks at a fifth of all, met "
+    "at one.  olb is first come, first served.",
+    f"The abstract has no number.  What counts as competitive (at most {COMPETES:g} times the response time "
+    f"of mct) and as dramatically less ({FEW_MACHINES:g} of the machines), the systems, and how a task is "
+    "mapped are ours.",
 )
 
 

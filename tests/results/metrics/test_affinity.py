@@ -1,4 +1,4 @@
-"""Classes of tasks on machines that are good at different ones: the program, the rules, and related machines."""
+"""Classes of tasks on machines that are good at different ones: the program, rules, related machines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_machine_does_what_it_is_good_at() -> None:
 def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
     speeds: list[float], classes: list[tuple[float, float]], draw: st.DataObject
 ) -> None:
-    """Machines that differ in speed alone: any split of work in which none idles has the rate of the program."""
+    """Machines that differ in speed alone: any split of work in which none idles has the optimal rate."""
     size, proportion = np.array(classes).T
     etc = size[:, None] / np.array(speeds)
     best = gs.affinity(etc, proportion)
