@@ -123,8 +123,8 @@ _REMARKS = (
     "process, those of the first tenth not counted; expected times after Braun et al., factors of "
     f"1..{CLASS_RANGE:g} for classes and 1..{MACHINE_RANGE:g} for machines; a task takes exactly what the "
     "matrix says.  On related machines the second factor is that of a machine, the same for all classes.",
-    "lpas is mct among the machines to which the linear program gives a class; kpb looks at a fifth of all, met "
-    "at one.  olb is first come, first served.",
+    "lpas is mct among the machines to which the linear program gives a class; kpb looks at a fifth of all, "
+    "met at one.  olb is first come, first served.",
     f"The abstract has no number.  What counts as competitive (at most {COMPETES:g} times the response time "
     f"of mct) and as dramatically less ({FEW_MACHINES:g} of the machines), the systems, and how a task is "
     "mapped are ours.",

@@ -1,8 +1,10 @@
 """Classes of tasks that arrive at machines which are good at different ones: the largest rate, and mapping.
 
 I. Al-Azzoni and D. G. Down, "Linear programming-based affinity scheduling of independent tasks on
-heterogeneous computing systems", IEEE TPDS 19 (2008).  A task of class k takes t_ku s on machine u, and a share p_k of all
-tasks is of class k.  With d_ku for the share of its time that machine u gives to class k, the program is
+heterogeneous computing systems", IEEE TPDS 19 (2008).
+
+A task of class k takes t_ku s on machine u, and a share p_k of all tasks is of class k.  With d_ku for the
+share of its time that machine u gives to class k, the program is
 
     maximize r:   sum over u of d_ku / t_ku >= r p_k,   sum over k of d_ku <= 1,   d >= 0 ,
 
