@@ -16,12 +16,13 @@ fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_p
 check_same_jobs.  Charts are in `gridsim.plots`.
 
 Schedulers of bags: FairTree, IdealTree, MinCent, Fcfs; Sparrow, Hawk, Eagle, Lwl, Dlwl; Random, RoundRobin,
-PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; Mct, Met, Olb,
-SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch, Advertisement,
-Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap, DgsAcap,
-Zorilla, Metascheduler, Asap, Backfill.
+PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; SteadyState, BandwidthCentric;
+Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch,
+Advertisement, Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Of rigid jobs: DgsAsap,
+DgsAcap, Zorilla, Metascheduler, Asap, Backfill.
 
-Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES.
+Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES; map_arrivals, affinity,
+Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.
 
 A scheduler of your own: LocalScheduler, LocalPolicy, Message, array, Informed; Scheduler, Policy, Run,
 Outcome, Applications; register.

@@ -74,6 +74,15 @@ from .results.formats.job_logs import (
     to_swf as to_swf,
 )
 from .results.formats.perfetto import to_perfetto as to_perfetto
+from .results.metrics.affinity import (
+    Affinity as Affinity,
+)
+from .results.metrics.affinity import (
+    affinity as affinity,
+)
+from .results.metrics.affinity import (
+    map_arrivals as map_arrivals,
+)
 from .results.metrics.bounds import (
     Bound as Bound,
 )
@@ -97,6 +106,12 @@ from .results.metrics.mapping_matrices import (
 from .results.metrics.mapping_matrices import (
     map_tasks as map_tasks,
 )
+from .results.metrics.throughput import (
+    Throughput as Throughput,
+)
+from .results.metrics.throughput import (
+    optimal_throughput as optimal_throughput,
+)
 from .results.result import Result as Result
 from .results.table import Table as Table
 from .schedulers import (
@@ -107,6 +122,9 @@ from .schedulers import (
 )
 from .schedulers import (
     Backfill as Backfill,
+)
+from .schedulers import (
+    BandwidthCentric as BandwidthCentric,
 )
 from .schedulers import (
     DgsAcap as DgsAcap,
@@ -200,6 +218,9 @@ from .schedulers import (
 )
 from .schedulers import (
     Sparrow as Sparrow,
+)
+from .schedulers import (
+    SteadyState as SteadyState,
 )
 from .schedulers import (
     Sufferage as Sufferage,

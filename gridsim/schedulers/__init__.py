@@ -40,6 +40,7 @@ from gridsim.schedulers.search.scheduler import (
     RandomWalkSearch,
     Rendezvous,
 )
+from gridsim.schedulers.steady_state.scheduler import BandwidthCentric, SteadyState
 from gridsim.schedulers.wave.scheduler import MODES, Wave
 from gridsim.schedulers.wqr.scheduler import WqrFt
 from gridsim.schedulers.wqr.selections import POLICIES
@@ -49,6 +50,7 @@ __all__ = [
     "Advertisement",
     "Asap",
     "Backfill",
+    "BandwidthCentric",
     "DgsAcap",
     "DgsAsap",
     "Dlwl",
@@ -81,6 +83,7 @@ __all__ = [
     "Rjss",
     "RoundRobin",
     "Sparrow",
+    "SteadyState",
     "Sufferage",
     "SwitchingAlgorithm",
     "Wave",
@@ -115,6 +118,8 @@ for _classic in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, Joi
 for _probing in (Sparrow, Hawk, Eagle, Lwl, Dlwl):
     register(_probing.name, _probing)
 register("market", Market)
+register("steady-state", SteadyState)
+register("bandwidth-centric", BandwidthCentric)
 register("expanding-ring", ExpandingRing)
 register("random-walk-search", RandomWalkSearch)
 register("advertisement", Advertisement)

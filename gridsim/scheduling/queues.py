@@ -12,10 +12,17 @@ from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats
 
 
-def task_queues(run: Run, *, aware: bool = True, **options: Any) -> TaskQueues:
+def task_queues(
+    run: Run,
+    *,
+    aware: bool = True,
+    padded: Callable[[Floats], Floats] = lambda column: column,
+    **options: Any,
+) -> TaskQueues:
     """Return the queues of all machines, without applications.
 
     aware : whether machines count the data of tasks in what they can take (`DataQueues`).
+    padded : adds entries for further machines, such as that of a server, to a column (`Layout.padded`).
     **options : those of `TaskQueues`.
 
     Raises ScenarioError where tasks move data and the run has queues of its own, as an emulation has.
@@ -23,9 +30,9 @@ def task_queues(run: Run, *, aware: bool = True, **options: Any) -> TaskQueues:
     if run.bandwidth is not None:
         if run.queues is not None:
             raise ScenarioError("platform.bandwidth must be absent in an emulation, whose tasks move no data")
-        return DataQueues(run.speeds, bandwidth=run.bandwidth, aware=aware, **options)
+        return DataQueues(padded(run.speeds), bandwidth=padded(run.bandwidth), aware=aware, **options)
     made: Callable[..., TaskQueues] = run.queues or TaskQueues
-    return made(run.speeds, **options)
+    return made(padded(run.speeds), **options)
 
 
 def moved_bytes(run: Run) -> dict[str, Floats]:

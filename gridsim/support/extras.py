@@ -10,7 +10,7 @@ from gridsim.support.memory import check_addresses
 
 #: Bytes of address space that a library takes when it is loaded and starts its threads.  With less, OpenBLAS,
 #: which SciPy brings, tries again for ever, and Arrow crashes.
-_ADDRESSES = {"scipy.stats": 400_000_000, "pyarrow": 400_000_000}
+_ADDRESSES = {"scipy.stats": 400_000_000, "scipy.optimize": 400_000_000, "pyarrow": 400_000_000}
 
 
 class MissingExtra(ImportError):

@@ -89,7 +89,9 @@ def test_all_schedulers_that_apply(tmp_path: Path) -> None:
         names, refused = applicable(scenario)
         assert list(said["means"][measure]) == list(names) and set(said["not_applicable"]) == set(refused)
         same = sum("same scheduler as" in why for why in refused.values())
-        assert len(names) == (4 if scenario.workload.rigid else len(registered()) - 4 - same)
+        kinds = [kind.rigid for kind, _ in registered().values()]
+        without_places = sum("places" in why for why in refused.values())
+        assert len(names) == kinds.count(scenario.workload.rigid) - same - without_places
         assert all(gs.ScenarioError.__name__ not in why and why for why in refused.values())
 
 

@@ -109,6 +109,8 @@ MOVING = {
     "fair-tree, data ignored": gs.FairTree(data="ignored", update_on="change"),
     "mincent-once, data": gs.MinCent(mode="once"),
     "ideal-tree, data": gs.IdealTree(),
+    "bandwidth-centric": gs.BandwidthCentric(branching=3),
+    "bandwidth-centric, in turn": gs.BandwidthCentric(rule="in-turn", port="many", master_bandwidth=5e6),
 }
 EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES | MOVING
 EVERY |= {f"{name}, volunteers": scheduler for name, scheduler in VOLUNTEERS.items()}

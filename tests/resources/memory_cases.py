@@ -32,6 +32,7 @@ LONGEST = 1e6
 
 RIGID = ("dgs-asap", "dgs-acap", "asap", "backfill", "backfill-fcfs")
 WALKERS = ("rjss", "rjss-best", "resource-exclusion", "resource-exclusion-fastest", "no-migration")
+STEADY = ("steady-state", "bandwidth-centric")
 WAVES = ("wave", "migration-immediate", "wave-immediate", "migration-linger", "wave-linger")
 
 
@@ -76,6 +77,8 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
     )
     if name in WAVES:
         faults = gs.Faults.zones(4, gs.Zones(zones=5), day_up=0.5, spell=20.0)
+    if name in STEADY:
+        faults = None
     return gs.Scenario(gs.Platform.desktop_grid(nodes=37, seed=1), work, wires, seed=3, faults=faults)
 
 

@@ -56,6 +56,7 @@ def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
 def test_all_that_are_registered_are_tried() -> None:
     """Below, by these tables and tests of their own."""
     alone = {gs.FairTree, gs.DgsAsap, gs.DgsAcap, gs.Zorilla, gs.Metascheduler, gs.WqrFt, gs.Wave, gs.Market}
+    alone |= {gs.SteadyState, gs.BandwidthCentric}
     tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
     tried |= (
         alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())

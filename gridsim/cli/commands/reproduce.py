@@ -46,6 +46,8 @@ MODULES = {
     "rjss-transit": "rjss.transit",
     "braun": "others.braun",
     "data-tree": "others.data_tree",
+    "master-worker": "others.master_worker",
+    "lpas": "others.lpas",
     "probes-on-bags": "others.probes_on_bags",
     "searches": "others.searches",
     "stale-views": "others.stale_views",

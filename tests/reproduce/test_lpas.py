@@ -1,0 +1,27 @@
+"""The experiment on affinity scheduling, in small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridsim.reproduce.framework import Run
+from gridsim.reproduce.others import lpas
+
+
+@pytest.mark.slow
+def test_what_the_program_is_worth_is_seen_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where machines have affinities MCT falls behind near saturation; where not, the program is a burden."""
+    monkeypatch.setattr(lpas, "SYSTEMS", (lpas.AFFINE, lpas.RELATED))
+    monkeypatch.setattr(lpas, "TASKS", 6000)
+    report = lpas.run(Run(range(1, 6), quick=True))
+    series = report.data["series"]
+    assert series[lpas.AFFINE][lpas.LPAS][-1].high < 1.0 < series[lpas.RELATED][lpas.LPAS][-1].low
+    [less] = [row for row in report.rows if row.claim == lpas.LESS]
+    assert less.verdict == "reproduced"
+    assert lpas.figure(report).axes
+
+
+def test_related_machines_have_one_speed_for_all_classes() -> None:
+    times = lpas.times_of(lpas.RELATED, seed=1)
+    assert times / times[:1] == pytest.approx(np.repeat(times[:, :1] / times[0, 0], lpas.MACHINES, axis=1))

@@ -1,0 +1,42 @@
+"""The experiment on bags at one master: what a load means, and that it is seen in small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridsim.reproduce.framework import Run
+from gridsim.reproduce.others import master_worker
+from gridsim.reproduce.others.master_worker import STAR, THIRDS, WORSE, Drawn, optimum
+
+
+def test_at_a_load_of_1_a_link_carries_what_machines_compute() -> None:
+    """By the mean of links, and of bytes per Mflop over applications."""
+    scenario = Drawn(1.0, 2)(seed=1)
+    bags, links = scenario.workload.realize(scenario.platform), scenario.platform.bandwidth
+    assert links is not None
+    computing = scenario.platform.aggregate_speed
+    assert bags.bytes_per_mflop.mean() * computing == pytest.approx(links.mean())
+
+
+def test_the_load_is_what_limits() -> None:
+    """At a low load only processors count, at a high one only links: ten times the bytes, a tenth as much."""
+    levels = [optimum(Drawn(load, 2)(seed=1), None).level for load in (0.01, 3.0, 30.0)]
+    scenario = Drawn(0.01, 2)(seed=1)
+    bags = scenario.workload.realize(scenario.platform)
+    assert levels[0] == pytest.approx(scenario.platform.aggregate_speed / bags.task_size.sum())
+    assert levels[0] > levels[1] > levels[2] == pytest.approx(levels[1] / 10, rel=0.5)
+
+
+@pytest.mark.slow
+def test_the_order_of_links_is_seen_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(master_worker, "LOADS", (3.0,))
+    monkeypatch.setattr(master_worker, "BRANCHING", (4,))
+    monkeypatch.setattr(master_worker, "MOVING_APPLICATIONS", 2)
+    report = master_worker.run(Run(range(1, 6), quick=True))
+    verdicts = {row.claim: row.verdict for row in report.rows if row.verdict}
+    assert verdicts[STAR] == "reproduced" and verdicts.keys() == {STAR, THIRDS, WORSE}
+    [lines] = report.data["series"].values()
+    sorted_, in_turn = (lines[name][0].mean for name in (master_worker.SORTED, master_worker.IN_TURN))
+    assert np.isfinite(sorted_) and sorted_ > in_turn
+    assert master_worker.figure(report).axes

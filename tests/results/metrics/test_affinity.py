@@ -1,0 +1,111 @@
+"""Classes of tasks on machines that are good at different ones: the program, rules, related machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+
+pytest.importorskip("scipy")
+
+
+def test_each_machine_does_what_it_is_good_at() -> None:
+    """Two specialists: 1 task a second each; the one who could do everything alike helps nobody more."""
+    made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [1.0, 1.0])
+    assert made.rate == pytest.approx(2.0) and made.allowed.tolist() == [[True, False], [False, True]]
+    # three times as many of the first: the second machine helps, t of its time
+    # 1 + t / 10 = 3 (1 - t): t = 20/31
+    made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [3.0, 1.0])
+    assert made.rate == pytest.approx(4 * (1 - 20 / 31)) and made.shares[0, 1] == pytest.approx(20 / 31)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.sampled_from((0.5, 1.0, 3.0)), min_size=1, max_size=5),
+    st.lists(st.tuples(st.sampled_from((1.0, 7.0)), st.sampled_from((1.0, 4.0))), min_size=1, max_size=4),
+    st.data(),
+)
+def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
+    speeds: list[float], classes: list[tuple[float, float]], draw: st.DataObject
+) -> None:
+    """Machines that differ in speed alone: any split of work in which none idles has the optimal rate."""
+    size, proportion = np.array(classes).T
+    etc = size[:, None] / np.array(speeds)
+    best = gs.affinity(etc, proportion)
+    assert best.rate == pytest.approx(sum(speeds) / (size @ proportion / proportion.sum()))
+    # give out the work of all classes in any order, filling one machine after another
+    work, left = dict(enumerate(size * proportion)), np.array(speeds) * (size @ proportion) / sum(speeds)
+    given = np.zeros(etc.shape)
+    for k in draw.draw(st.permutations(range(len(size)))):
+        for u in draw.draw(st.permutations(range(len(speeds)))):
+            some = min(work[k], left[u])
+            given[k, u], work[k], left[u] = some, work[k] - some, left[u] - some
+    time = given / np.array(speeds)  # of each machine, for a task/s in all
+    served = (time / etc).sum(axis=1) / time.sum(axis=0).max()
+    assert served / proportion * proportion.sum() == pytest.approx(np.full(len(size), best.rate))
+
+
+def test_the_rules_choose_as_worked_out() -> None:
+    etc = [[4.0, 5.0, 20.0], [3.0, 9.0, 1.0]]
+    kind, arrival = [0, 0, 0, 1], [0.0, 0.0, 0.5, 0.5]
+
+    def machines(rule: Any, **named: Any) -> list[int]:
+        return gs.map_arrivals(etc, kind, arrival, rule, **named).machine.tolist()
+
+    assert machines("mct") == [0, 1, 0, 2]
+    assert machines("met") == [0, 0, 0, 2]
+    assert machines("olb") == [0, 1, 2, 0]
+    assert machines("kpb", percent=67.0) == [0, 1, 0, 2]
+    allowed = np.array([[False, True, True], [True, True, False]])
+    assert machines("mct", allowed=allowed) == [1, 1, 1, 0]
+    made = gs.map_arrivals(etc, kind, arrival, "mct")
+    assert made.start.tolist() == [0.0, 0.0, 4.0, 0.5] and made.finish.tolist() == [4.0, 5.0, 8.0, 1.5]
+
+
+def test_no_rule_keeps_up_beyond_the_rate_and_the_program_does_up_to_it() -> None:
+    """At 95 % of the rate queues stay short where the program says who goes where; without it they grow."""
+    random = np.random.default_rng(5)
+    etc = gs.expected_times(4, 6, task_range=2.0, machine_range=50.0, consistency="inconsistent", seed=3)
+    best = gs.affinity(etc, [1.0] * 4)
+    kind = random.integers(4, size=4000)
+    gaps = random.exponential(size=4000)
+    ends = {
+        (load, rule): gs.map_arrivals(
+            etc,
+            kind,
+            (gaps / (load * best.rate)).cumsum(),
+            rule,
+            allowed=best.allowed if rule == "mct" else None,
+        ).makespan
+        * best.rate
+        / 4000
+        for load, rule in ((0.95, "mct"), (0.95, "olb"), (3.0, "mct"))
+    }
+    assert ends[0.95, "mct"] < 1.1 and ends[0.95, "olb"] > 1.5
+    assert ends[3.0, "mct"] > 0.97  # though tasks came three times as fast
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"etc": [[1.0, 0.0]]}, "etc must be rows of finite numbers > 0"),
+        ({"etc": [1.0]}, "etc must be rows of finite numbers > 0"),
+        ({"kind": [0, 1]}, r"kind must be whole numbers in 0..0, got \[0, 1\]"),
+        ({"arrival": [1.0, 0.0]}, "arrival must be 2 finite numbers >= 0, ascending"),
+        ({"rule": "mtc"}, "rule"),
+        ({"allowed": [[False, False]]}, "allowed must be bool, 1 by 2, with a machine for each class"),
+        ({"percent": 101}, "percent must be above 0 and at most 100, got 101"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], words: str) -> None:
+    good: dict[str, Any] = {"etc": [[1.0, 2.0]], "kind": [0, 0], "arrival": [0.0, 1.0], "rule": "mct"}
+    with pytest.raises(ScenarioError, match=words):
+        gs.map_arrivals(**{**good, **change})
+    with pytest.raises(ScenarioError, match="proportions must have one entry for each of 1 classes, got 2"):
+        gs.affinity([[1.0, 2.0]], [1.0, 1.0])

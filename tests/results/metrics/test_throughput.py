@@ -1,0 +1,130 @@
+"""The linear program: against optima worked out by hand, the bandwidth-centric rule, and its limits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+
+pytest.importorskip("scipy")
+
+
+def level(*args: Any, **named: Any) -> float:
+    return gs.optimal_throughput(*args, **named).level
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "wanted"),
+    [
+        # 10 and 10 Mflop/s, tasks of 1 Mflop and 1 byte: each link of 4 and 1 bytes/s is what limits
+        (([10, 10], [4, 1], [1], 1), {}, 5.0),
+        # one at a time, the master serves the fast link only: bandwidth-centric
+        (([10, 10], [4, 1], [1], 1), {"port": "one"}, 4.0),
+        # the first is full with 2 tasks/s, which take the port half of the time; the other half is for 1/2
+        (([2, 10], [4, 1], [1], 1), {"port": "one"}, 2.5),
+        (([10, 10], [4, 1], [1], 1), {"master_bandwidth": 3}, 3.0),
+        (([10, 10], [4, 1], [1], 1), {"master_bandwidth": 3, "port": "one"}, 3.0),
+        # behind the first machine, the second gets at most what goes over both links
+        (([1, 10], [4, 2], [1], 1), {"parent": [-1, 0]}, 3.0),
+        (([0.5, 10], [4, 2], [1], 1), {"parent": [-1, 0]}, 2.5),
+        # two children of an inner node share its port: 1/2 of the time each is 2 + 1/2 tasks/s
+        (([1e-6, 2, 10], [9, 4, 1], [1], 1), {"parent": [-1, 0, 0], "port": "one"}, 2.500001),
+        # input and output go over the link at the same time
+        (([10], [4], [1], 2), {"output_bytes": 8}, 0.5),
+        # weights: 3 tasks of the second to 1 of the first
+        (([8], [math.inf], [2, 2]), {"weights": [1, 3]}, 1.0),
+        # of two applications the one with data goes to the fast link, which has room for 1/2.9 of the other
+        (([1, 1], [1, 0.1], [1, 1], [1, 0.1]), {"port": "one"}, 1 - 1 / 2.9),
+    ],
+)
+def test_the_optimum_is_the_one_worked_out_by_hand(
+    arguments: Any, named: dict[str, Any], wanted: float
+) -> None:
+    assert level(*arguments, **named) == pytest.approx(wanted, rel=1e-7)
+
+
+@st.composite
+def stars(draw: st.DrawFn) -> tuple[list[float], list[float]]:
+    """Draw speeds and links of up to 6 machines."""
+    machines = draw(st.integers(1, 6))
+    numbers = st.lists(st.sampled_from((0.1, 0.3, 1.0, 2.0, 7.0)), min_size=machines, max_size=machines)
+    return draw(numbers), draw(numbers)
+
+
+@settings(deadline=None, max_examples=25)
+@given(stars(), st.sampled_from((0.0, 0.5, 3.0)))
+def test_with_one_application_the_port_serves_the_fastest_links_first(
+    star: tuple[list[float], list[float]], data: float
+) -> None:
+    """The bandwidth-centric theorem: the order of links alone says who is served when the port is scarce."""
+    left, wanted = 1.0, 0.0
+    for link, speed in sorted(zip(star[1], star[0], strict=True), reverse=True):
+        tasks = min(speed, left * link / data) if data else speed
+        left, wanted = left - tasks * data / link, wanted + tasks
+    assert level(*star, [1.0], data, port="one") == pytest.approx(wanted, rel=1e-6)
+
+
+@settings(deadline=None, max_examples=25)
+@given(stars(), st.lists(st.sampled_from((0.0, 0.2, 5.0)), min_size=1, max_size=4), st.data())
+def test_the_rates_keep_every_limit(
+    star: tuple[list[float], list[float]], data: list[float], draw: st.DataObject
+) -> None:
+    speeds, links = (np.array(each) for each in star)
+    parent = np.array([draw.draw(st.integers(-1, u - 1)) for u in range(len(speeds))])
+    weights, fetched = np.arange(1.0, len(data) + 1), np.array(data)
+    one = draw.draw(st.booleans())
+    made = gs.optimal_throughput(
+        speeds,
+        links,
+        np.ones(len(data)),
+        fetched,
+        weights=weights,
+        port="one" if one else "many",
+        master_bandwidth=2.0,
+        parent=parent,
+    )
+    passed = np.stack([made.received[parent == u].sum(axis=0) for u in range(len(speeds))])
+    assert made.level > 0 and made.computed.sum(axis=0) == pytest.approx(weights * made.level, rel=1e-6)
+    assert made.received == pytest.approx(made.computed + passed, abs=1e-6)
+    assert (made.computed.sum(axis=1) <= speeds + 1e-6).all()
+    assert (made.received @ fetched <= links + 1e-6).all()
+    at_master = parent < 0
+    if not one:
+        assert (made.received[at_master] @ fetched).sum() <= 2.0 + 1e-6
+        return
+    speed = np.where(at_master, np.minimum(links, 2.0), links)
+    for sender in set(parent.tolist()):
+        assert (made.received @ fetched / speed)[parent == sender].sum() <= 1 + 1e-6
+
+
+def test_rates_far_from_one_are_solved_as_well() -> None:
+    """Tasks of hours and of microseconds: the solver's tolerances are those of the unit of time."""
+    for factor in (1e-9, 1e9):
+        assert level([2, 10], [4, 1], [factor], factor, port="one") == pytest.approx(2.5 / factor, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"speeds": [1, 0]}, r"speeds\[1\] must be a finite number > 0, got 0.0"),
+        ({"bandwidth": [1, 2, 3]}, "bandwidth must be 2 numbers, or one for all"),
+        ({"task_size": []}, "task_size must be one number or more"),
+        ({"input_bytes": [-1]}, r"input_bytes\[0\] must be a finite number >= 0, got -1.0"),
+        ({"weights": math.nan}, r"weights\[0\] must be a finite number > 0"),
+        ({"port": "two"}, "port must be one of one, many|port must be"),
+        ({"master_bandwidth": 0}, "master_bandwidth must be a number > 0 bytes/s, got 0"),
+        ({"parent": [0, -1]}, r"parent\[0\] must be -1 or a machine of a lower number, got 0"),
+        ({"parent": [-1.0, 0.0]}, "parent must be 2 whole numbers"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], words: str) -> None:
+    good: dict[str, Any] = {"speeds": [1, 1], "bandwidth": 1, "task_size": [1], "input_bytes": 1}
+    with pytest.raises(ScenarioError, match=words):
+        gs.optimal_throughput(**{**good, **change})
