@@ -1,4 +1,4 @@
-"""Starts in the future, deadlines, and users who cancel: DGS_ASAP, DGS_ACAP and the search of all machines."""
+"""Starts in the future, deadlines, users who cancel: DGS_ASAP, DGS_ACAP, the search of all machines."""
 
 from __future__ import annotations
 
