@@ -22,8 +22,8 @@ import numpy as np
 from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_talks
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations", "PLACED", "REPLY",
-           "REQUEST", "SEARCHING", "WAITING"]
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations",
+           "PLACED", "REPLY", "REQUEST", "SEARCHING", "WAITING"]
 
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]

@@ -15,10 +15,12 @@ from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
 from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, CANCELLED, COMMIT_KIND, COMMITTING, DONE,
-                                        FAILED, KINDS, NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, Negotiations)
-from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CALLED_OFF, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED, OVERDUE,
-                                        PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE, TOO_LATE, UNREACHED,
-                                        WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision, decisions_add)
+                                        FAILED, KINDS, NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING,
+                                        Negotiations)
+from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CALLED_OFF, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED,
+                                        OVERDUE, PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE,
+                                        TOO_LATE, UNREACHED, WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision,
+                                        decisions_add)
 from gridcore.dgs.outbox cimport (Outbox, Row, delayed_add, delayed_drop, delayed_first, delayed_take, outbox_add,
                                   sort_rows)
 from gridcore.dgs.slots cimport Node, Quest, Seen, SlotSchedules

@@ -177,7 +177,9 @@ def check_size(
     if pace is not None:
         factor = float(pace.factors.min())
         said = f" where machines have {factor:g} of their speed"
-    end = float(applications.release[-1]) + work / platform.aggregate_speed / factor
+    last = float(applications.ready.max())
+    field = "not_before" if last > applications.release[-1] else field
+    end = last + work / platform.aggregate_speed / factor
     longest /= factor
     if bandwidth is not None:
         # as if one machine with the narrowest link moved all data

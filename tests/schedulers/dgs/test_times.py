@@ -223,6 +223,19 @@ def test_schedulers_that_do_not_know_them(name: str) -> None:
     )
 
 
+def test_a_start_must_be_within_what_the_clock_holds() -> None:
+    with pytest.raises(
+        ScenarioError, match="^workload.not_before must be less: the run needs at least 3e.09 s"
+    ):
+        gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(not_before=3e9)), gs.DgsAsap())
+
+
+def test_an_emulation_has_no_users_who_cancel() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2), workload(cancel_at=500.0))
+    with pytest.raises(ScenarioError, match="^workload.cancel_at must be absent for an emulation"):
+        gs.emulate(scenario, gs.DgsAsap())
+
+
 def test_a_file_holds_them() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 5.0], cancel_at=500.0))
     again = gs.Scenario.from_text(scenario.to_toml())
