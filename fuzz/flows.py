@@ -176,6 +176,8 @@ def _before_jobflow(c: Context, module: str) -> None:
             "submitter": c.s.bytes(jobs).astype(np.int64) % nodes,
             "first_start": np.full(jobs, -1, np.int64),
             "group": c.s.bytes(jobs).astype(np.int64) % 2,
+            "earliest": c.s.bytes(jobs).astype(np.int64) % 9,
+            "latest": c.s.bytes(jobs).astype(np.int64) - 9,
             **{name: np.zeros(jobs, np.int64) for name in names},
         },
         "nodes": {
@@ -215,6 +217,7 @@ JOBFLOW = Part(
         "flush": {"now": now},
         "advance": {"limit": later(10**10)},
         "finish": {"now": now},
+        "call_off": {"job": place("jobs"), "now": now},
         "machines_of": {"job": place("jobs")},
         "read_outcomes": {},
     },

@@ -15,7 +15,7 @@ cdef enum:
 
 # The phases of a job.  BROKEN: it has lost a machine, and its scheduling node does not know yet.
 cpdef enum:
-    NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
+    NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED, CANCELLED
 
 
 cdef class Negotiations:
@@ -29,7 +29,7 @@ cdef class Negotiations:
     cdef long long[KINDS] span
     cdef signed char[::1] phase
     cdef long long[::1] tasks, length, lasts, submitter, attempt, searches, in_vain, conflicts, late, reached
-    cdef long long[::1] resubmitted, first_start, end, done, group
+    cdef long long[::1] resubmitted, first_start, end, done, group, earliest, latest
     cdef unsigned char[:, ::1] suited     # by group of jobs and node; None if all nodes suit all jobs
     cdef long long[::1] received, changes, busy, done_by, first, counts
     cdef const unsigned char[::1] up, gone  # gone: nodes that are known to have failed; None where none may fail
@@ -59,6 +59,8 @@ cdef class Negotiations:
 
     cdef _Held _hold(self)
     cdef int _hand_over(self) except -1
+    cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil
+    cdef long long _slot_at(self, long long time) noexcept nogil
     cdef int _check(self, Py_ssize_t job) except -1
     cdef int _check_placed(self, Py_ssize_t job) except -1
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil

@@ -22,8 +22,8 @@ import numpy as np
 from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_talks
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations", "PLACED", "REPLY",
-           "REQUEST", "SEARCHING", "WAITING"]
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations",
+           "PLACED", "REPLY", "REQUEST", "SEARCHING", "WAITING"]
 
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
@@ -40,6 +40,7 @@ _STATE = {
     "talks": Rows({
         "job": (0, "jobs"), "start": (-1, "slots"), "asked": (0, "up_to_forward"), "missing": ANY, "answers": ANY,
         "found": ANY, "taken": ANY, "current": ANY, "hope": ANY, "pooled": ANY, "hit": ANY, "due": ANY,
+        "tardy": (-1, "slots"),
     }),
     "answers": Array(np.int64, (None, 2), (-1, "slots")),
     "found": Array(np.int64, (None, 2), (0, "places")), "taken": _NODES_OF, "pool": _NODES_OF,
@@ -52,7 +53,7 @@ _STATE = {
     "completed": Number(0, "up_to_jobs"), "given_up": Number(0, "up_to_jobs"), "reported_end": Number(-1),
 }
 _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
-         "reached", "resubmitted", "first_start", "end", "done", "group")
+         "reached", "resubmitted", "first_start", "end", "done", "group", "earliest", "latest")
 _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
             "tries", "patience", "detection", "log")
@@ -143,10 +144,12 @@ cdef class Negotiations:
         indices(of["tasks"], "tasks", 1, 2**31)
         indices(of["length"], "length", 1, LATEST // self.slot + 1)
         indices(of["lasts"], "lasts", 0, LATEST + 1)
+        indices(of["earliest"], "earliest", 0, LATEST // self.slot + 1)
         if self.talk != NULL:
             # the negotiations and runs under way depend on these
             for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
-                              ("submitter", self.submitter), ("group", self.group)):
+                              ("submitter", self.submitter), ("group", self.group), ("earliest", self.earliest),
+                              ("latest", self.latest)):
                 if not np.array_equal(of[name], had):
                     raise ValueError(f"{name} must be as it was")
         submitter = indices(of["submitter"], "submitter", 0, self.nodes)
@@ -158,6 +161,7 @@ cdef class Negotiations:
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
         self.resubmitted, self.first_start = of["resubmitted"], of["first_start"]
         self.end, self.done, self.group = of["end"], of["done"], of["group"].copy()
+        self.earliest, self.latest = of["earliest"].copy(), of["latest"].copy()
         self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
         self.first, self.up = at["first"], at["up"].view(np.uint8)
         self.gone = at["away"].view(np.uint8) if self.faults else None
@@ -194,6 +198,18 @@ cdef class Negotiations:
             raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
         return 0
 
+    cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil:
+        """Return the scheduling node of a job, or the next node that is up and acts for it; -1 if none is."""
+        cdef Py_ssize_t k, node = self.submitter[job]
+        for k in range(self.nodes if self.faults else 0):
+            if self.up[node]:
+                return node
+            node = node + 1 if node + 1 < self.nodes else 0
+        return -1 if self.faults else node
+
+    cdef long long _slot_at(self, long long time) noexcept nogil:
+        return (time + self.slot - 1) // self.slot
+
     # -- what the policy asks for --------------------------------------------------------------------------
 
     @property
@@ -206,8 +222,11 @@ cdef class Negotiations:
         """The last instant (ns) that `advance` returned because jobs or waits end at it."""
         return self.reported_end
 
-    def read_outcomes(self) -> tuple[list[int], list[tuple[int, bool]]]:
-        """Return (jobs that must wait, [(rejected job, whether it is too large), ...]) since the last call."""
+    def read_outcomes(self) -> tuple[list[int], list[tuple[int, str]]]:
+        """Return (jobs that must wait, [(rejected job, why), ...]) since the last call.
+
+        why : "too_large", "too_late" (for its deadline), or empty if all its searches were in vain.
+        """
         cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []
@@ -277,7 +296,7 @@ cdef class Negotiations:
         for job in range(self.jobs):
             if self.talk[job] != NULL:
                 talk_count(self.talk[job], &rows)
-        cdef long long[:, ::1] talks = np.empty((rows.talks, 12), np.int64)
+        cdef long long[:, ::1] talks = np.empty((rows.talks, 13), np.int64)
         cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
         cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
         cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
@@ -324,7 +343,7 @@ cdef class Negotiations:
         given = read(state, _STATE, nodes=self.nodes, jobs=self.jobs, slots=latest + 1, up_to_jobs=self.jobs + 1,
                      up_to_nodes=self.nodes + 1, up_to_forward=self.forward + 1, places=max(self.nodes, self.forward + 1),
                      may_be_overdue=self.jobs if self.faults else 0)
-        check_ending(given["ending"], phase == PLACED, self.faults)
+        check_ending(given["ending"], phase == PLACED, self.faults or (phase == CANCELLED).any())
         kept = np.asarray(self.resubmitted) > 0
         placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
         check_talks(given, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks))

@@ -14,11 +14,13 @@ from gridcore.common.arguments cimport _Held, check_instant, indices
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
-from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, COMMIT_KIND, COMMITTING, DONE, FAILED, KINDS,
-                                        NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING, Negotiations)
-from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED, OVERDUE,
-                                        PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE, UNREACHED,
-                                        WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision, decisions_add)
+from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, CANCELLED, COMMIT_KIND, COMMITTING, DONE,
+                                        FAILED, KINDS, NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING,
+                                        Negotiations)
+from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CALLED_OFF, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED,
+                                        OVERDUE, PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE,
+                                        TOO_LATE, UNREACHED, WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision,
+                                        decisions_add)
 from gridcore.dgs.outbox cimport (Outbox, Row, delayed_add, delayed_drop, delayed_first, delayed_take, outbox_add,
                                   sort_rows)
 from gridcore.dgs.slots cimport Node, Quest, Seen, SlotSchedules
@@ -46,7 +48,7 @@ cdef class JobFlow(Negotiations):
     kinds : for cancel, request, answer, commit and reply: (number in `links`, bytes of a message).
     jobs : name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
         submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
-        done, group (int64).
+        done, group, earliest and latest (the slots between which each job may start; int64).
     nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
         up, away (whether it is known to have failed; bool).
     counts : int64[5], number of schedules exchanged by kind, shared.
@@ -107,21 +109,15 @@ cdef class JobFlow(Negotiations):
             if self.phase[job[k]] in (NEW, WAITING):
                 self._search(job[k], now)
 
-    cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil:
-        """Return the scheduling node of a job, or the next node that is up and acts for it; -1 if none is."""
-        cdef Py_ssize_t k, node = self.submitter[job]
-        for k in range(self.nodes if self.faults else 0):
-            if self.up[node]:
-                return node
-            node = node + 1 if node + 1 < self.nodes else 0
-        return -1 if self.faults else node
-
     cdef int _search(self, Py_ssize_t job, long long now) except -1:
         cdef Py_ssize_t k, n, home = self._home(job)
         cdef Row* row
+        cdef long long first = max(self.earliest[job], self._slot_at(now))
+        if first > self.latest[job]:
+            return self._miss(job, first, now)
         if self.in_vain[job] >= self.tries:
             self._decides_in_vain(GAVE_UP, job, self.tries, now)
-            return self._give_up(job, False)
+            return self._give_up(job, "")
         if home < 0:
             return self._wait(job, WAITED_FOR_MACHINES, now)
         self.searches[job] += 1
@@ -139,11 +135,16 @@ cdef class JobFlow(Negotiations):
             self._choose(job, now)
         return 0
 
-    cdef int _give_up(self, Py_ssize_t job, bint too_large) except -1:
+    cdef int _miss(self, Py_ssize_t job, long long start, long long now) except -1:
+        """Reject a job whose first possible `start` is too late for its deadline."""
+        self._decides(TOO_LATE, job, self._seconds(start), self._seconds(self.latest[job]), NAN, 0, now, age=NAN)
+        return self._give_up(job, "too_late")
+
+    cdef int _give_up(self, Py_ssize_t job, str why) except -1:
         self.phase[job] = FAILED
         self.given_up += 1
         talk_drop(&self.talk[job])
-        self._given_up.append((job, bool(too_large)))
+        self._given_up.append((job, why))
         return 0
 
     cdef int _wait(self, Py_ssize_t job, int why, long long now) except -1:
@@ -190,11 +191,13 @@ cdef class JobFlow(Negotiations):
             for k in range(talk.n_nodes):
                 row = self._out(COMMIT_KIND, nodes[k], home, job)
                 row.a, row.b = self.attempt[job], talk.start
+        elif not talk.hope and talk.tardy >= 0:
+            self._miss(job, talk.tardy, now)
         elif not talk.hope and self.faults and self.wide:
             self._wait(job, WAITED_FOR_ROOM, now)  # machines may recover
         elif not talk.hope:
             self._decides(TOO_LARGE, job, self.reached[job], self.tasks[job], NAN, 0, now, age=NAN)
-            self._give_up(job, True)
+            self._give_up(job, "too_large")
         elif self.in_vain[job] % self.rounds == 0:
             self._wait(job, WAITED, now)
         else:
@@ -261,6 +264,33 @@ cdef class JobFlow(Negotiations):
                     and (self.phase[first.slot] == SEARCHING or self.phase[first.slot] == COMMITTING)):
                 return first
             pending_pop(&self.overdue)
+
+    # -- users who cancel -----------------------------------------------------------------------------------
+
+    def call_off(self, Py_ssize_t job, long long now):
+        """Cancel a job at `now` ns, as its user wants, unless it is over; messages are sent by `flush`.
+
+        For a job that was placed, `start_of` and `machines_of` must be read before.
+        """
+        cdef _Held alone = self._hold()
+        self._check(job)
+        check_instant(now, "now", _LAST)
+        cdef Talk* talk = self.talk[job]
+        cdef int* nodes = NULL
+        cdef Py_ssize_t n = 0
+        if self.phase[job] in (DONE, FAILED, CANCELLED):
+            return
+        if talk != NULL and self.phase[job] == COMMITTING:
+            nodes, n = talk.taken, talk.n_taken
+        elif talk != NULL and self.phase[job] in (PLACED, BROKEN):
+            nodes, n = talk.pool, talk.n_nodes
+        self._decides(CALLED_OFF, job, n, NAN, NAN, n, now, age=NAN)
+        qsort(nodes, n, sizeof(int), ascending)
+        self._cancel(job, nodes, n)
+        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
+        self.phase[job] = CANCELLED
+        self.given_up += 1
+        talk_drop(&self.talk[job])
 
     # -- failures -------------------------------------------------------------------------------------------
 
@@ -363,12 +393,10 @@ cdef class JobFlow(Negotiations):
         cdef long long end = max(row.b, self._slot_at(now)), whose = claim(row.job, row.a)
         if self.schedules._release(&self.schedules.node[row.node], row.b, end, whose, False, now) and self.push:
             self.changes[row.node] += 1
-        if self.faults and (self.resubmitted[row.job] or self.phase[row.job] == BROKEN):
+        if (self.phase[row.job] == CANCELLED
+                or (self.faults and (self.resubmitted[row.job] or self.phase[row.job] == BROKEN))):
             self._stopped.append((row.job, row.node, row.a, now))
         return 0
-
-    cdef long long _slot_at(self, long long time) noexcept nogil:
-        return (time + self.slot - 1) // self.slot
 
     cdef int _requested(self, const Row* row, long long now) except -1:
         cdef Py_ssize_t k, job = row.job, n = self.tasks[job]
@@ -386,7 +414,7 @@ cdef class JobFlow(Negotiations):
             quest.every, quest.until = self.period, now - self.latency
         elif self.stale and self.push:
             quest.seen = now - self.latency
-        quest.not_before = self._slot_at(ready + self.at_least)
+        quest.not_before = max(self.earliest[job], self._slot_at(ready + self.at_least))
         while True:
             opened = 0
             start = self.schedules._search(&quest, self.views.view, self.gone, self.first if self.poll else None,
@@ -456,7 +484,9 @@ cdef class JobFlow(Negotiations):
             # no searcher may answer twice: a state that was read may have the same message twice
             if (self.searches[job] != row.a or self.phase[job] != SEARCHING or talk == NULL or talk.missing <= 0):
                 continue
-            if row.b >= 0:
+            if row.b > self.latest[job]:
+                talk.tardy = row.b if talk.tardy < 0 else min(talk.tardy, row.b)
+            elif row.b >= 0:
                 for i in range(talk.n_found):
                     if talk.found[i].searcher == row.sender:
                         talk.answer[talk.n_answers].start = row.b

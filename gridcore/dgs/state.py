@@ -15,7 +15,7 @@ from gridcore.common.state import refuse
 ACTIONS = (
     "asked", "opened", "answered", "unreached", "dropped", "chose", "refused", "refused-late", "released",
     "placed", "searched-again", "waited", "waited-for-room", "waited-for-machines", "gave-up-too-large",
-    "gave-up", "overdue", "missed",
+    "gave-up", "overdue", "missed", "gave-up-too-late", "called-off",
 )  # fmt: skip
 #: A row of the log of decisions; an action is its place in `ACTIONS`.  What a job waits for that is to search
 #: again is left to the policy: such a row has the number of its searches in `saw`.
@@ -41,10 +41,10 @@ def claimant(claims: Integers) -> tuple[Integers, Integers]:
     return claims & _JOB, claims >> 32
 
 
-def check_ending(ending: Integers, placed: Bools, faults: bool) -> None:
-    """Rows of instant and job; with `faults` also of runs that were lost."""
+def check_ending(ending: Integers, placed: Bools, lost: bool) -> None:
+    """Rows of instant and job; with `lost` also of runs that were lost or cancelled."""
     jobs = np.sort(ending[:, 1])
-    if faults:
+    if lost:
         jobs = np.unique(jobs[placed[jobs]])
     if not np.array_equal(jobs, np.flatnonzero(placed)):
         raise ValueError("state['ending'] must have each job that is placed once")
@@ -62,7 +62,7 @@ def check_talks(
     By job: which of them are in which phase, and the `nodes` that it wants.
     """
     talks, answers, found = (tables[name] for name in ("talks", "answers", "found"))
-    job, start, asked, missing, n_answers, n_found, n_taken, current, _, pooled, _, _ = talks.T
+    job, start, asked, missing, n_answers, n_found, n_taken, current, _, pooled, _, _, _ = talks.T
     refuse("talks", np.diff(job, prepend=-1) <= 0, "of a job after the one before it")
     had = _in(n_answers, 0, n_found) & (n_found <= asked)
     asks = had & _in(missing, 1, asked - n_answers) & (n_taken == 0)

@@ -26,6 +26,7 @@ cdef struct Looked:                     # what the answer of a search rests on, 
 cdef struct Talk:
     long long start                     # slot of the allocation that is being tried or was taken
     long long due                       # ns, when the wait for answers or replies ends; 0 for never
+    long long tardy                     # the first start of an answer that the deadline does not allow; -1 for none
     int asked, missing, n_answers, n_found, n_taken, n_nodes, current
     bint hope                           # whether another search may do better
     bint hit                            # whether a machine being asked to commit has failed, which is detected later
@@ -70,7 +71,7 @@ cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked, bi
     # stored first, so that it is not leaked if an allocation below fails; `asked` is still 0 then
     talk_drop(place)
     place[0] = talk
-    talk.n_nodes, talk.start, talk.current = <int> n_nodes, -1, -1
+    talk.n_nodes, talk.start, talk.current, talk.tardy = <int> n_nodes, -1, -1, -1
     if asked:
         talk.answer = <Answer*> grown(NULL, asked * sizeof(Answer))
         talk.found = <Answer*> grown(NULL, asked * sizeof(Answer))
@@ -145,6 +146,7 @@ cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] t
     talks[at.talks, 3], talks[at.talks, 4], talks[at.talks, 5] = talk.missing, talk.n_answers, talk.n_found
     talks[at.talks, 6], talks[at.talks, 7], talks[at.talks, 8] = talk.n_taken, talk.current, talk.hope
     talks[at.talks, 9], talks[at.talks, 10], talks[at.talks, 11] = talk.pool != NULL, talk.hit, talk.due
+    talks[at.talks, 12] = talk.tardy
     for k in range(talk.n_answers):
         answers[at.answers + k, 0], answers[at.answers + k, 1] = talk.answer[k].start, talk.answer[k].place
     for k in range(talk.n_found):
@@ -177,6 +179,7 @@ cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, :
     talk.n_answers, talk.n_found = <int> talks[at.talks, 4], <int> talks[at.talks, 5]
     talk.n_taken, talk.current = <int> talks[at.talks, 6], <int> talks[at.talks, 7]
     talk.hope, talk.hit, talk.due = talks[at.talks, 8] != 0, talks[at.talks, 10] != 0, talks[at.talks, 11]
+    talk.tardy = talks[at.talks, 12]
     if talks[at.talks, 9]:
         talk_pool(talk)
     if talk.asked and talk.current >= 0:

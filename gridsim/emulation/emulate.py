@@ -69,6 +69,8 @@ def emulate(
     systems.check_scheduler(scheduler)
     if scenario.faults is not None and scenario.faults.reachable:
         raise ScenarioError("faults.reachable must be false for an emulation, got True")
+    if getattr(scenario.workload.recipe, "cancel_at", None) is not None:
+        raise ScenarioError("workload.cancel_at must be absent for an emulation, where users cancel no jobs")
     speedup = real("speedup", speedup, above=0)
     if speedup > MOST_SPEEDUP:
         raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")

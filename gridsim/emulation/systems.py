@@ -100,7 +100,7 @@ def collect(part: Part) -> dict[str, Any]:
         "apart": runs.apart.tolist(),
         "rows": [[int(value) for value in row] for row in runs.rows],
         "reached": policy.reached.tolist(),
-        "too_large": policy.too_large,
+        "why": policy.why,
         **{name: getattr(overlay, name).tolist() for name in ("received", "counts", "changes")},
     }
 
@@ -148,7 +148,8 @@ def merge(part: Part, found: dict[str, Any]) -> None:
     np.maximum(runs.apart, np.array(found["apart"]), out=runs.apart)
     runs.rows += [tuple(row) for row in found["rows"]]
     np.maximum(policy.reached, np.array(found["reached"]), out=policy.reached)
-    policy.too_large += found["too_large"]
+    for why, count in found["why"].items():
+        policy.why[why] += count
     overlay.received += np.array(found["received"])
     overlay.changes += np.array(found["changes"])
     overlay.counts[:4] += np.array(found["counts"])[:4]  # shuffles are the same in all processes

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Texts
 from gridsim.support.arrays import Bools, Floats, Integers
+from gridsim.support.clock import NEVER, NS
 from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
@@ -42,6 +43,8 @@ class Columns(NamedTuple):
     machines]) say which machines that leaves each, see `gridsim.model.attributes.groups`.
     input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and
     sends.
+
+    not_before, deadline and cancel_at (s) are the times that rigid jobs state, see `Applications`.
     """
 
     release: Floats
@@ -60,6 +63,21 @@ class Columns(NamedTuple):
     suited: Bools | None = None
     input_bytes: Floats | None = None
     output_bytes: Floats | None = None
+    not_before: Floats | None = None
+    deadline: Floats | None = None
+    cancel_at: Floats | None = None
+
+    def times(self) -> list[Floats | None]:
+        """Return the columns `JOB_TIMES`, each None where it changes nothing for any job."""
+        early, *others = (getattr(self, name) for name in JOB_TIMES)
+        kept = [early if early is not None and (early > self.release).any() else None]
+        return kept + [each if each is not None and np.isfinite(each).any() else None for each in others]
+
+
+#: The name of a column of times that rigid jobs may state.
+JobTime = Literal["not_before", "deadline", "cancel_at"]
+#: All of them.
+JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
 
 
 def check_columns(recipe: Recipe, count: int, what: str) -> None:
@@ -108,6 +126,11 @@ class Applications:
     bool[groups, machines] which machines suit the jobs of a group; both are None if all machines suit all.
     input_bytes, output_bytes float64 (bytes) are what a task of each application fetches over the link of its
     machine before it can be computed, and what it sends afterwards.  None stands for nothing.
+
+    Rigid jobs may state times, float64 (s), on the clock of the releases: not_before, before which a job must
+    not start (0 or its release for none); deadline, by which it must have ended, or it is rejected (inf for
+    none); cancel_at, when its user cancels it unless it has ended (inf for never).  Each is None if no job
+    states it.
     """
 
     release_ns: Integers
@@ -128,6 +151,9 @@ class Applications:
     suited: Bools | None = None
     input_bytes: Floats | None = None
     output_bytes: Floats | None = None
+    not_before: Floats | None = None
+    deadline: Floats | None = None
+    cancel_at: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -145,6 +171,21 @@ class Applications:
     def machines_for(self, job: int) -> Bools | None:
         """Return which machines suit a rigid job, bool[machines]; None if all do."""
         return None if self.group is None or self.suited is None else self.suited[self.group[job]]
+
+    @property
+    def ready(self) -> Floats:
+        """When each may start: its release, or `not_before` where that is later; float64[n], s."""
+        return self.release if self.not_before is None else np.maximum(self.release, self.not_before)
+
+    def instants(self, name: JobTime) -> Integers | None:
+        """Return times that rigid jobs state, int64[n], ns; `NEVER` for inf, None without the column."""
+        column: Floats | None = getattr(self, name)
+        if column is None:
+            return None
+        there = np.isfinite(column)
+        ns = np.full(len(column), NEVER, np.int64)
+        ns[there] = np.rint(column[there] * NS).astype(np.int64)
+        return ns
 
     @property
     def moves_data(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import Columns, Machine, check_columns
+from gridsim.model.applications import JOB_TIMES, Columns, Machine, check_columns
 from gridsim.model.attributes import Constraints, Memory, Texts, groups, wish
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real, shown
@@ -22,6 +22,9 @@ from gridsim.support.random_streams import Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTime = Annotated[float, Limits(above=0, unit="s")]
+#: The latest time that a job may state, s; the clock counts int64 nanoseconds.
+_LATEST = 4.0e9
+_Latest = Annotated[float, Limits(above=0, unit="s", finite=False)]
 
 
 class _Jobs(Recipe, frozen=True, kw_only=True):
@@ -150,6 +153,12 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
         machines.
     memory : bytes that a job needs on each of its machines, one entry per job; without it any.
     kinds : kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
+    not_before : s, one entry per job, before which it must not start (an advance reservation); without it,
+        and where it is not after the release, the release.
+    deadline : s, one entry per job, by which it must have ended by what it reserves, or it is rejected; inf
+        and without it, none.
+    cancel_at : s, one entry per job, after its release, when its user cancels it unless it has ended; inf and
+        without it, never.
     """
 
     release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
@@ -159,10 +168,24 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     submitter: tuple[Machine, ...] | None = None
     memory: tuple[Memory, ...] | None = None
     kinds: tuple[str, ...] | None = None
+    not_before: tuple[Annotated[float, Limits(low=0, high=_LATEST, unit="s")], ...] | None = None
+    deadline: tuple[_Latest, ...] | None = None
+    cancel_at: tuple[_Latest, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_columns(self, len(self.release), "job")
+        for name in ("deadline", "cancel_at"):
+            for i, at in enumerate(getattr(self, name) or ()):
+                if _LATEST < at < math.inf:
+                    raise ScenarioError(
+                        f"workload.{name}[{i}] must be at most {_LATEST:g} s, or inf, got {at!r}"
+                    )
+        for i, (at, release) in enumerate(zip(self.cancel_at or (), self.release, strict=False)):
+            if at <= release:
+                raise ScenarioError(
+                    f"workload.cancel_at[{i}] must be after workload.release[{i}], {release!r} s, got {at!r}"
+                )
 
     def columns(self, platform: Platform) -> Columns:
         count = len(self.release)
@@ -173,7 +196,7 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
             if self.submitter is None
             else np.array(self.submitter, np.int64)
         )
-        return _columns(
+        made = _columns(
             platform,
             np.array(self.release),
             np.array(self.nodes, np.int64),
@@ -183,6 +206,8 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
             memory=None if self.memory is None else np.array(self.memory),
             kind=None if self.kinds is None else np.array(self.kinds),
         )
+        stated = {name: getattr(self, name) for name in JOB_TIMES}
+        return made._replace(**{name: np.array(each) for name, each in stated.items() if each is not None})
 
 
 def _wanted(constraints: Constraints | None, seed: int, count: int) -> tuple[Floats | None, Texts | None]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import amount_of
-from gridsim.model.applications import Applications
+from gridsim.model.applications import JOB_TIMES, Applications
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
@@ -408,6 +408,10 @@ class Workload:
         submitter: Sequence[int] | NDArray[Any] | None = None,
         memory: float | Sequence[float] | NDArray[Any] | None = None,
         kinds: str | Sequence[str] | NDArray[Any] | None = None,
+        *,
+        not_before: float | Sequence[float] | NDArray[Any] | None = None,
+        deadline: float | Sequence[float] | NDArray[Any] | None = None,
+        cancel_at: float | Sequence[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly the given rigid jobs: release (s), nodes, run_time (s).
 
@@ -417,6 +421,10 @@ class Workload:
         submitter : machines; by default job i submits at machine i modulo the number of machines.
         memory : bytes that a job needs on each of its machines; one value for all jobs, or one entry each.
         kinds : kind of machines that a job wants, empty for any; one value for all jobs, or one entry each.
+        not_before : s, before which a job must not start, an advance reservation; by default its release.
+        deadline : s, by which a job must have ended by what it reserves, or it is rejected; inf for none.
+        cancel_at : s, after its release, when its user cancels a job unless it has ended; inf for never.
+            Each of these times is on the clock of the releases; one value for all jobs, or one entry each.
         """
         releases = sequence("workload.release", release)
         recipe = JobListRecipe(
@@ -427,6 +435,10 @@ class Workload:
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
             memory=None if memory is None else _column("workload.memory", memory, len(releases)),
             kinds=None if kinds is None else _column("workload.kinds", kinds, len(releases)),
+            **{
+                name: None if given is None else _column(f"workload.{name}", given, len(releases))
+                for name, given in zip(JOB_TIMES, (not_before, deadline, cancel_at), strict=True)
+            },
         )
         return cls(recipe)
 
@@ -472,6 +484,7 @@ class Workload:
             None if group is None else group[order],
             suited,
             *(None if each is None or not each.any() else each[order] for each in moved),
+            *(None if each is None else each[order] for each in columns.times()),
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

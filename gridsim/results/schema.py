@@ -80,9 +80,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("requested", "float", "s", "what the user asked for"),
         Column("memory", "float", "B", "of jobs with constraints: least memory of each of its machines"),
         Column("kind", "text", "", "of jobs with constraints: kind of its machines; empty for any"),
-        Column("waiting", "float", "s", "from the release to the start of the run that was completed"),
+        Column("not_before", "float", "s", "of jobs that state it: before which it must not start"),
+        Column("deadline", "float", "s", "of jobs that state it: by which it must have ended; inf for none"),
+        Column("cancel_at", "float", "s", "of jobs that state it: when its user cancels it; inf for never"),
+        Column("waiting", "float", "s", "from the release, or `not_before` if that is later, to the start of "
+               "the run that was completed"),
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
         Column("failed", "int", "0 or 1", "whether it was rejected"),
+        Column("cancelled", "int", "0 or 1", "of jobs with `cancel_at`: whether its user cancelled it"),
         Column("searches", "int", "searches", "`dgs-asap`, `dgs-acap`: rounds of requests"),
         Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a machine "
                "refused or that fell through; the first one did if it is not 0"),
@@ -206,6 +211,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _APPLICATION,
         _needed("distance", "float", "", "mean between two of its machines, in the unit of the platform; 0 "
                 "of one machine"),
+    ),
+    "freed": (
+        _APPLICATION,
+        _MACHINE,
+        _needed("start", "float", "s", "of what it had reserved there and not used when it was "
+                "cancelled"),
+        _needed("end", "float", "s", "of that"),
     ),
     "jobs": (
         _APPLICATION,

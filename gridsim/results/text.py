@@ -148,9 +148,10 @@ def _of_bags(facts: Facts) -> Lines:
 
 
 def _of_jobs(facts: Facts) -> Lines:
+    cancelled = f", {facts['cancelled']} cancelled by their users" if "cancelled" in facts else ""
     return {
         "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
-        "rejected": f"{facts['failed']} of {facts['applications']} jobs",
+        "rejected": f"{facts['failed']} of {facts['applications']} jobs{cancelled}",
         "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
         "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
     }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
 from gridsim.errors import SchedulerError
-from gridsim.model.applications import Applications
+from gridsim.model.applications import Applications, JobTime
 from gridsim.model.attributes import Attributes
 from gridsim.model.fault_events import Events
 from gridsim.model.fluctuation import Pace
@@ -161,7 +161,9 @@ class Outcome:
 
     applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
         ``nodes_used``, and optionally further columns, such as ``level`` (at which the request was accepted).
-        For rigid jobs also ``failed``: whether the job was rejected.  Nothing of a rejected job is completed,
+        For rigid jobs also ``failed``: whether the job was rejected; and where users cancel jobs,
+        ``cancelled``: whether its user did.  A cancelled one counts as rejected in what follows, apart from
+        the time for which it has run.  Nothing of a rejected job is completed,
         and it has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
         ``interrupted`` (tasks that ran when the machine failed).
@@ -283,6 +285,8 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = False
     #: Whether it places rigid jobs that want certain machines (`Applications.machines_for`) on these.
     constraints: ClassVar[bool] = False
+    #: The times that rigid jobs may state under it (`gridsim.model.applications.JOB_TIMES`).
+    job_times: ClassVar[tuple[JobTime, ...]] = ()
     #: Whether it supports background load on the machines (`Run.pace`).  It must then report
     #: `Outcome.cycles`; otherwise the machines seem busier than their tasks explain.
     fluctuating: ClassVar[bool] = False

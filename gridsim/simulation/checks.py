@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
-from gridsim.model.applications import Applications
+from gridsim.model.applications import JOB_TIMES, Applications
 from gridsim.model.attributes import ANY, wish
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Pace
@@ -41,7 +41,7 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
     "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "memory", "kind",
-    "input_bytes", "output_bytes",
+    "input_bytes", "output_bytes", *JOB_TIMES,
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
@@ -108,6 +108,12 @@ def check_kind(
             f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
             f"got a job that wants {wanted}; for these: dgs-asap, dgs-acap, asap"
         )
+    for name in JOB_TIMES:
+        if getattr(applications, name) is not None and name not in scheduler.job_times:
+            raise ScenarioError(
+                f"workload.{name} must be absent for {scheduler.name}, which does not know it; for this: "
+                "dgs-asap, dgs-acap, asap"
+            )
     if pace is not None and not scheduler.fluctuating:
         raise ScenarioError(
             f"fluctuation must be absent for {scheduler.name}, which needs machines that always have their "
@@ -171,7 +177,9 @@ def check_size(
     if pace is not None:
         factor = float(pace.factors.min())
         said = f" where machines have {factor:g} of their speed"
-    end = float(applications.release[-1]) + work / platform.aggregate_speed / factor
+    last = float(applications.ready.max())
+    field = "not_before" if last > applications.release[-1] else field
+    end = last + work / platform.aggregate_speed / factor
     longest /= factor
     if bandwidth is not None:
         # as if one machine with the narrowest link moved all data
@@ -194,6 +202,8 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
     if not isinstance(outcome, Outcome):
         raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
     own = _RIGID_COLUMNS if applications.rigid else _APPLICATION_COLUMNS
+    if applications.cancel_at is not None:
+        own = (*own, "cancelled")
     for what, columns, wanted, taken, rows in (
         ("applications", outcome.applications, own, _APPLICATION_NAMES, len(applications)),
         ("machines", outcome.machines, _MACHINE_COLUMNS, _MACHINE_NAMES, machines),
@@ -259,7 +269,9 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     size, release = applications.size, applications.release_ns
     if (failed := given_up(outcome, applications)).any():
         for i in first_true(failed & ((completed != 0) | (finish != -1))):
-            raise InvariantViolation(f"application {i}: rejected, but {completed[i]} tasks were completed")
+            raise InvariantViolation(
+                f"application {i}: rejected or cancelled, but {completed[i]} tasks were completed"
+            )
         tasks, size = np.where(failed, 0, tasks), size[~failed]
         # a rejected one need neither start nor finish
         first = np.where(failed & (first == -1), release, first)
@@ -283,7 +295,8 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         )
     last = int(outcome.applications["finish"].max())
     # copies that others have outdone may end later than the last task
-    later = outages.failures.any() or "ended" in outcome.machines
+    cut = np.any(outcome.applications.get("cancelled", 0))
+    later = cut or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if later else 0)
     busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
     for u in first_true((busy < 0) | (busy > span)):
@@ -298,10 +311,16 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     slack = float(done @ speeds) + 1e-9 * max(work, worked)
     if outcome.cycles:
         _check_cycles(outcome, applications, worked, slack)
-    elif worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
+    elif worked < work - slack or (worked > work + slack and not _in_vain(outcome)):
         raise InvariantViolation(
             f"machines: their busy time is worth {worked!r} Mflop, the applications have {work!r} Mflop"
         )
+
+
+def _in_vain(outcome: Outcome) -> bool:
+    """Return whether machines may have worked on what is lost: of failures, or of users who cancel jobs."""
+    lost = (outcome.applications.get(name, np.zeros(0)) for name in ("resubmitted", "cancelled"))
+    return any(np.any(each) for each in lost)
 
 
 def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
@@ -322,12 +341,13 @@ def _check_cycles(outcome: Outcome, applications: Applications, worked: float, s
 
 
 def unfinished(outcome: Outcome, applications: Applications) -> int:
-    """Return the number of tasks that are neither completed nor rejected."""
+    """Return the number of tasks that are neither completed nor rejected nor cancelled."""
     left = applications.tasks - outcome.applications["completed"]
     return int(left[~given_up(outcome, applications)].sum())
 
 
 def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
-    """Return bool[applications], which applications the scheduler reports as failed, that is, rejected."""
+    """Return bool[applications], which applications the scheduler reports as rejected or cancelled."""
     failed = outcome.applications["failed"] if applications.rigid else np.zeros(len(applications))
-    return np.asarray(failed).astype(np.bool_)
+    cancelled = outcome.applications.get("cancelled", np.zeros(len(applications)))
+    return np.asarray(failed).astype(np.bool_) | np.asarray(cancelled).astype(np.bool_)

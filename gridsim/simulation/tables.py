@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import Applications, durations
+from gridsim.model.applications import JOB_TIMES, Applications, durations
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import Outcome
-from gridsim.simulation.checks import _APPLICATION_COLUMNS, _MACHINE_COLUMNS
+from gridsim.simulation.checks import _APPLICATION_COLUMNS, _MACHINE_COLUMNS, given_up
 from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NS
 
@@ -34,7 +34,7 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             own[name] = column
     if applications.estimate is not None:
         own["estimate"] = applications.estimate
-    for name in ("memory", "kind"):
+    for name in ("memory", "kind", *JOB_TIMES):
         if (wanted := getattr(applications, name)) is not None:
             own[name] = wanted
     if applications.rigid:
@@ -68,7 +68,10 @@ def _rigid_columns(
 ) -> dict[str, NDArray[Any]]:
     assert applications.requested is not None
     lasts = durations(applications, float(platform.speeds[0]))
-    waiting = np.where(finish >= 0, (finish - lasts - applications.release_ns) / NS, np.nan)
+    ready = applications.release_ns
+    if (begin := applications.instants("not_before")) is not None:
+        ready = np.maximum(ready, begin)
+    waiting = np.where(finish >= 0, (finish - lasts - ready) / NS, np.nan)
     run_time = lasts / NS
     return {
         "run_time": run_time,
@@ -90,8 +93,8 @@ def machine_table(
     """Build the table ``machines``, one row per machine; `now` is the time in ns at which the run ended."""
     given = outcome.machines
     until = int(outcome.applications["finish"].max())
-    if "failed" in outcome.applications and outcome.applications["failed"].any():
-        until = max(until, now)  # jobs that were rejected may have kept machines busy until the end
+    if given_up(outcome, applications).any():
+        until = max(until, now)  # such jobs may have kept machines busy until the end
     span = (until - int(applications.release_ns.min())) / NS
     busy = given["busy"] / NS
     further: dict[str, NDArray[Any]] = {

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.model.applications import Applications, durations
+from gridsim.model.applications import JOB_TIMES, Applications, durations
 from gridsim.model.bag_workloads import BagRecipe
 from gridsim.model.fault_events import looking, outages
 from gridsim.results.metrics.formulas import job_slowdown
@@ -19,10 +19,12 @@ from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
 from gridsim.validation.reported import check_reported
 from gridsim.validation.schedule import check_schedule, given_up
+from gridsim.validation.times import check_times
 
 #: Columns of applications that the scenario gives.
 _GIVEN = (
     "release", "tasks", "task_size", "size", "submitter", "requested", "data", "estimate", "memory", "kind",
+    *JOB_TIMES,
 )  # fmt: skip
 
 
@@ -116,6 +118,7 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
             column("applications.resubmitted"),
             lambda i: f"is {again[i]}, and no machine fails",
         )
+    found += check_times(result, given)
     first, finish, release = table["first_start"], table["finish"], table["release"]
     hopeless = given_up(result)
     found += broken(
@@ -137,7 +140,7 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         run_time: Floats = (durations(given, float(result.scenario.platform.speeds[0])) * NS).astype(
             np.float64
         )
-        waiting: Floats = finish - run_time - release
+        waiting: Floats = finish - run_time - given.ready
         made |= {"run_time": run_time, "waiting": waiting}
         made["slowdown"] = job_slowdown(waiting, run_time)
     # finish - release may lose most digits of the two

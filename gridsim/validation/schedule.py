@@ -27,6 +27,7 @@ from gridsim.validation.common import (
 )
 from gridsim.validation.copies import Copies, check_copies, overtaken
 from gridsim.validation.links import check_links, moves_data
+from gridsim.validation.times import cancelled, check_cancelled
 
 
 def check_schedule(result: Result, given: Applications) -> list[Violation]:
@@ -88,7 +89,8 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
         )
     elif given.unequal and result.scenario.fluctuation is None and (n == 1).all():
         found += _own_sizes(given, speeds[u], i, whole, start, end)
-    found += _constraints(result, given, u, i, place)
+    found += _constraints(result, given, u, i, place) + check_cancelled(result, i, start, end, place)
+    called_off = cancelled(result)[i]
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
@@ -98,13 +100,14 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
     if runs is not None:
         found += _together(result, u, i, runs.ravel(), done, place)
     faults = result.scenario.faults
-    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole | beaten, runs, place)
+    stopped = whole | beaten | called_off
+    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, stopped, runs, place)
     there = end
     if moves_data(result, given):
         more, there = check_links(result, given, u, i, n, start, end, place)
         found += more
     found += _agreement(result, u, i, done, start, end, there, beaten)
-    found += _submitted_again(result, i, whole | beaten)
+    found += _submitted_again(result, i, stopped)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
     return found
@@ -170,10 +173,10 @@ def _own_sizes(
 
 
 def given_up(result: Result) -> NDArray[np.bool_]:
-    """Return which applications are rigid jobs that the scheduler reports as rejected: bool[applications]."""
+    """Return which applications are rigid jobs that were rejected or cancelled: bool[applications]."""
     if not result.rigid:
         return np.zeros(len(result.applications), np.bool_)
-    failed: NDArray[np.bool_] = result.applications["failed"] != 0
+    failed: NDArray[np.bool_] = (result.applications["failed"] != 0) | cancelled(result)
     return failed
 
 

@@ -93,6 +93,8 @@ RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap, wanting": gs.DgsAsap(degree=6, slot=10.0),
     "dgs-acap, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
     "asap, wanting": gs.Asap(slot=10.0),
+    "dgs-asap, stating": gs.DgsAsap(degree=8, slot=10.0),
+    "asap, stating": gs.Asap(slot=10.0),
     "asap": gs.Asap(slot=10.0),
     "backfill": gs.Backfill(),
     "backfill-fcfs": gs.Backfill(mode="fcfs", duration="requested"),
@@ -130,6 +132,9 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
         wanted: dict[str, Any] = {"memory": [0.0, 0.0, 2e9, 0.0, 0.0, 4e9, 0.0, 2e9, 0.0]}
         wanted["kinds"] = ["", "b", "", "a", "", "b", "a", "", ""]
         wants = "wanting" in name
+        stated: dict[str, Any] = {"not_before": [0.0, 200.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0, 0.0]}
+        stated["deadline"] = [math.inf, math.inf, 60.0, math.inf, math.inf, 600.0, math.inf, 81.0, 900.0]
+        stated["cancel_at"] = [30.0, 150.0, math.inf, 40.0, math.inf, math.inf, 500.0, math.inf, math.inf]
         return gs.Scenario(
             gs.Platform.equal(37, attributes=own if wants else None),
             gs.Workload.jobs_of(
@@ -137,7 +142,7 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
                 [9, 12, 14, 1, 30, 4, 4, 2, 17],
                 [45.0, 33.0, 20.0, 80.5, 12.0, 31.0, 31.0, 8.0, 25.0],
                 requested=60.0,
-                **(wanted if wants else {}),
+                **(wanted if wants else stated if "stating" in name else {}),
             ),
             NETWORKS[network],
             seed=3,

@@ -92,6 +92,8 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
             "lasts": np.full(2, 10**9),
             "first_start": np.full(2, -1),
             "group": np.zeros(2, np.int64),
+            "earliest": np.zeros(2, np.int64),
+            "latest": np.full(2, 2**62),
         },
         "nodes": {
             **{name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},

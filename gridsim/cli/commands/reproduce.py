@@ -30,6 +30,7 @@ MODULES = {
     "dgs-fig6": "dgs.fig6",
     "dgs-whole": "dgs.whole",
     "dgs-criteria": "dgs.criteria",
+    "dgs-times": "dgs.times",
     "coallocation": "dgs.coallocation",
     "wqr-tables": "wqr.tables",
     "wqr-fig5": "wqr.fig5",

@@ -67,6 +67,13 @@ class _Ran:
     done: NDArray[np.bool_]
 
 
+def _waits(table: Table) -> Floats:
+    """Return how long each rigid job waited since its release, s."""
+    early = table["not_before"] - table["release"] if "not_before" in table else np.zeros(len(table))
+    waits: Floats = table["waiting"] + np.maximum(early, 0.0)
+    return waits
+
+
 # -- results as schedules of other tools ------------------------------------------------------------------
 
 
@@ -126,10 +133,10 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
 def to_swf(result: Result, path: StrPath) -> int:
     """Write the schedule of a result as a job log in Standard Workload Format, version 2.2.
 
-    A rigid job is one job with status 1.  A rejected one has status 5 (cancelled), an unknown wait and a run
-    time of 0 s.  For bags, each row of the table ``schedule`` is a job on one processor, with status 0
-    (failed) if it was cut off, and the number of the bag as executable; this requires a recorded run.  Times
-    have fractions.
+    A rigid job is one job with status 1.  A rejected or cancelled one has status 5 (cancelled), an unknown
+    wait and a run time of 0 s.  For bags, each row of the table ``schedule`` is a job on one processor, with
+    status 0 (failed) if it was cut off, and the number of the bag as executable; this requires a recorded
+    run.  Times have fractions.
 
     Returns the number of jobs.  Raises ScenarioError for bags without a recorded schedule, OSError if the
     file cannot be written.
@@ -143,7 +150,7 @@ def to_swf(result: Result, path: StrPath) -> int:
     columns = [
         ran.label if rigid else [str(k + 1) for k in range(len(release))],
         _numbers(release),
-        _numbers(np.where(given_up, -1.0, table["waiting"] if rigid else ran.start - release)),
+        _numbers(np.where(given_up, -1.0, _waits(table) if rigid else ran.start - release)),
         _numbers(np.where(given_up, 0.0, lasts)),
         ["-1" if never else size for never, size in zip(given_up.tolist(), sizes, strict=True)],
         none,  # processor time

@@ -124,7 +124,7 @@ class Metrics:
 
     @cached_property
     def _completed(self) -> NDArray[np.bool_]:
-        """bool[applications]: True except for rejected rigid jobs."""
+        """bool[applications]: True except for rejected and cancelled rigid jobs."""
         finish: Floats = self.applications["finish"]
         return ~np.isnan(finish)
 
@@ -270,7 +270,10 @@ class Metrics:
     @metric("jobs", when="applications.failed")
     def failed(self) -> float:
         """Rigid jobs that were rejected."""
-        return int((~self._completed).sum())
+        cancelled = self.applications["cancelled"].sum() if "cancelled" in self.applications else 0
+        return int((~self._completed).sum() - cancelled)
+
+    _cancelled = _count("cancelled", "jobs", "Rigid jobs that their users cancelled before they had ended.")
 
     @metric(
         "1", "nodes * run time / all machine time, first to last release",

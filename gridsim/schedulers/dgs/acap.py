@@ -40,11 +40,12 @@ class AcapNode(DgsNode):
         place = next(k for k, answer in enumerate(job.answers) if answer[1] == best[2])
         job.answers.insert(0, job.answers.pop(place))
 
-    def allocate(self, candidates: Candidates, tasks: int) -> tuple[int, Any]:
+    def allocate(self, candidates: Candidates, job: Any) -> tuple[int, Any]:
         """Return the start with the closest candidates, of some from the first one on, and these."""
+        tasks = job.tasks
         first, _ = candidates.earliest(tasks)
-        found = []
-        for start in range(first, first + self.later + 1, max(1, self.later // _STARTS)):
+        last, found = max(first, min(first + self.later, job.latest)), []
+        for start in range(first, last + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)
             if len(free) >= tasks:
                 nodes = np.array(free)[closest(self.overlay.places[free], tasks)]

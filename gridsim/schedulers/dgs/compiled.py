@@ -13,10 +13,12 @@ from gridcore.dgs.negotiations import (
     ANSWER,
     BROKEN,
     CANCEL,
+    CANCELLED,
     COMMIT,
     COMMITTING,
     DONE,
     FAILED,
+    PLACED,
     REPLY,
     REQUEST,
     WAITING,
@@ -30,6 +32,7 @@ from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import pause
 from gridsim.schedulers.rigid.runs import Runs
+from gridsim.schedulers.rigid.times import set_cancellations
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
@@ -44,7 +47,7 @@ class Compiled(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = (
         "schedules", "overlay", "runs", "failures", "phase", "attempt", "searches", "conflicts", "late",
-        "reached", "resubmitted", "in_vain", "next_forget", "too_large",
+        "reached", "resubmitted", "in_vain", "next_forget", "why",
     )  # fmt: skip
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -56,7 +59,9 @@ class Compiled(Policy):
         self.length = times.length
         self.schedules = SlotSchedules(len(run.speeds), stale=times.stale)
         self.overlay = Neighbourhood(run, parameters, times.latency)
-        self.next_forget = self.too_large = 0
+        self.next_forget = 0
+        #: How many jobs were rejected for each reason, see `JobFlow.read_outcomes`.
+        self.why = dict.fromkeys(("", "too_large", "too_late"), 0)
         # one value for each job
         self.phase = np.zeros(count, np.int8)
         self.attempt, self.searches = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -73,6 +78,8 @@ class Compiled(Policy):
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         engine.on("retry", self._retry, priority=2, phase=TIMER)
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
+        engine.on("call-off", self._call_off, priority=5, phase=TIMER)
+        set_cancellations(engine, jobs)
         self.failures = Failures(self)
         #: The compiled protocol.
         self.flow = JobFlow(
@@ -126,6 +133,8 @@ class Compiled(Policy):
             "jobs": {
                 **{name: getattr(self, name) for name in own},
                 **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
+                "earliest": self.times.earliest,
+                "latest": self.times.latest,
                 "tasks": jobs.tasks,
                 "submitter": jobs.submitter,
                 "group": np.zeros(len(jobs), np.int64) if jobs.group is None else jobs.group,
@@ -179,7 +188,8 @@ class Compiled(Policy):
             self.phase[job] = WAITING
             until = self.run.engine.now + pause(self.parameters, job, int(self.searches[job]))
             self.run.engine.at(until, "retry", job)
-        self.too_large += sum(too_large for _, too_large in given_up)
+        for _, why in given_up:
+            self.why[why] += 1
         if self.flow.over:
             self.run.engine.stop()
 
@@ -228,6 +238,18 @@ class Compiled(Policy):
         self.flow.end_waits(self.run.engine.now)
         self._heed()
 
+    def _call_off(self, jobs: list[int]) -> None:
+        """Cancel jobs, as their users want, that are not over."""
+        now, slot = self.run.engine.now, self.times.slot
+        for job in jobs:
+            if self.phase[job] == PLACED:
+                start, nodes = self.flow.start_of(job), self.flow.machines_of(job)
+                until = (start + int(self.length[job])) * slot
+                self.runs.cancel(job, nodes, start * slot, until, int(self.attempt[job]), now)
+            self.runs.placed.pop(job, None)
+            self.flow.call_off(job, now)
+        self._heed()
+
     # -- failures -----------------------------------------------------------------------------------------
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
@@ -261,6 +283,8 @@ class Compiled(Policy):
         self._stop()
         self.flow.hand_over()
         self.runs.settle(self.run.engine.now)
+        if self.runs.cancelled is not None:
+            self.runs.cancelled[:] = self.phase == CANCELLED
         for job in np.flatnonzero(self.phase == DONE).tolist():
             if self.run.record or self.runs.places is not None:
                 self.runs.note(job, self.flow.machines_of(job))
@@ -269,7 +293,8 @@ class Compiled(Policy):
         return outcome(
             self.runs,
             self.overlay,
-            self.too_large,
+            self.why["too_large"],
+            None if self.run.applications.deadline is None else self.why["too_late"],
             failed=(self.phase == FAILED).astype(np.int64),
             resubmitted=self.resubmitted,
             searches=self.searches,

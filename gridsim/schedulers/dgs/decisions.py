@@ -50,6 +50,8 @@ WORDS: Words = {
     "gave-up": ("gave up: all searches were in vain", "searches in a row:", ""),
     "overdue": ("waited no longer for what had not come", "messages missing:", ""),
     "missed": ("missed a machine and started all {tasks} tasks again", "machines lost:", ""),
+    "gave-up-too-late": ("gave up: no start was left that meets the deadline", *_START),
+    "called-off": ("cancelled it, as its user wanted", "machines that held it:", ""),
 }
 
 #: Actions that the compiled protocol leaves to `note_rows` to complete.
@@ -159,6 +161,14 @@ class DecisionLog:
     def too_large(self, job: Job) -> None:
         """Record that `job` is rejected because no searcher reached enough machines."""
         self.of_home("gave-up-too-large", job, saw=int(self.grid.reached[job.number]), limit=job.tasks)
+
+    def too_late(self, job: Job, start: int) -> None:
+        """Record that `job` is rejected because its first possible `start` is too late for its deadline."""
+        self.of_home("gave-up-too-late", job, saw=self.seconds(start), limit=self.seconds(job.latest))
+
+    def calls_off(self, job: Job, holding: int) -> None:
+        """Record that the user of `job` cancels it, and how many machines held slots for it."""
+        self.of_home("called-off", job, tasks=holding, saw=holding)
 
     def releases(self, job: Job) -> None:
         """Record that an allocation failed and its machines are released."""

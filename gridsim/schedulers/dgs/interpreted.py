@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, FAILED, PLACED
+from gridcore.dgs.negotiations import BROKEN, CANCELLED, COMMITTING, DONE, FAILED, PLACED
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.decisions import DecisionLog
@@ -16,6 +16,7 @@ from gridsim.schedulers.dgs.jobs import Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
+from gridsim.schedulers.rigid.times import set_cancellations
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.adapter import Adapter
 from gridsim.scheduling.local.declarations import Declarations
@@ -58,7 +59,7 @@ class Interpreted(Adapter):
     """
 
     STATE = (
-        "schedules", "overlay", "runs", "failures", "core", "reached", "too_large", "given_up", "next_forget",
+        "schedules", "overlay", "runs", "failures", "core", "reached", "why", "given_up", "next_forget",
     )  # fmt: skip
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -69,10 +70,13 @@ class Interpreted(Adapter):
         self.overlay = self.make_overlay(run)
         self.runs = Runs(run, times.lasts)
         group = np.full(len(jobs), -1) if jobs.group is None else jobs.group
-        columns = [each.tolist() for each in (jobs.submitter, jobs.tasks, times.length, group)]
+        wanted = jobs.submitter, jobs.tasks, times.length, group, times.earliest, times.latest
+        columns = [each.tolist() for each in wanted]
         self.records = [Job(number, *each) for number, each in enumerate(zip(*columns, strict=True))]
         self.reached = np.zeros(len(jobs), np.int64)
-        self.too_large = self.given_up = self.next_forget = 0
+        self.given_up = self.next_forget = 0
+        #: How many jobs were rejected for each reason, see `Jobs.reject`.
+        self.why = dict.fromkeys(("", "too_large", "too_late"), 0)
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
         super().__init__(Nodes(parameters.detection), run)
 
@@ -100,6 +104,8 @@ class Interpreted(Adapter):
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         engine.on("retry", self._retry, priority=2, phase=TIMER)
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
+        engine.on("call-off", self._call_off, priority=5, phase=TIMER)
+        set_cancellations(engine, self.run.applications)
         self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
 
     def _lose(self, application: int, tasks: int, node: int = -1) -> None:
@@ -144,11 +150,23 @@ class Interpreted(Adapter):
         """See `Jobs`."""
         del self.runs.placed[job.number]
 
-    def reject(self, job: Job, *, too_large: bool = False) -> None:
+    def reject(self, job: Job, why: str = "") -> None:
         """See `Jobs`."""
         job.phase = int(FAILED)
         self.given_up += 1
-        self.too_large += too_large
+        self.why[why] += 1
+        self.over()
+
+    def cancel(self, job: Job) -> None:
+        """See `Jobs`."""
+        if job.phase == PLACED:
+            start, slot = job.start, self.times.slot
+            nodes, until = np.array(job.nodes, np.int64), (start + job.length) * slot
+            self.runs.cancel(job.number, nodes, start * slot, until, job.attempt, self.now)
+        self.runs.placed.pop(job.number, None)
+        job.phase = int(CANCELLED)
+        job.attempt += 1  # replies that are still to come belong to the old attempt
+        self.given_up += 1
         self.over()
 
     def reach(self, job: int, nodes: int) -> None:
@@ -196,6 +214,11 @@ class Interpreted(Adapter):
         self.core.enter(self.run.engine.now)
         for job in jobs:
             self._anybody.on_overdue(self.records[job])
+
+    def _call_off(self, jobs: list[int]) -> None:
+        self.core.enter(self.run.engine.now)
+        for job in jobs:
+            self._anybody.on_call_off(self.records[job])
 
     # -- failures ---------------------------------------------------------------------------------------
 
@@ -246,11 +269,14 @@ class Interpreted(Adapter):
     def finish(self) -> Outcome:
         """See `gridsim.scheduling.contract.Policy`."""
         self.runs.settle(self.run.engine.now)
+        if self.runs.cancelled is not None:
+            self.runs.cancelled[:] = [job.phase == CANCELLED for job in self.records]
         columns = ("resubmitted", "searches", "conflicts", "late")
         return outcome(
             self.runs,
             self.overlay,
-            self.too_large,
+            self.why["too_large"],
+            None if self.run.applications.deadline is None else self.why["too_late"],
             failed=np.array([job.phase == FAILED for job in self.records], np.int64),
             **{name: np.array([getattr(job, name) for job in self.records], np.int64) for name in columns},
             reached=self.reached,

@@ -9,6 +9,7 @@ from gridsim.engine.transport import LONGEST
 from gridsim.model.applications import reserved
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
+from gridsim.schedulers.rigid.times import slots_allowed
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.local.policy import View
 from gridsim.support.arrays import Bools, Integers
@@ -29,6 +30,7 @@ class Times:
     one_way : ns that a message takes at most if it waits for no other; searches allow for it, and answers
         that leave too little time are dropped.
     lasts, length : int64[jobs], ns that each job runs, and slots that it reserves.
+    earliest, latest : int64[jobs], the first and the last slot in which each job may start.
     stale : whether nodes may see schedules as they were, not as they are.
     """
 
@@ -37,13 +39,20 @@ class Times:
         self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
         self.lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.duration)
         self.length: Integers = -(-wanted // self.slot)
+        self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
         byte = nanoseconds(min(2.0 / network.bandwidth, LONGEST))  # the transport rejects slower ones
         self.one_way = self.latency + byte * ANSWER_BYTES + nanoseconds(network.jitter)
         self.stale = self.latency > 0 or parameters.policy == "poll"
 
 
-def outcome(runs: Runs, overlay: Neighbourhood, too_large: int, **columns: Integers) -> Outcome:
-    """Return the outcome of a run; `columns` are those of the applications that `Runs` does not have."""
+def outcome(
+    runs: Runs, overlay: Neighbourhood, too_large: int, too_late: int | None, **columns: Integers
+) -> Outcome:
+    """Return the outcome of a run; `columns` are those of the applications that `Runs` does not have.
+
+    too_large, too_late : jobs rejected since too few machines were reached, and since no start would have
+        met the deadline; None without deadlines.
+    """
     degrees = overlay.views.in_degree()
     exchanges = overlay.table()
     found = runs.outcome(**columns)
@@ -51,6 +60,7 @@ def outcome(runs: Runs, overlay: Neighbourhood, too_large: int, **columns: Integ
     found.tables["exchanges"] = exchanges
     found.facts = {
         "too_large": too_large,
+        **({} if too_late is None else {"too_late": too_late}),
         "in_degree_min": int(degrees.min()),
         "in_degree_mean": float(degrees.mean()),
         "in_degree_max": int(degrees.max()),
@@ -92,8 +102,14 @@ class Jobs(Protocol):
     def withdraw(self, job: Job) -> None:
         """Undo `place`: the job must start again."""
 
-    def reject(self, job: Job, *, too_large: bool = False) -> None:
-        """Give the job up for good."""
+    def reject(self, job: Job, why: str = "") -> None:
+        """Give the job up for good.
+
+        why : "too_large" or "too_late", see `outcome`; empty if all its searches were in vain.
+        """
+
+    def cancel(self, job: Job) -> None:
+        """Give the job up, as its user wants; its machines, if it has any, have still to learn that."""
 
     def reach(self, job: int, nodes: int) -> None:
         """Record how many nodes a search for a job has reached."""

@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.dgs.negotiations import BROKEN, COMMITTING, NEW, SEARCHING, WAITING
+from gridcore.dgs.negotiations import (
+    BROKEN,
+    CANCELLED,
+    COMMITTING,
+    DONE,
+    FAILED,
+    NEW,
+    PLACED,
+    SEARCHING,
+    WAITING,
+)
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
@@ -27,7 +37,17 @@ from gridsim.support.clock import NS, nanoseconds
 #: The kinds of messages, in the order in which those of one instant are handled.
 MESSAGES = {
     "cancel": Message(SMALL, application=int, attempt=int, start=int),
-    "request": Message(SMALL, application=int, search=int, home=int, tasks=int, length=int, group=int),
+    "request": Message(
+        SMALL,
+        application=int,
+        search=int,
+        home=int,
+        tasks=int,
+        length=int,
+        group=int,
+        earliest=int,
+        latest=int,
+    ),
     "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, apart=float, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
@@ -50,19 +70,23 @@ class Job:
     number, submitter : the job, and the node to which it was submitted.
     tasks, length : nodes and slots that it wants.
     group : what it wants of each node, as the number of its group of jobs; -1 if all nodes suit it.
+    earliest, latest : the first and the last slot in which it may start.
     searches, attempt : numbers of its newest search and of its newest attempt to allocate nodes.
     in_vain : searches since it was last placed.
     missing : how many answers or replies have not come.  due : when the wait for them ends; -1 for never.
     answers : (start, order, searcher, apart, nodes) of each answer that is left, apart as `DgsNode.apart`.
     hope : whether another search may do better.
+    tardy : the first start of an answer that comes too late for the deadline; -1 for none.
     start, nodes : the allocation that is tried or was confirmed.  taken : nodes that have committed to it.
     hit : whether one of the nodes has failed, which the scheduling node learns later.
     looked : what answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
-    def __init__(self, number: int, submitter: int, tasks: int, length: int, group: int) -> None:
+    def __init__(
+        self, number: int, submitter: int, tasks: int, length: int, group: int, earliest: int, latest: int
+    ) -> None:
         self.number, self.submitter, self.tasks, self.length = number, submitter, tasks, length
-        self.group = group
+        self.group, self.earliest, self.latest = group, earliest, latest
         self.phase = int(NEW)
         self.searches = self.attempt = self.in_vain = 0
         self.conflicts = self.late = self.resubmitted = 0
@@ -70,6 +94,7 @@ class Job:
         self.answers: list[tuple[int, int, int, float, Any]] = []
         self.start, self.nodes, self.taken = -1, list[int](), list[int]()
         self.hope = self.hit = False
+        self.tardy = -1
         self.looked: dict[int, Any] = {}
 
     def expect(self, phase: int, missing: int) -> None:
@@ -101,6 +126,8 @@ class DgsNode(LocalPolicy):
     def search(self, job: Job) -> None:
         """Step 1: forward the request to some random neighbours, each of which searches."""
         home = self.jobs.home(job)
+        if (first := max(job.earliest, self.slot_at(self.jobs.now))) > job.latest:
+            return self.miss(job, first)
         if job.in_vain >= self.parameters.tries:
             self.log.in_vain("gave-up", job, self.parameters.tries)
             return self.jobs.reject(job)
@@ -109,10 +136,11 @@ class DgsNode(LocalPolicy):
         job.searches += 1
         job.in_vain += 1
         asked = self.overlay.draw(home.node, job.number, job.searches, self.parameters.forward)
-        job.answers, job.hope, job.looked = [], False, {}
+        job.answers, job.hope, job.tardy, job.looked = [], False, -1, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(job)
         wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
+        wanted |= {"earliest": job.earliest, "latest": job.latest}
         for neighbour in asked:
             self.log.asks(job, home.node, neighbour)
             home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
@@ -124,7 +152,9 @@ class DgsNode(LocalPolicy):
         job = self.jobs.records[message.application]
         if message.search != job.searches or job.phase != SEARCHING:
             return
-        if message.start >= 0:
+        if message.start > job.latest:
+            job.tardy = message.start if job.tardy < 0 else min(job.tardy, message.start)
+        elif message.start >= 0:
             order = len(job.answers)
             job.answers.append((message.start, order, message.sender, message.apart, message.nodes))
             job.hope = True
@@ -147,16 +177,23 @@ class DgsNode(LocalPolicy):
             self.log.chooses("chose", job)
             job.start, *_, nodes = job.answers.pop(0)
             self.confirm(home, job, nodes.tolist())
+        elif not job.hope and job.tardy >= 0:
+            self.miss(job, job.tardy)
         elif not job.hope and self.jobs.faults and self.parameters.wide == "widen":
             self.wait(job, "waited-for-room")  # machines may recover
         elif not job.hope:
             self.log.too_large(job)
-            self.jobs.reject(job, too_large=True)
+            self.jobs.reject(job, "too_large")
         elif job.in_vain % self.parameters.rounds == 0:
             self.wait(job)
         else:
             self.log.in_vain("searched-again", job, self.parameters.rounds)
             self.search(job)
+
+    def miss(self, job: Job, start: int) -> None:
+        """Reject a job whose first possible `start` is too late for its deadline."""
+        self.log.too_late(job, start)
+        self.jobs.reject(job, "too_late")
 
     def prefer(self, job: Job) -> None:
         """Move the answer that is to be confirmed to the front; here it is there, as answers are sorted."""
@@ -245,6 +282,15 @@ class DgsNode(LocalPolicy):
         elif job.phase == COMMITTING and job.hit:
             self.abort(job)
 
+    def on_call_off(self, job: Job) -> None:
+        """Cancel a job, as its user wants, unless it is over: its nodes release what is left of its slots."""
+        if job.phase in (DONE, FAILED, CANCELLED):
+            return
+        holding = job.taken if job.phase == COMMITTING else job.nodes if job.phase in (PLACED, BROKEN) else []
+        self.log.calls_off(job, len(holding))
+        self.release(job, sorted(holding))
+        self.jobs.cancel(job)
+
     # -- a neighbour that searches: Figure 3 ----------------------------------------------------------------
 
     def on_request(self, view: View, message: Any) -> None:
@@ -254,7 +300,7 @@ class DgsNode(LocalPolicy):
         Opening nodes takes time, too: after many of them the first possible slot may be a later one.
         """
         ready = view.now_ns + 4 * self.times.one_way
-        t = self.slot_at(ready + self.overlay.at_least)
+        t = max(message.earliest, self.slot_at(ready + self.overlay.at_least))
         while True:
             start, nodes, candidates = self.look(view, message, t)
             takes = self.overlay.at_least + candidates.opened * self.overlay.opening
@@ -289,11 +335,11 @@ class DgsNode(LocalPolicy):
                     self.extend(candidates, view, m)
         if len(candidates.nodes) < job.tasks:
             return -1, [], candidates
-        return *self.allocate(candidates, job.tasks), candidates  # steps 5 to 8
+        return *self.allocate(candidates, job), candidates  # steps 5 to 8
 
-    def allocate(self, candidates: Candidates, tasks: int) -> tuple[int, Any]:
+    def allocate(self, candidates: Candidates, job: Any) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these."""
-        return candidates.earliest(tasks)
+        return candidates.earliest(job.tasks)
 
     def apart(self, nodes: Any) -> float:
         """Return how far apart the nodes of an answer are, where that counts."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.nodes.random_stream import RandomStream
 from gridsim.schedulers.dgs.neighbourhood import WARM_UP, Neighbourhood, Parameters
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
@@ -39,7 +40,8 @@ class Proximity(Neighbourhood):
         machines = len(run.speeds)
         self.places = places
         self.near = np.full((machines, min(parameters.near, max(0, machines - 1 - self.width))), -1, np.int64)
-        self.draws = run.streams("dgs.proximity")
+        # As the random overlay, it draws from a seed that is taken once: two numbers a node and cycle.
+        self.draws = RandomStream(int(run.streams("dgs.proximity").integers(2**63)), 0)
         for _ in range(WARM_UP):
             self._cycle()
         self.width += self.near.shape[1]
@@ -88,7 +90,7 @@ class Proximity(Neighbourhood):
         self.near = np.take_along_axis(met, kept, 1)
 
 
-def _one_of_each(views: Integers, draws: np.random.Generator) -> Integers:
+def _one_of_each(views: Integers, draws: RandomStream) -> Integers:
     """Draw an entry of each row, of those that are not -1; -1 for a row without any."""
     known = views >= 0
     which = (draws.random(len(views)) * known.sum(axis=1)).astype(np.int64)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
+from gridsim.model.applications import JOB_TIMES, JobTime
 from gridsim.results.decisions import Words
 from gridsim.schedulers.dgs.acap import Acap
 from gridsim.schedulers.dgs.compiled import Compiled
@@ -61,6 +62,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
+    job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
     decision_words: ClassVar[Words] = WORDS

@@ -13,9 +13,10 @@ import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import reserved
+from gridsim.model.applications import JOB_TIMES, JobTime, reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.runs import Runs
+from gridsim.schedulers.rigid.times import set_cancellations, slots_allowed
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
@@ -34,6 +35,9 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
 
+    A job with a deadline that its earliest start does not meet is rejected; when a user cancels a job, its
+    machines are free at once.
+
     Of the machines that are free then, those with the lowest ids are taken.  A job that wants certain
     machines gets the earliest start on these.  Jobs are placed in the order of their release, then of their
     index, and stay where they are placed.  Source: the aim of DGS_ASAP (Vasilakos, Sacha and Pierre).
@@ -43,9 +47,12 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
+    job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
     decision_words: ClassVar[Words] = {
         "placed": ("placed {tasks} tasks at the earliest start on {among} machines", "a start at", "s"),
         "waited": ("kept it: too few machines are up", "machines up:", ""),
+        "rejected": ("rejected it: the earliest start does not meet the deadline", "a start at", "s"),
+        "cancelled": ("cancelled it, as its user wanted", "machines that held it:", ""),
         "lost": ("lost a machine of it and placed all {tasks} tasks anew", "machines failed:", ""),
     }
 
@@ -60,20 +67,27 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 class _Placements(Policy):
     """The policy of `Asap`, which holds the reservations of all machines."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("schedules", "runs", "resubmitted", "waiting", "tidy_at")
+    STATE: ClassVar[tuple[str, ...]] = (
+        "schedules", "runs", "resubmitted", "waiting", "rejected", "tidy_at",
+    )  # fmt: skip
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         self.run = run
         self.slot = nanoseconds(parameters.slot)
         lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.duration)
         self.length = -(-wanted // self.slot)
+        self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
         self.runs = Runs(run, lasts)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
         #: Jobs that want more machines than are up.
         self.waiting: list[int] = []
+        #: Jobs that would not have met their deadlines.
+        self.rejected: list[int] = []
         self.tidy_at = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
+        run.engine.on("call-off", self.on_call_off, priority=5, phase=TIMER)
+        set_cancellations(run.engine, run.applications)
 
     def on_release(self, applications: list[int]) -> None:
         """Place each of `applications` at its earliest start."""
@@ -90,13 +104,17 @@ class _Placements(Policy):
             suited = applications.machines_for(job)
             machines = up if suited is None else up[suited[up]]
             length = int(self.length[job])
-            earliest = -(-now // self.slot)
+            earliest = max(-(-now // self.slot), int(self.earliest[job]))
             found = self.schedules.earliest_start(machines, int(applications.tasks[job]), length, earliest)
             if found is None:
                 self.note("waited", job, len(machines), int(applications.tasks[job]))
                 self.waiting.append(job)
                 continue
             start, nodes = found
+            if start > self.latest[job]:
+                self.note("rejected", job, start * self.slot / NS, int(self.latest[job]) * self.slot / NS)
+                self.rejected.append(job)
+                continue
             self.note("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
             count = len(nodes)
             self.schedules.reserve(
@@ -128,8 +146,34 @@ class _Placements(Policy):
                 continue  # the timer belongs to a run that was lost
             nodes, start = self.runs.finish(job)
             self._free(nodes, start // self.slot)
-        if self.runs.completed == len(self.resubmitted):
+        self._over()
+
+    def _over(self) -> None:
+        """End the run if all jobs are done, rejected or cancelled."""
+        cancelled = 0 if self.runs.cancelled is None else int(self.runs.cancelled.sum())
+        if self.runs.completed + len(self.rejected) + cancelled == len(self.resubmitted):
             self.run.engine.stop()
+
+    def on_call_off(self, jobs: list[int]) -> None:
+        """Cancel jobs, as their users want, that are not over."""
+        now = self.run.engine.now
+        assert self.runs.cancelled is not None
+        for job in jobs:
+            if self.runs.end[job] >= 0 or job in self.rejected:
+                continue
+            self.runs.cancelled[job] = 1
+            held = len(self.runs.placed[job][0]) if job in self.runs.placed else 0
+            self.note("cancelled", job, held)
+            if job in self.waiting:
+                self.waiting.remove(job)
+                continue
+            nodes, start = self.runs.placed[job]
+            until = start + int(self.length[job]) * self.slot
+            self.runs.cancel(job, nodes, start, until, 0, now)
+            for node in nodes.tolist():
+                self.runs.stop(job, node, 0, now)
+            self._free(nodes, start // self.slot)
+        self._over()
 
     def _free(self, nodes: Integers, start: int) -> None:
         now = self.run.engine.now
@@ -159,5 +203,5 @@ class _Placements(Policy):
     def finish(self) -> Outcome:
         """Return the outcome; jobs that still wait want more machines than will ever be up at once."""
         failed = np.zeros(len(self.resubmitted), np.int64)
-        failed[self.waiting] = 1
+        failed[[*self.waiting, *self.rejected]] = 1
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)

@@ -1,14 +1,16 @@
-"""The runs of rigid jobs on their machines: completed ones, and ones that failures cut off."""
+"""The runs of rigid jobs on their machines: completed ones, and ones that failures or users cut off."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from gridsim.model.attributes import mean_distance
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Run
 from gridsim.support.arrays import Integers
+from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 
 
@@ -24,7 +26,7 @@ class Runs(Stateful):
 
     STATE = (
         "placed", "wrecks", "completed", "first_start", "end", "done", "used", "busy", "tasks", "interrupted",
-        "rows", "apart",
+        "rows", "apart", "cancelled", "freed",
     )  # fmt: skip
 
     def __init__(self, run: Run, lasts: Integers) -> None:
@@ -46,6 +48,10 @@ class Runs(Stateful):
         self.apart = np.full(jobs, -1.0)
         # machine, application, tasks, start, end, completed
         self.rows: list[tuple[int, ...]] = []
+        #: Whether the user of each job has cancelled it; None where users cancel no jobs.
+        self.cancelled = None if run.applications.cancel_at is None else np.zeros(jobs, np.int64)
+        # application, machine, start, end: what cancelled jobs had reserved and not used
+        self.freed: list[tuple[int, ...]] = []
 
     def place(self, job: int, nodes: Integers, start: int) -> int:
         """Let `job` run on `nodes` from `start` ns on, and return when it will end, ns."""
@@ -118,6 +124,21 @@ class Runs(Stateful):
                 self._cut(job, node, wreck.start, min(now, wreck.end))
         self._clear(job)
 
+    def cancel(self, job: int, nodes: Integers, start: int, reserved: int, attempt: int, now: int) -> None:
+        """Handle that the user of `job`, which is placed, cancels it at `now` ns.
+
+        nodes, start : of its run, which is to come or in progress.  reserved : until when it has reserved
+        them, ns.  attempt : as for `wreck`.
+
+        Each machine stops when `stop` is called, which is before the start if a message comes in time.
+        """
+        self.placed.pop(job, None)
+        wreck = SimpleNamespace(
+            attempt=attempt, start=start, end=start + int(self.lasts[job]), nodes=nodes.tolist()
+        )
+        self.wrecks.setdefault(job, []).append(wreck)
+        self.freed += [(job, node, max(start, now), reserved) for node in sorted(wreck.nodes)]
+
     def run_out(self, job: int, now: int) -> None:
         """End lost runs of `job` that were to end by `now` ns, on machines that were not stopped before."""
         for wreck in self.wrecks.get(job, ()):
@@ -128,6 +149,10 @@ class Runs(Stateful):
         self._clear(job)
 
     def _cut(self, job: int, node: int, start: int, end: int) -> None:
+        if end <= start:
+            return  # cancelled before it began
+        self._begin(job, start)
+        self.used.setdefault(job, set())
         self.busy[node] += end - start
         self.interrupted[node] += 1
         self.used[job].add(node)
@@ -160,6 +185,13 @@ class Runs(Stateful):
         rows = sorted(self.rows, key=lambda row: (row[3], row[1], row[0]))
         schedule = np.array(rows, np.int64).reshape(-1, 6).T.copy()
         placed = np.flatnonzero(self.apart >= 0)
+        tables: dict[str, dict[str, Any]] = {}
+        if self.places is not None:
+            tables["placements"] = {"application": placed, "distance": self.apart[placed]}
+        if self.cancelled is not None:
+            columns = {**columns, "cancelled": self.cancelled}
+            which, node, start, end = np.array(self.freed, np.int64).reshape(-1, 4).T
+            tables["freed"] = {"application": which, "machine": node, "start": start / NS, "end": end / NS}
         return Outcome(
             applications={
                 "first_start": self.first_start,
@@ -174,8 +206,6 @@ class Runs(Stateful):
                 "interrupted": self.interrupted,
                 "peak_queue": np.zeros_like(self.busy),  # no job waits at a machine without a start
             },
-            tables={}
-            if self.places is None
-            else {"placements": {"application": placed, "distance": self.apart[placed]}},
+            tables=tables,
             schedule=dict(zip(SCHEDULE, schedule, strict=True)),
         )

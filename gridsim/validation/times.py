@@ -1,0 +1,101 @@
+"""Checks of the times that rigid jobs state: starts in the future, deadlines, and users who cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.model.applications import Applications
+from gridsim.results.result import Result
+from gridsim.support.arrays import Floats
+from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, emulated
+
+
+def cancelled(result: Result) -> NDArray[np.bool_]:
+    """Return which applications are rigid jobs that their users cancelled: bool[applications]."""
+    table = result.applications
+    found: NDArray[np.bool_] = (
+        table["cancelled"] != 0 if "cancelled" in table else np.zeros(len(table), np.bool_)
+    )
+    return found
+
+
+def check_times(result: Result, given: Applications) -> list[Violation]:
+    """Return where the table of applications does not keep the times that jobs state."""
+    table, found = result.applications, list[Violation]()
+    first, finish = table["first_start"], table["finish"]
+    slack = 2 * NS + ROUNDING * np.nan_to_num(finish)
+    if (early := given.not_before) is not None:
+        found += broken(
+            "not before",
+            first < early - slack,
+            column("applications.first_start"),
+            lambda i: f"starts at {first[i]} s, it must not before {early[i]} s",
+        )
+    if (deadline := given.deadline) is not None:
+        found += broken(
+            "deadline",
+            finish > deadline + slack,
+            column("applications.finish"),
+            lambda i: f"finishes at {finish[i]} s, its deadline is {deadline[i]} s",
+        )
+    if (at := given.cancel_at) is None:
+        return found
+    done = ~np.isnan(finish)
+    found += broken(
+        "cancelled",
+        done & (finish > at + slack),
+        column("applications.finish"),
+        lambda i: f"finishes at {finish[i]} s, its user cancels it at {at[i]} s",
+    )
+    called_off = cancelled(result)
+    found += broken(
+        "cancelled",
+        called_off & (done | np.isinf(at)),
+        column("applications.cancelled"),
+        lambda i: f"is 1, it finishes at {finish[i]} s and its user cancels it at {at[i]} s",
+    )
+    if "freed" in result.tables:
+        found += _freed(result, at, called_off)
+    return found
+
+
+def _freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> list[Violation]:
+    """Check that what was freed is of jobs that were cancelled, from then on."""
+    table = result.tables["freed"]
+    i, start, end = table["application"], table["start"], table["end"]
+    known = (i >= 0) & (i < len(at))
+    of = np.where(known, i, 0)
+    bad = ~known | ~called_off[of] | (start < at[of] - 2 * NS - ROUNDING * start) | ~(end > start)
+    return broken(
+        "cancelled", bad, lambda k: f"freed[{k}]", lambda k: f"application {i[k]}, {start[k]} s to {end[k]} s"
+    )
+
+
+def check_cancelled(
+    result: Result, i: NDArray[np.int64], start: Floats, end: Floats, place: Callable[[int], str]
+) -> list[Violation]:
+    """Return which rows of the schedule go on after their job was cancelled and its machines knew it.
+
+    i, start, end : application and times (s) of the rows.  place : index of a row -> its name.
+
+    A message that says so may wait for all others of its two machines.  Where machines fail, the one that
+    sends it may be another one, so that its way takes no longer; where none is up, nobody sends it.
+    """
+    table, network, machines = result.applications, result.scenario.network, result.machines
+    if "cancel_at" not in table or emulated(result):
+        return []
+    queued = float(machines["bytes_out"].max() + machines["bytes_in"].max())
+    way = network.latency + network.jitter + queued / network.bandwidth
+    at = table["cancel_at"][i] + way
+    late = end > at + 4 * NS + 2 * ROUNDING * end
+    return broken(
+        "cancelled",
+        late & cancelled(result)[i],
+        place,
+        lambda k: (
+            f"application {i[k]} runs until {end[k]} s, its machines know by {at[k]} s that it is cancelled"
+        ),
+    )

@@ -1,0 +1,244 @@
+"""Starts in the future, deadlines, users who cancel: DGS_ASAP, DGS_ACAP, the search of all machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+from gridsim.results.diff import first_difference
+from gridsim.results.table import Table
+from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
+from tests.schedulers.dgs.test_node import run, scenarios, schedulers
+
+FORMS: tuple[Any, ...] = ("interpreted", "compiled")
+IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
+
+
+@st.composite
+def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
+    """Scenarios whose jobs state times, at instants at which other things happen as well."""
+    made = draw(scenarios(fails=fails))
+    recipe: Any = made.workload.recipe
+    later = st.sampled_from([1.0, 30.0, 60.0, 61.0, 100.0, 400.0])
+
+    def column(of: st.SearchStrategy[float]) -> tuple[float, ...]:
+        return tuple(release + draw(of) for release in recipe.release)
+
+    changed = msgspec.structs.replace(
+        recipe,
+        not_before=column(st.just(0.0) | later),
+        deadline=column(st.just(math.inf) | later | st.just(1500.0)),
+        cancel_at=column(st.just(math.inf) | later),
+    )
+    return dataclasses.replace(made, workload=gs.Workload(changed))
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
+def test_both_forms_are_equal_and_keep_the_times(
+    data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
+) -> None:
+    scenario = data.draw(stating(fails=fails))
+    one, other = (run(scenario, scheduler, record=("schedule", "decisions"), nodes=form) for form in FORMS)
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other and fails
+        return
+    assert one.digest == other.digest, first_difference(one, other)
+    assert one.tables == other.tables and one.facts == other.facts
+    assert validate_result(one) == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), fails=st.booleans())
+def test_the_search_of_all_machines_keeps_the_times(data: st.DataObject, fails: bool) -> None:
+    result = run(data.draw(stating(fails=fails)), gs.Asap(slot=10.0), record=True)  # type: ignore[arg-type]
+    assert isinstance(result, str) or validate_result(result) == []
+
+
+def workload(**times: Any) -> gs.Workload:
+    """Two jobs of both machines, of 100 s each, and one of one machine."""
+    return gs.Workload.jobs_of([0.0, 10.0, 20.0], [2, 2, 1], [100.0, 100.0, 50.0], **times)
+
+
+def starts(result: gs.Result) -> list[float]:
+    return [None if math.isnan(at) else at for at in result.applications["first_start"].tolist()]
+
+
+SCHEDULERS: dict[str, tuple[gs.Scheduler, dict[str, Any]]] = {
+    "asap": (gs.Asap(slot=10.0), {}),
+    "interpreted": (gs.DgsAsap(slot=10.0), {"nodes": "interpreted"}),
+    "compiled": (gs.DgsAsap(slot=10.0), {"nodes": "compiled"}),
+    "close": (gs.DgsAcap(slot=10.0, tolerance=1000.0), {}),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize(
+    ("times", "begin", "failed", "cancelled"),
+    [
+        ({"not_before": [0.0, 0.0, 300.0]}, [0.0, 100.0, 300.0], [0, 0, 0], None),
+        # the gap of 100 s before the reservation of the first job is used
+        ({"not_before": [110.0, 0.0, 0.0]}, [110.0, 10.0, 210.0], [0, 0, 0], None),
+        ({"deadline": [math.inf, 199.0, 250.0]}, [0.0, None, 100.0], [0, 1, 0], None),
+        ({"deadline": [99.0, 200.0, 250.0]}, [None, 10.0, 110.0], [1, 0, 0], None),
+        # cancelled before it starts: its slots are the next job's
+        ({"cancel_at": [math.inf, 15.0, math.inf]}, [0.0, None, 100.0], [0, 0, 0], [0, 1, 0]),
+        ({"cancel_at": [15.0, math.inf, math.inf]}, [0.0, 100.0, 20.0], [0, 0, 0], [1, 0, 0]),
+        # that has ended by then is not cancelled
+        ({"cancel_at": [100.0, math.inf, math.inf]}, [0.0, 100.0, 200.0], [0, 0, 0], [0, 0, 0]),
+    ],
+)
+def test_what_becomes_of_jobs(
+    name: str, times: Any, begin: list[float], failed: list[int], cancelled: list[int] | None
+) -> None:
+    own = gs.ListedAttributes(x=(0.0, 1.0), y=(0.0, 0.0))
+    scheduler, options = SCHEDULERS[name]
+    scenario = gs.Scenario(gs.Platform.equal(2, attributes=own), workload(**times), IDEAL)
+    result = gs.simulate(scenario, scheduler, record=True, **options)
+    assert starts(result) == begin
+    assert result.applications["failed"].tolist() == failed
+    assert ("cancelled" in result.applications) == (cancelled is not None)
+    if cancelled is not None:
+        assert result.applications["cancelled"].tolist() == cancelled
+        assert len(result.tables["freed"]) == 2 * sum(cancelled)
+    assert validate_result(result) == []
+
+
+def test_waiting_counts_from_the_start_that_was_wanted() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2), workload(not_before=[0.0, 0.0, 300.0]), IDEAL)
+    table = gs.simulate(scenario, gs.DgsAsap(slot=10.0)).applications
+    assert table["waiting"].tolist() == [0.0, 90.0, 0.0]
+
+
+def test_machines_stop_when_they_hear_of_it() -> None:
+    """A cancelled run goes on for the latency of the message, and the rest of its slots is free."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(3),
+        gs.Workload.jobs_of([0.0], 3, 600.0, submitter=[0], cancel_at=100.0),
+        gs.Network(latency=2.0, bandwidth=math.inf),
+    )
+    for form in FORMS:
+        result = gs.simulate(scenario, gs.DgsAsap(slot=10.0), record=True, nodes=form)
+        start = result.applications["first_start"][0]
+        # the run ends when nothing is left to do, before the messages come
+        assert result.tables["schedule"]["end"].tolist() == [100.0] * 3
+        assert result.machines["busy"].tolist() == [100.0 - start] * 3
+        assert result.tables["freed"]["start"].tolist() == [100.0] * 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_continues_from_a_checkpoint(fails: bool) -> None:
+    faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
+    jobs = gs.Workload.jobs_of(
+        [0.0, 1.0, 2.0, 2.0, 50.0, 400.0],
+        [3, 5, 4, 8, 1, 6],
+        [100.0, 300.0, 60.0, 30.0, 200.0, 90.0],
+        not_before=[0.0, 400.0, 0.0, 0.0, 90.0, 0.0],
+        deadline=[math.inf, math.inf, 200.0, 90.0, math.inf, 900.0],
+        cancel_at=[60.0, 390.0, math.inf, math.inf, 95.0, math.inf],
+    )
+    network = gs.Network(latency=0.5, jitter=0.1)
+    scenario = gs.Scenario(gs.Platform.equal(12), jobs, network, seed=2, faults=faults)
+    scheduler = gs.DgsAsap(degree=3, slot=10.0)
+    for form in FORMS:
+        options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
+        result = gs.simulate(scenario, scheduler, **options)
+        assert differing_end(scenario, scheduler, result, **options) is None
+
+
+def test_times_that_state_nothing_change_nothing() -> None:
+    platform = gs.Platform.equal(2)
+    plain, stated = (
+        gs.simulate(gs.Scenario(platform, made), gs.DgsAsap())
+        for made in (workload(), workload(not_before=0.0, deadline=math.inf, cancel_at=math.inf))
+    )
+    assert plain.digest == stated.digest
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "row", "value", "said"),
+    [
+        ("applications", "first_start", 2, 250.0, "not before: applications.first_start[2]"),
+        ("applications", "finish", 1, 900.0, "deadline: applications.finish[1]"),
+        ("applications", "cancelled", 1, 1, "cancelled: applications.cancelled[1]"),
+        ("freed", "start", 0, 1.0, "cancelled: freed[0]"),
+        ("schedule", "end", 0, 99.0, "cancelled: schedule[0]"),
+    ],
+)
+def test_violations(table: str, column: str, row: int, value: float, said: str) -> None:
+    made = workload(
+        not_before=[0.0, 0.0, 300.0],
+        deadline=[math.inf, 250.0, math.inf],
+        cancel_at=[15.0, math.inf, math.inf],
+    )
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), made, IDEAL), gs.DgsAsap(slot=10.0), record=True)
+    assert validate_result(result) == []
+    columns = {name: result.tables[table][name].copy() for name in result.tables[table]}
+    columns[column][row] = value
+    changed = gs.Result(
+        tables={**result.tables, table: Table(columns)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+    found = [f"{each.law}: {each.where}" for each in validate_result(changed)]
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ({"not_before": -1.0}, "workload.not_before[0] must be a number in 0..4e+09 s, got -1.0"),
+        ({"deadline": 0.0}, "workload.deadline[0] must be a number > 0 s, got 0.0"),
+        ({"deadline": 1e10}, "workload.deadline[0] must be at most 4e+09 s, or inf, got 10000000000.0"),
+        (
+            {"cancel_at": [1.0, 10.0, 30.0]},
+            "workload.cancel_at[1] must be after workload.release[1], 10.0 s, got 10.0",
+        ),
+        ({"deadline": [1.0]}, "workload.deadline must have 3 entries as workload.release has, got 1"),
+    ],
+)
+def test_bad_times(times: Any, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        workload(**times)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])
+def test_schedulers_that_do_not_know_them(name: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(deadline=500.0)), name)
+    assert str(caught.value).startswith(
+        f"workload.deadline must be absent for {name}, which does not know it"
+    )
+
+
+def test_a_start_must_be_within_what_the_clock_holds() -> None:
+    with pytest.raises(
+        ScenarioError, match="^workload.not_before must be less: the run needs at least 3e.09 s"
+    ):
+        gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(not_before=3e9)), gs.DgsAsap())
+
+
+def test_an_emulation_has_no_users_who_cancel() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2), workload(cancel_at=500.0))
+    with pytest.raises(ScenarioError, match="^workload.cancel_at must be absent for an emulation"):
+        gs.emulate(scenario, gs.DgsAsap())
+
+
+def test_a_file_holds_them() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 5.0], cancel_at=500.0))
+    again = gs.Scenario.from_text(scenario.to_toml())
+    assert again == scenario
+    made = again.workload.realize(again.platform)
+    assert made.not_before is None and np.isinf(made.deadline[1])  # type: ignore[index]
