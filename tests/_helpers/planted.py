@@ -259,6 +259,33 @@ class _NotesAnotherApplication(_Planted):
         super().note(max(i - 1, 0), tasks, submitter, among)
 
 
+class _NotesTooFew(_Planted):
+    """Says of large bags that it shared out one task less."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(i, tasks - (tasks > 10), submitter, among)
+
+
+class _PeeksWhileOneIsDown(_Planted):
+    """Looks at the queues of others while any machine is down."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest if self.run.up.all() else self.shortest()
+
+
+class _ForeseesFailures(_Planted):
+    """Sends to one machine only if a machine fails within a minute."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest, engine = super().targets(submitter, application), self.run.engine
+        if not self.run.faults:
+            return honest
+        coming = engine._handlers[engine._rank["fault"]].__self__._next()  # type: ignore[attr-defined]
+        soon = coming is not None and coming < engine.now + 60 * 10**9
+        return honest[:1] if soon else honest
+
+
 class _PeeksStale(_Planted):
     """Looks at the queues that others had at its own last release."""
 
@@ -679,6 +706,8 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _PeeksAtSpeedsOfLargeBags: ("locality",),
         _PeeksStale: ("locality",),
         _PeeksAtTraffic: ("locality",),
+        _PeeksWhileOneIsDown: ("locality",),
+        _ForeseesFailures: ("locality",),
         _KnowsTheNextRelease: ("locality",),
         _ReadsWhoIsUp: ("locality",),
         _CountsWhoIsUp: ("locality",),
@@ -739,6 +768,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     },
     "false decisions": {
         _NotesTooMany: ("decisions",),
+        _NotesTooFew: ("decisions",),
         _NotesSomebodyElse: ("decisions",),
         _NotesAnotherApplication: ("decisions",),
         _NotesTooLate: ("decisions",),

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,12 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
 
+#: The compiled ones, of which some free what others have allocated.
 MODULES = [
-    import_module(name)
-    for name in {getattr(gridcore, each).__module__ for each in gridcore.__all__ if each != "NEVER"}
+    module
+    for _, name, _ in walk_packages(gridcore.__path__, "gridcore.")
+    for module in [import_module(name)]
+    if str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES))
 ]
 
 #: s; a run that is not over by then will never be.
