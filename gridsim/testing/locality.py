@@ -113,6 +113,7 @@ def _differing_while_down(plain: Scenario, applications: Applications, fixed: Sc
         changes = [change for change in changes if change.machine != v]
         for k in range(min(_WHILE_DOWN, len(changes))):
             change = changes[(plain.seed + k * len(changes) // _WHILE_DOWN) % len(changes)]
+            change = dataclasses.replace(change, down=v)
             if said := _differ(first, _observe(change.scenario, fixed), change):
                 return f"machine {v} is down, and {change.what}: {said}"
     return None
@@ -145,6 +146,7 @@ class _Change:
 
     what : the change in words.  machine, since : where, and from when on (ns).
     fails : whether the machine fails then.  by_all : whether all machines know at once, but none before.
+    down : the machine that is down throughout; what is sent in its name comes from one that acts for it.
     missing : the application that is left out, so that later ones have lower numbers; None if none is.
     """
 
@@ -154,6 +156,7 @@ class _Change:
     since: int
     fails: bool = False
     by_all: bool = False
+    down: int | None = None
     missing: int | None = None
 
 
@@ -416,6 +419,8 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     """Return when each machine, servers after the others, can first know of the change: int64, ns."""
     known = np.full(max(with_servers(each.result) for each in (one, other)), NEVER)
     known[slice(None) if change.by_all else change.machine] = change.since
+    if change.down is not None:
+        known[change.down] = 0
     for result in (one.result, other.result):
         if "exchanges" in result.tables:  # which are in no log, and take as long as a message
             soonest = nanoseconds(result.scenario.network.latency)

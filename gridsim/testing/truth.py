@@ -56,7 +56,9 @@ def _too_few(result: Result, tells: Bools) -> str | None:
     about = np.bincount(table["application"][tells], minlength=len(applications)) > 0
     few = about & (said < applications["tasks"]) & ~np.isnan(applications["finish"])
     for i in np.flatnonzero(few)[:1]:
-        return f"all decisions on application {i} are about {said[i]} tasks, it has {applications['tasks'][i]}"
+        return (
+            f"all decisions on application {i} are about {said[i]} tasks, it has {applications['tasks'][i]}"
+        )
     return None
 
 
