@@ -87,7 +87,8 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
 def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
     """A recorded run that goes on from a checkpoint at a wave after half of the releases."""
     options = Options(record="all", time_limit=LONGEST)
-    first, kept = Simulation(made, scheduler, options), []
+    first: Any = Simulation(made, scheduler, options)
+    kept: list[Any] = []
     half = made.workload.realize(made.platform).release_ns[-1] // 2
 
     def keep() -> None:
@@ -98,7 +99,7 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
     first.engine.at_wave_end(keep)
     first.engine.run()
     [(text, arrays)] = kept
-    del first
+    first = None
     second = Simulation(made, scheduler, options)
     state: Any = unpacked(json.loads(text), lambda k: arrays[k].copy())
     second.setstate(state.state)

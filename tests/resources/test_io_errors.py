@@ -1,4 +1,4 @@
-"""Whichever call to the disk fails, or is cut off by a loss of power: what was there is there, or what is new."""
+"""Whichever call to the disk fails, or a power cut ends: there is what was there, or what is new."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
