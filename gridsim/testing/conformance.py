@@ -345,9 +345,9 @@ class _Trial:
         # when a violation is being shrunk, only its invariant matters
         only = self.findings.law
         interpreters = self.interpreters if only in (None, "hash seed") else []
-        elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
-        if self.own is None:
+        if self.own is None:  # before a thread looks up the scheduler's class to hand it to interpreters
             self.own, self.isolates = Own(scheduler), can_be_isolated(scheduler)
+        elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
         result = self.runs(scenario, scheduler)
         # hidden state and randomness break other invariants, too, in ways that say less: they come first
         for law in ("sound", "closed", "repeatable", "hash seed", *_FURTHER):
