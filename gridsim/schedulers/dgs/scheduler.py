@@ -87,7 +87,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
-        """Whether nodes may know without a message who is up: a shuffle with a failed node shows it at once."""
+        """Whether nodes know at once who is up: a shuffle with a failed node shows that it is."""
         return self.overlay == "cyclon"
 
     def start(self, run: Run) -> Policy:
