@@ -61,10 +61,15 @@ class Differential:
     differences: list[ConformanceError] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def runs(self) -> int:
+        """The number of runs that were compared: one of each pair, and one of each other way to run it."""
+        return self.pairs + sum(n for way, n in self.variants.items() if way not in ("checked", "left out"))
+
     def __str__(self) -> str:
         ways = ", ".join(f"{count} {name}" for name, count in self.variants.items())
         found = len(self.differences) or "no"
-        lines = [f"{self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"]
+        lines = [f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"]
         return "\n".join([*lines, *map(str, self.differences)])
 
 
