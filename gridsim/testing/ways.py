@@ -69,7 +69,9 @@ class Differential:
     def __str__(self) -> str:
         ways = ", ".join(f"{count} {name}" for name, count in self.variants.items())
         found = len(self.differences) or "no"
-        lines = [f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"]
+        lines = [
+            f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"
+        ]
         return "\n".join([*lines, *map(str, self.differences)])
 
 
