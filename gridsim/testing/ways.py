@@ -32,6 +32,7 @@ from gridsim.testing.conformance import (
     Findings,
     drawing,
     error_text,
+    forms_for,
     policy_of,
     save,
 )
@@ -195,7 +196,7 @@ class _Trial:
         only = self.findings.law
         options: dict[str, dict[str, Any]] = {
             "again": {},
-            **{form: {"nodes": form} for form in scheduler.node_forms},
+            **{form: {"nodes": form} for form in forms_for(scenario, scheduler)},
             "cut at 1": {"cohort_limit": 1},
             "cut at 3": {"cohort_limit": 3},
             "threads": {"threads": 2},
@@ -219,7 +220,7 @@ class _Trial:
             limits = {**LIMITS, "patience": PATIENCE}
             found = self.pool.submit(afresh, scenario.to_toml(), scheduler, limits).result()
             yield "another process", found if isinstance(found, str) else _differs(result, found)
-        for form in scheduler.node_forms if self.keeps_state else ():
+        for form in forms_for(scenario, scheduler) if self.keeps_state else ():
             if only in (None, f"resumed, {form}"):
                 try:  # what a form records may be in an order of its own
                     whole = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
