@@ -41,7 +41,8 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
             f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
         )
     if scheduler.informed_by_messages and result.scenario.faults is None:
-        return _too_few(result, tells) or unheard(result)
+        all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
+        return (_too_few(result, tells) if all_tell else None) or unheard(result)
     return None
 
 
