@@ -712,7 +712,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _ReadsWhoIsUp: ("locality",),
         _CountsWhoIsUp: ("locality",),
         _SharesAStream: ("locality",),
-        _Teleports: ("locality",),
+        _Teleports: ("locality", "decisions"),
         _SendsAsAnother: ("locality", "decisions"),
         _TellsAtOnce: ("sound", "runs", "locality"),
     },
@@ -745,11 +745,11 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _CountsWaves: ("cohorts", "locality"),
     },
     "loses or repeats tasks": {
-        _LosesLate: ("runs",),
+        _LosesLate: ("runs", "cohorts", "locality"),
         _LosesOfLargeBags: ("runs",),
-        _ForgetsMessages: ("runs",),
-        _ForgetsOneOfMany: ("runs",),
-        _RepeatsTasks: ("runs",),
+        _ForgetsMessages: ("runs", "locality"),
+        _ForgetsOneOfMany: ("runs", "locality"),
+        _RepeatsTasks: ("runs", "locality"),
         _KeepsTheQueue: ("runs", "sound"),
         _KeepsGoing: ("runs",),
     },
@@ -775,7 +775,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _NotesTooEarly: ("decisions",),
     },
     "changes what it is given": {
-        _ChangesSpeeds: ("runs", "sound", "repeatable"),
+        _ChangesSpeeds: ("runs", "sound", "repeatable", "locality"),
         _ChangesApplications: ("runs", "sound", "repeatable"),
     },
 }
@@ -785,7 +785,9 @@ _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     "knows what no message told": dict.fromkeys(("Peeks", "PeeksAtSpeeds", "KnowsTheFuture"), ("locality",)),
     "remembers beyond the run": {"Alternates": ("repeatable",)},
     "depends on an order": {"TakesTheLastFirst": ("cohorts",), "DependsOnSetOrder": ("hash seed",)},
-    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "order")),
+    "loses or repeats tasks": dict.fromkeys(
+        ("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "sound", "order", "repeatable", "locality")
+    ),
     "acts for machines that are down": {"RunsOnTheDead": ("sound", "runs")},
     "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
     "false decisions": dict.fromkeys(("DrawsToNote", "KeepsQuiet"), ("decisions",)),

@@ -320,7 +320,11 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "random numbers of its own": {RandomNode: ("repeatable",), OwnGenerator: ("closed",)},
     "depends on an order": {HashNode: ("hash seed",), Overflow: ("forms",)},
-    "loses or repeats tasks": {LosesHeld: ("runs", "locality"), HoldsLate: ("runs",), EndlessNode: ("runs",)},
+    "loses or repeats tasks": {
+        LosesHeld: ("runs", "locality"),
+        HoldsLate: ("runs", "locality"),
+        EndlessNode: ("runs",),
+    },
     "forgets in a checkpoint": {HiddenState: ("resumed", "isolated")},
     "misreports": {LightNode: ("locality",)},
     "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",)},
