@@ -30,7 +30,9 @@ def scenario(times: int, kind: str, failing: bool) -> gs.Scenario:
     """Return a scenario of `times` the length, at a load of about 0.6."""
     platform, faults = gs.Platform.desktop_grid(MACHINES, seed=1), None
     if kind == "rigid":
-        platform = gs.Platform.equal(MACHINES)
+        platform = gs.Platform.equal(
+            MACHINES, attributes=gs.DrawnAttributes(side=1.0)
+        )  # places, for DGS_ACAP
         workload = gs.Workload.jobs(jobs=JOBS * times, utilization=0.6, max_nodes=16, seed=2)
     elif kind == "streams":
         workload = gs.Workload.job_streams(horizon=200.0 * times, seed=2)

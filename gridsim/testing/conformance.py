@@ -28,7 +28,7 @@ from hypothesis.errors import Flaky
 from gridsim.errors import CompileError, ScenarioError, text_of
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Order, Policy, Scheduler
+from gridsim.scheduling.contract import NodeForm, Order, Policy, Scheduler
 from gridsim.scheduling.registry import registered
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
@@ -345,9 +345,9 @@ class _Trial:
         # when a violation is being shrunk, only its invariant matters
         only = self.findings.law
         interpreters = self.interpreters if only in (None, "hash seed") else []
-        elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
-        if self.own is None:
+        if self.own is None:  # before a thread looks up the scheduler's class to hand it to interpreters
             self.own, self.isolates = Own(scheduler), can_be_isolated(scheduler)
+        elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
         result = self.runs(scenario, scheduler)
         # hidden state and randomness break other invariants, too, in ways that say less: they come first
         for law in ("sound", "closed", "repeatable", "hash seed", *_FURTHER):
@@ -437,8 +437,7 @@ class _Trial:
     def forms(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if self.not_compiled or len(scheduler.node_forms) < 2:
             return
-        linked = scenario.platform.bandwidth is not None  # then nodes run interpreted only
-        for form in ("interpreted",) if linked else scheduler.node_forms:
+        for form in forms_for(scenario, scheduler):
             try:
                 other = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
             except (ImportError, CompileError) as error:
@@ -503,6 +502,12 @@ class _Trial:
         self.local, self.speeds_known = True, scheduler.speeds_known
         if said := differing_decision(scenario, scheduler, self.able):
             raise ConformanceError("locality", said, scenario, scheduler)
+
+
+def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
+    """Return the ways in which the nodes can run the scenario; where tasks move data, interpreted only."""
+    linked = len(scheduler.node_forms) > 1 and scenario.platform.bandwidth is not None
+    return ("interpreted",) if linked else scheduler.node_forms
 
 
 def _first_difference(a: Result, b: Result) -> str:

@@ -42,6 +42,10 @@ MOST_EVENTS = 200_000
 _CHANGED = 4
 #: The most random streams of a scenario that are changed, one at a time.
 _STREAMS = 2
+#: The most changes that are also tried while a machine is down.
+_WHILE_DOWN = 3
+#: s, the instant of a failure or recovery that no run reaches.
+_AFTER_THE_END = 1e6
 #: How many numbers further a changed stream begins.
 _FURTHER = 12_345
 #: The turn of `_another` at which an application is released later.
@@ -83,15 +87,36 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
         name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
         if said := _another_stream(first, _observe(plain, fixed, name), plain, name):
             return f"messages take {latency:g} s, and {said}"
-    if not failing or scheduler.failures_known or scenario.platform.bandwidth is not None:
+    if not failing or scenario.platform.bandwidth is not None:
         return None
-    return _differing_after_failure(scenario, applications, fixed, first)
+    return _differing_while_down(plain, applications, fixed) or _differing_after_failure(
+        scenario, applications, fixed, first
+    )
 
 
 def _slow(scenario: Scenario, latency: float) -> Scenario:
     """Return the scenario without failures, with messages that take `latency` s."""
     slow = msgspec.structs.replace(scenario.network, latency=latency, jitter=0.0)
     return dataclasses.replace(scenario, network=slow, faults=None)
+
+
+def _differing_while_down(plain: Scenario, applications: Applications, fixed: Scheduler) -> str | None:
+    """Return what a machine does differently before it can know of a change, while one is down; else None.
+
+    The machine is down from 0 s until after the end, and nothing is submitted there.  So nobody learns from
+    its failure, at once or later, what the others have.
+    """
+    for v in [u for u in range(plain.platform.nodes) if u not in applications.submitter][:1]:
+        faults = Faults.of([v], [0.0], [_AFTER_THE_END], only_owners(fixed))
+        down = dataclasses.replace(plain, faults=faults)
+        first, changes = _observe(down, fixed), [*_changes(down, applications, fixed)]
+        changes = [change for change in changes if change.machine != v]
+        for k in range(min(_WHILE_DOWN, len(changes))):
+            change = changes[(plain.seed + k * len(changes) // _WHILE_DOWN) % len(changes)]
+            change = dataclasses.replace(change, down=v)
+            if said := _differ(first, _observe(change.scenario, fixed), change):
+                return f"machine {v} is down, and {change.what}: {said}"
+    return None
 
 
 def _differing_after_failure(
@@ -109,6 +134,7 @@ def _differing_after_failure(
         used = [*applications.submitter, *ran["machine"][ran["start"] <= at]]
         for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
             calm, change = _failure(plain, v, at, only_owners(fixed))
+            change = dataclasses.replace(change, by_all=fixed.failures_known)
             if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
                 return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
@@ -119,7 +145,8 @@ class _Change:
     """A changed scenario.
 
     what : the change in words.  machine, since : where, and from when on (ns).
-    fails : whether the machine fails then.
+    fails : whether the machine fails then.  by_all : whether all machines know at once, but none before.
+    down : the machine that is down throughout; what is sent in its name comes from one that acts for it.
     missing : the application that is left out, so that later ones have lower numbers; None if none is.
     """
 
@@ -128,6 +155,8 @@ class _Change:
     machine: int
     since: int
     fails: bool = False
+    by_all: bool = False
+    down: int | None = None
     missing: int | None = None
 
 
@@ -184,7 +213,7 @@ def _one_missing(applications: Applications, i: int, plain: Scenario) -> _Change
 
 def _failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, _Change]:
     """Return the scenario with a failure after its end, and with one of `machine` at `at` s for 200 s."""
-    never = [1e6]
+    never = [_AFTER_THE_END]
     calm, fails = (
         dataclasses.replace(plain, faults=Faults.of([machine] * len(down), down, back, reachable))
         for down, back in ((never, never), ([at, *never], [at + 200.0, *never]))
@@ -389,7 +418,9 @@ def _thin(result: Result, fields: dict[str, int]) -> str | None:
 def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     """Return when each machine, servers after the others, can first know of the change: int64, ns."""
     known = np.full(max(with_servers(each.result) for each in (one, other)), NEVER)
-    known[change.machine] = change.since
+    known[slice(None) if change.by_all else change.machine] = change.since
+    if change.down is not None:
+        known[change.down] = 0
     for result in (one.result, other.result):
         if "exchanges" in result.tables:  # which are in no log, and take as long as a message
             soonest = nanoseconds(result.scenario.network.latency)
@@ -470,5 +501,7 @@ def _another_stream(one: _Seen, other: _Seen, plain: Scenario, name: str) -> str
         return None
     (at, machine, *_), _ = found
     what = f"the stream {name!r}, by which machine {machine} decides at {at / NS} s, draws other numbers"
-    said = _differ(one, other, _Change(plain, what, machine, at))
+    # an overlay that exchanges entries draws, and tells others, before anybody acts
+    since = 0 if "exchanges" in one.result.tables else at
+    said = _differ(one, other, _Change(plain, what, machine, since))
     return None if said is None else f"{what}: {said}"

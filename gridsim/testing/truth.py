@@ -6,6 +6,7 @@ import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
+from gridsim.support.arrays import Bools
 
 
 def false_decision(result: Result, scheduler: Scheduler) -> str | None:
@@ -40,7 +41,25 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
             f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
         )
     if scheduler.informed_by_messages and result.scenario.faults is None:
-        return unheard(result)
+        all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
+        return (_too_few(result, tells) if all_tell else None) or unheard(result)
+    return None
+
+
+def _too_few(result: Result, tells: Bools) -> str | None:
+    """Return the first completed application of which not all tasks are in a decision; else None.
+
+    tells : which decisions say how many tasks they are about.
+    """
+    table, applications = result.tables["decisions"], result.applications
+    said = np.zeros(len(applications), np.int64)
+    np.add.at(said, table["application"][tells], table["tasks"][tells])
+    about = np.bincount(table["application"][tells], minlength=len(applications)) > 0
+    few = about & (said < applications["tasks"]) & ~np.isnan(applications["finish"])
+    for i in np.flatnonzero(few)[:1]:
+        return (
+            f"all decisions on application {i} are about {said[i]} tasks, it has {applications['tasks'][i]}"
+        )
     return None
 
 

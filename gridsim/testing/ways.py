@@ -32,6 +32,7 @@ from gridsim.testing.conformance import (
     Findings,
     drawing,
     error_text,
+    forms_for,
     policy_of,
     save,
 )
@@ -61,10 +62,17 @@ class Differential:
     differences: list[ConformanceError] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def runs(self) -> int:
+        """The number of runs that were compared: one of each pair, and one of each other way to run it."""
+        return self.pairs + sum(n for way, n in self.variants.items() if way not in ("checked", "left out"))
+
     def __str__(self) -> str:
         ways = ", ".join(f"{count} {name}" for name, count in self.variants.items())
         found = len(self.differences) or "no"
-        lines = [f"{self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"]
+        lines = [
+            f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"
+        ]
         return "\n".join([*lines, *map(str, self.differences)])
 
 
@@ -188,7 +196,7 @@ class _Trial:
         only = self.findings.law
         options: dict[str, dict[str, Any]] = {
             "again": {},
-            **{form: {"nodes": form} for form in scheduler.node_forms},
+            **{form: {"nodes": form} for form in forms_for(scenario, scheduler)},
             "cut at 1": {"cohort_limit": 1},
             "cut at 3": {"cohort_limit": 3},
             "threads": {"threads": 2},
@@ -212,7 +220,7 @@ class _Trial:
             limits = {**LIMITS, "patience": PATIENCE}
             found = self.pool.submit(afresh, scenario.to_toml(), scheduler, limits).result()
             yield "another process", found if isinstance(found, str) else _differs(result, found)
-        for form in scheduler.node_forms if self.keeps_state else ():
+        for form in forms_for(scenario, scheduler) if self.keeps_state else ():
             if only in (None, f"resumed, {form}"):
                 try:  # what a form records may be in an order of its own
                     whole = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)

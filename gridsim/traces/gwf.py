@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 from array import array
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.support.files import StrPath
-from gridsim.traces._text import number_fault, warn_repairs
+from gridsim.traces._text import number_fault, text_lines, warn_repairs
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, parse_jobs, repair
+from gridsim.traces.opendc import names_opendc, parse_opendc
 
 GWF_FIELDS = JOB_FIELDS[:16]
 _TEXTS = GWF_FIELDS[11:]  # user to partition
@@ -32,7 +34,8 @@ def read_gwf(path: StrPath) -> JobLog:
     then count as unknown. A user, group, executable, queue or partition that is not a whole number is
     replaced by one: the texts of a column are numbered in the order of their first appearance in the file,
     from 0 or, if the column has numbers too, from the largest of them + 1. The repairs are those of
-    `read_swf`, in one `TraceWarning`.
+    `read_swf`, in one `TraceWarning`.  A file with commas and OpenDC's names of columns is read, too, see
+    `gridsim.traces.opendc`.
 
     Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 12 fields, any other field that is not
     a finite number (or has a fraction where only whole numbers make sense), and a file that is missing,
@@ -46,6 +49,9 @@ def read_gwf(path: StrPath) -> JobLog:
 
 def parse_gwf(path: StrPath) -> tuple[dict[str, str], NDArray[np.void]]:
     """Return header and jobs exactly as they are in the file, without any repair (errors as `read_gwf`)."""
+    with closing(text_lines(path)) as lines:
+        if names_opendc(next(lines, "")):
+            return {}, parse_opendc(path)
     columns = [_Column() for _ in _TEXTS]
     numbers, last = len(GWF_FIELDS) - len(_TEXTS), len(GWF_FIELDS)
 

@@ -259,6 +259,33 @@ class _NotesAnotherApplication(_Planted):
         super().note(max(i - 1, 0), tasks, submitter, among)
 
 
+class _NotesTooFew(_Planted):
+    """Says of large bags that it shared out one task less."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(i, tasks - (tasks > 10), submitter, among)
+
+
+class _PeeksWhileOneIsDown(_Planted):
+    """Looks at the queues of others while any machine is down."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest = super().targets(submitter, application)
+        return honest if self.run.up.all() else self.shortest()
+
+
+class _ForeseesFailures(_Planted):
+    """Sends to one machine only if a machine fails within a minute."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        honest, engine = super().targets(submitter, application), self.run.engine
+        if not self.run.faults:
+            return honest
+        coming = engine._handlers[engine._rank["fault"]].__self__._next()  # type: ignore[attr-defined]
+        soon = coming is not None and coming < engine.now + 60 * 10**9
+        return honest[:1] if soon else honest
+
+
 class _PeeksStale(_Planted):
     """Looks at the queues that others had at its own last release."""
 
@@ -679,11 +706,13 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _PeeksAtSpeedsOfLargeBags: ("locality",),
         _PeeksStale: ("locality",),
         _PeeksAtTraffic: ("locality",),
+        _PeeksWhileOneIsDown: ("locality",),
+        _ForeseesFailures: ("locality",),
         _KnowsTheNextRelease: ("locality",),
         _ReadsWhoIsUp: ("locality",),
         _CountsWhoIsUp: ("locality",),
         _SharesAStream: ("locality",),
-        _Teleports: ("locality",),
+        _Teleports: ("locality", "decisions"),
         _SendsAsAnother: ("locality", "decisions"),
         _TellsAtOnce: ("sound", "runs", "locality"),
     },
@@ -716,11 +745,11 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _CountsWaves: ("cohorts", "locality"),
     },
     "loses or repeats tasks": {
-        _LosesLate: ("runs",),
+        _LosesLate: ("runs", "cohorts", "locality"),
         _LosesOfLargeBags: ("runs",),
-        _ForgetsMessages: ("runs",),
-        _ForgetsOneOfMany: ("runs",),
-        _RepeatsTasks: ("runs",),
+        _ForgetsMessages: ("runs", "locality"),
+        _ForgetsOneOfMany: ("runs", "locality"),
+        _RepeatsTasks: ("runs", "locality"),
         _KeepsTheQueue: ("runs", "sound"),
         _KeepsGoing: ("runs",),
     },
@@ -739,13 +768,14 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     },
     "false decisions": {
         _NotesTooMany: ("decisions",),
+        _NotesTooFew: ("decisions",),
         _NotesSomebodyElse: ("decisions",),
         _NotesAnotherApplication: ("decisions",),
         _NotesTooLate: ("decisions",),
         _NotesTooEarly: ("decisions",),
     },
     "changes what it is given": {
-        _ChangesSpeeds: ("runs", "sound", "repeatable"),
+        _ChangesSpeeds: ("runs", "sound", "repeatable", "locality"),
         _ChangesApplications: ("runs", "sound", "repeatable"),
     },
 }
@@ -755,7 +785,9 @@ _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     "knows what no message told": dict.fromkeys(("Peeks", "PeeksAtSpeeds", "KnowsTheFuture"), ("locality",)),
     "remembers beyond the run": {"Alternates": ("repeatable",)},
     "depends on an order": {"TakesTheLastFirst": ("cohorts",), "DependsOnSetOrder": ("hash seed",)},
-    "loses or repeats tasks": dict.fromkeys(("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "order")),
+    "loses or repeats tasks": dict.fromkeys(
+        ("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "sound", "order", "repeatable", "locality")
+    ),
     "acts for machines that are down": {"RunsOnTheDead": ("sound", "runs")},
     "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
     "false decisions": dict.fromkeys(("DrawsToNote", "KeepsQuiet"), ("decisions",)),

@@ -227,15 +227,16 @@ class QuietNode(HonestNode):
 
 
 class Overflow(HonestNode):
-    """Counts beyond 64 bits, where compiled numbers begin again below 0."""
+    """Counts beyond 64 bits, where compiled numbers wrap."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.product = 1
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        self.product = self.product * 1_000_003 % 1_000_000_007 * (2**40) % (2**61) + 2**61
-        if self.product * 4 > 0:
+        # nothing from which a compiler could tell that it wraps: it may assume that nothing does
+        self.product = (self.product * 6_364_136_223_846_793_005 + 1) % 999_999_999_999_999_989
+        if self.product % 2 > 0:
             return [view.node, *view.neighbours]
         return [view.node, *view.neighbours][:1]
 
@@ -319,7 +320,11 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "random numbers of its own": {RandomNode: ("repeatable",), OwnGenerator: ("closed",)},
     "depends on an order": {HashNode: ("hash seed",), Overflow: ("forms",)},
-    "loses or repeats tasks": {LosesHeld: ("runs", "locality"), HoldsLate: ("runs",), EndlessNode: ("runs",)},
+    "loses or repeats tasks": {
+        LosesHeld: ("runs", "locality"),
+        HoldsLate: ("runs", "locality"),
+        EndlessNode: ("runs",),
+    },
     "forgets in a checkpoint": {HiddenState: ("resumed", "isolated")},
     "misreports": {LightNode: ("locality",)},
     "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",)},

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
@@ -22,15 +24,18 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
 
+#: The compiled ones, of which some free what others have allocated.
 MODULES = [
-    import_module(name)
-    for name in {getattr(gridcore, each).__module__ for each in gridcore.__all__ if each != "NEVER"}
+    module
+    for _, name, _ in walk_packages(gridcore.__path__, "gridcore.")
+    for module in [import_module(name)]
+    if str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES))
 ]
 
 #: s; a run that is not over by then will never be.
 LONGEST = 1e6
 
-RIGID = ("dgs-asap", "dgs-acap", "asap", "backfill", "backfill-fcfs")
+RIGID = ("dgs-asap", "dgs-acap", "asap", "backfill", "backfill-fcfs", "zorilla", "metascheduler")
 WALKERS = ("rjss", "rjss-best", "resource-exclusion", "resource-exclusion-fastest", "no-migration")
 STEADY = ("steady-state", "bandwidth-centric")
 WAVES = ("wave", "migration-immediate", "wave-immediate", "migration-linger", "wave-linger")
@@ -55,7 +60,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
             ),
             wires,
             seed=3,
-            faults=faults,
+            faults=None if name == "metascheduler" else faults,
         )
     if name == "few":
         work = gs.Workload.bags(3, interarrival=8.0, tasks_per_node=3.0, task_size=[4000.0, 65536.0], seed=2)
@@ -83,12 +88,21 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
 
 
 def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
-    """A recorded run, the second half of which goes on from a checkpoint."""
+    """A recorded run that goes on from a checkpoint at a wave after half of the releases."""
     options = Options(record="all", time_limit=LONGEST)
-    first = Simulation(made, scheduler, options)
-    first.engine.run(40_000_000_000)
-    text, arrays = snapshot(first)
-    del first
+    first: Any = Simulation(made, scheduler, options)
+    kept: list[Any] = []
+    half = made.workload.realize(made.platform).release_ns[-1] // 2
+
+    def keep() -> None:
+        if first.engine.now >= half and not first.engine.stopping:
+            kept.append(snapshot(first))
+            first.engine.stop()
+
+    first.engine.at_wave_end(keep)
+    first.engine.run()
+    [(text, arrays)] = kept
+    first = None
     second = Simulation(made, scheduler, options)
     state: Any = unpacked(json.loads(text), lambda k: arrays[k].copy())
     second.setstate(state.state)

@@ -108,13 +108,13 @@ def test_the_fair_tree_that_is_kept_by_messages_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_dgs_asap_passes(tmp_path: Path) -> None:
-    """Failures are detected by no message: with static views, and not before one could have told of them."""
+    """Failures are detected by no message: not before one could have told of them, or in a shuffle."""
     still = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="static", detection=60.0))
     found = check_scheduler(still, examples=30, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 10
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
     moving = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="cyclon"))
-    assert check_scheduler(moving, examples=8, faults=False, hash_seeds=False, folder=tmp_path).examples >= 8
+    assert check_scheduler(moving, examples=12, hash_seeds=False, folder=tmp_path).with_failures >= 4
 
 
 @pytest.mark.slow
@@ -130,9 +130,8 @@ def test_dgs_acap_passes(tmp_path: Path) -> None:
     found = check_scheduler(scheduler, examples=16, folder=tmp_path)
     assert found.examples >= 16 and found.with_failures >= 5
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAcap)
-    # in a shuffle a node finds out by no message that another one has failed: it gets no entries
     moving = gs.DgsAcap(degree=3, near=8, overlay="cyclon", cycle=7.0)
-    assert check_scheduler(moving, examples=6, faults=False, hash_seeds=False, folder=tmp_path).examples >= 6
+    assert check_scheduler(moving, examples=6, hash_seeds=False, folder=tmp_path).with_failures >= 2
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ HELPERS = Path(__file__).parents[1] / "_helpers"
 #: Found in the first examples; of each kind of check that has its own code, one.
 SOON = (
     "NotesTooMany",
+    "NotesTooFew",
+    "ForeseesFailures",
     "SeedsItself",
     "WritesAFile",
     "Teleports",

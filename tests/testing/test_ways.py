@@ -44,6 +44,8 @@ def test_checks_of_ones_own(tmp_path: Path) -> None:
 def test_time_ends_it(tmp_path: Path) -> None:
     found = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
     assert found.pairs < 1000 and found.seconds < 20 and not found.differences
+    ways = ("again", "compiled", "cut at 1", "cut at 3", "threads", "resumed, compiled")
+    assert found.runs == found.pairs + sum(found.variants[way] for way in ways) > found.pairs
     with pytest.raises(gs.ScenarioError, match="schedulers must name at least one"):
         differential([])
 

@@ -175,3 +175,34 @@ def test_the_real_grid_log_written_as_gwf(traces, write):
     with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
         bags = derive_bags(log)
     assert len(bags) == 12_412 and bags.cpu_seconds == pytest.approx(634_297_942)
+
+
+OPENDC = """WorkflowID, JobID , SubmitTime, RunTime, NProcs, ReqNProcs, Dependencies
+0, 1, 16, 11.5, 1, 2,
+0, 2, 16, 5, 4, 4, 1
+7, 3, 40, 8, 1, 1, 1 2
+"""
+
+
+@pytest.mark.parametrize("read", [read_gwf, read_jobs])
+def test_the_format_of_opendc(write, read):
+    with pytest.warns(TraceWarning, match="wf.gwf:3: 2 of 3 tasks wait for others"):
+        log = read(write("wf.gwf", OPENDC))
+    assert log.jobs["job"].tolist() == [1, 2, 3] and log.jobs["user"].tolist() == [0, 0, 7]
+    assert log.jobs["submit"].tolist() == [16, 16, 40] and log.jobs["run_time"].tolist() == [11.5, 5, 8]
+    assert log.procs.tolist() == [1, 4, 1] and log.jobs["line"].tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1,4,5", "5: 3 fields, expected the 7 of the first line"),
+        ("1,4,5,x,1,1,", "5: field RunTime is 'x', expected a number"),
+        ("1,4.5,5,2,1,1,", "5: field JobID is '4.5', expected a whole number"),
+    ],
+)
+def test_what_is_wrong_in_the_format_of_opendc(write, line, said):
+    with pytest.raises(TraceFormatError, match=said):
+        read_gwf(write("wf.gwf", OPENDC + line + "\n"))
+    with pytest.raises(TraceFormatError, match="1: no jobs in this log"):
+        read_gwf(write("no.gwf", OPENDC.partition("\n")[0]))

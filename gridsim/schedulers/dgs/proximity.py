@@ -55,6 +55,12 @@ class Proximity(Neighbourhood):
         """See `Neighbourhood`."""
         return np.concatenate((self.near, self.views.views), axis=1)
 
+    def join(self, nodes: Integers) -> None:
+        """Handle the recovery of `nodes`, by which near ones may have come to the random view of a node."""
+        super().join(nodes)
+        random = self.views.views
+        self.near[(self.near[:, :, None] == random[:, None, :]).any(axis=2)] = -1
+
     def shuffle(self, _: list[int]) -> None:
         """Run a cycle of both overlays; each new neighbour sends its schedule, which is counted."""
         super().shuffle(_)

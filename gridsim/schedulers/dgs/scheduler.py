@@ -87,6 +87,11 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     detection: _Time = 60.0
     patience: _Time = 120.0
 
+    @property
+    def failures_known(self) -> bool:  # type: ignore[override]
+        """Whether nodes know at once who is up: a shuffle with a failed node shows that it is."""
+        return self.overlay == "cyclon"
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.
 

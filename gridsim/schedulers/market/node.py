@@ -91,6 +91,7 @@ class MarketNode(LocalPolicy):
         if again:
             self.announce(view, application, again, deadline, rounds + 1)
         elif left:
+            view.decide("kept", application, tasks=left)
             view.enqueue(application, left)
 
     # -- a provider ---------------------------------------------------------------------------------------

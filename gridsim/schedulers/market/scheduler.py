@@ -61,7 +61,8 @@ class Market(LocalScheduler, frozen=True, kw_only=True):
     }
     tables: ClassVar = {"payments": {"machine": int, "application": int, "late": int, "paid": float}}
     decision_words: ClassVar[Words] = {
-        "awarded": ("bought time for {tasks} tasks from machine {machine}", "a price of", "a Mflop")
+        "awarded": ("bought time for {tasks} tasks from machine {machine}", "a price of", "a Mflop"),
+        "kept": ("kept {tasks} tasks, as nobody had answered", "", ""),
     }
     truths: ClassVar = {"awarded": price_of}
 

@@ -256,6 +256,8 @@ class Store:
             except FileNotFoundError:  # another process has just merged it with others
                 return self._load(folder, column, values)
             except Exception as error:  # a damaged file can make Parquet raise anything
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # of the disk: the file may be sound
                 raise GridSimError(
                     f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -113,6 +114,17 @@ def test_a_run_continues_from_a_checkpoint() -> None:
     options: dict[str, Any] = {"record": ("schedule", "decisions")}
     result = gs.simulate(made, scheduler, **options)
     assert differing_end(made, scheduler, result, **options) is None
+
+
+def test_who_joins_again_is_known_once() -> None:
+    """A recovered node comes to random views of nodes that know it as a near one already."""
+    again = gs.Faults.of([*range(10)], [0.0] * 10, [0.0] * 10)
+    made = scenario(10, gs.Workload.jobs_of([0.0], 1, 1.0), faults=again)
+    for seed in range(4):
+        result = gs.simulate(
+            dataclasses.replace(made, seed=seed), gs.DgsAcap(degree=3, near=8, overlay="cyclon")
+        )
+        assert math.isfinite(result.applications["finish"][0])
 
 
 def test_machines_must_have_places() -> None:

@@ -51,6 +51,15 @@ def test_time_that_was_offered_is_offered_again_by_who_competes(competition: flo
     assert len(paid) == 4 and paid["late"].sum() == 2 and (paid["machine"] == 2).sum() == sold
 
 
+def test_tasks_that_are_kept_since_nobody_answers_are_a_decision() -> None:
+    """All others are down, and the machine does not ask itself with this seed."""
+    down = gs.Faults.of([*range(1, 9)], [0.0] * 8, [600.0] * 8)
+    work = gs.Workload.of([0.0], 1, 1000.0, [0])
+    scenario = gs.Scenario(gs.Platform.of([1000.0] * 9), work, faults=down, seed=1)
+    found = gs.simulate(scenario, gs.Market(ask_ratio=1.0), record="decisions").tables["decisions"]
+    assert found["action"].tolist() == ["kept"] and found["tasks"].tolist() == [1]
+
+
 @pytest.mark.slow
 def test_it_conforms() -> None:
     check_scheduler(gs.Market(), examples=6, hash_seeds=False)
