@@ -65,7 +65,7 @@ def test_cells(benchmark: Any, executor: Executor | None, stored: bool, tmp_path
 
 
 @pytest.mark.benchmark(timer=time.process_time)
-@pytest.mark.parametrize("scheduler", ["fcfs", "wqr-ft", "sparrow", "fair-tree"])
+@pytest.mark.parametrize("scheduler", ["fcfs", "GreatET-AllInfo", "sparrow", "fair-tree"])
 @pytest.mark.parametrize("new", [False, True], ids=["same scenario", "new scenario"])
 def test_least_run(benchmark: Any, scheduler: str, new: bool) -> None:
     """One run, s of a processor; of the same scenario again the applications are there already."""
