@@ -14,7 +14,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 # No timing decides a test: a busy machine may take its time.  Each run draws other examples, more at night.
 settings.register_profile(
     "patient",
-    max_examples=int(os.environ.get("GRIDSIM_EXAMPLES", "24")),
+    max_examples=int(os.environ.get("GRIDSIM_EXAMPLES", "18")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -531,6 +531,7 @@ def policy_of(
     What it supports is the options of `scenarios`, and whether machines may fail.
     """
     policies: list[tuple[type[Policy], dict[str, bool], bool, Reached]] = []
+    errors: list[ConformanceError] = []  # raised at the end: Hypothesis would run again what fails
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
     @seeded(0)
@@ -568,14 +569,15 @@ def policy_of(
                 simulate(scenario, Look(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies or "has not ended" in str(error):
-                raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
+                found = ConformanceError("runs", error_text(error), scenario, scheduler)
+                found.__cause__ = error
+                errors.append(found)
             # otherwise the trials meet the error again, and shrink it
 
-    try:
-        look()
-    except ConformanceError as error:
-        error.file = save(error, os.fspath(folder))
-        raise
+    look()
+    if errors:
+        errors[0].file = save(errors[0], os.fspath(folder))
+        raise errors[0]
     return policies[0]
 
 

@@ -34,7 +34,18 @@ def verdicts(rows: list[Row]) -> dict[str, bool]:
     return {row.quantity: row.inside for row in rows}
 
 
-@pytest.mark.parametrize("name", [each.name for each in EXPERIMENTS if each.small is not None])
+#: Experiments that another one stands for by day: the same formula, or a special case of it.
+LIKE_OTHERS = {"supermarket-0.9": "supermarket-0.95", "md1": "mg1"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each.name, marks=[pytest.mark.slow] if each.name in LIKE_OTHERS else [])
+        for each in EXPERIMENTS
+        if each.small is not None
+    ],
+)
 def test_every_row_is_inside(name: str) -> None:
     """In small; by chance each row is outside for one seed in a hundred."""
     found = check_theory([name], seed=SEED)

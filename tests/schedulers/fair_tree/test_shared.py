@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from gridsim.testing import scenarios
 from tests._helpers.scenarios import fair_trees
 from tests._helpers.sharing import shared
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: A day's and a night's worth.
 LONG = settings(QUICK, max_examples=5_000)
 PARTS = st.integers(2, 3)
@@ -66,7 +67,7 @@ def test_messages_that_do_not_fit_go_in_parts(network: dict[str, Any]) -> None:
     """With room for a few summaries at a time; 4,000 bytes a summary."""
     scheduler = gs.FairTree(update_on="change", spread="change")
     given = scenario(60, record_use=True, **network)
-    assert shared(given, scheduler, 4, room=2**14).tables == gs.simulate(given, scheduler).tables
+    assert shared(given, scheduler, 3, room=2**14).tables == gs.simulate(given, scheduler).tables
 
 
 def test_processes() -> None:
@@ -115,8 +116,11 @@ def end(share: Share) -> None:
     [(fail, ZeroDivisionError, "of another process"), (end, gs.GridSimError, "was killed"),
      (len, TypeError, "len"), (type, gs.GridSimError, "has ended before the others")],
 )  # fmt: skip
-def test_another_process_ends(part: Any, error: type[BaseException], message: str) -> None:
+def test_another_process_ends(
+    part: Any, error: type[BaseException], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """This one waits for it in vain, and raises what it has raised."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])  # where the other finds this module
     with pytest.raises(error, match=message), sharing(2, part) as share:
         while True:
             share.watch()
