@@ -30,9 +30,11 @@ from gridcore.common.instants cimport NEVER
 from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_length, debts_make,
                                      debts_settle)
 from gridcore.common.memory cimport aligned, free_aligned, large_pages, prefetch
-from gridcore.fair_tree.payloads cimport (CHUNK, Pool, pool_at, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
-                                payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
-                                payloads_put, payloads_recount, payloads_release, payloads_same)
+from gridcore.fair_tree.payloads cimport (
+    CHUNK, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free, payloads_get,
+    payloads_has, payloads_hold, payloads_in_use, payloads_make, payloads_put, payloads_recount, payloads_release,
+    payloads_same, pool_at,
+)
 from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
 import numpy as np

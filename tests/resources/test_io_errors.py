@@ -87,20 +87,20 @@ def test_there_is_nothing_half(
     for last in itertools.count(1):
         folder = tmp_path / str(last)
         folder.mkdir()
-        write, disk, told = begin(folder), Disk(last, ends), ""
+        write, disk, error_name = begin(folder), Disk(last, ends), ""
         with monkeypatch.context() as patched:
             for module in (files, checkpoint):
                 patched.setattr(module, "os", disk)
             try:
                 write()
             except (OSError, PowerCut) as error:
-                told = type(error).__name__
+                error_name = type(error).__name__
         if disk.off:
             disk.restart()
         else:
             assert not list(folder.rglob("*.tmp"))
         found = look(folder)
-        assert found == "new" or told or kind == "checkpoint", "it said that it had written"
+        assert found == "new" or error_name or kind == "checkpoint", "it said that it had written"
         seen.add(found)
         if not disk.failed:
             break

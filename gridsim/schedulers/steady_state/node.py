@@ -11,6 +11,7 @@ for as long as the link needs for the input; then it chooses again.  Which task 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
@@ -34,7 +35,7 @@ class Place(NamedTuple):
     plan: Any
 
 
-class TreeNode(LocalPolicy):
+class TreeNode(LocalPolicy, ABC):
     """A worker, or the master, which computes nothing; a subclass has the rule."""
 
     def __init__(self, place: Place) -> None:
@@ -49,12 +50,12 @@ class TreeNode(LocalPolicy):
 
     # -- the rule -------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
         """Return which of `children` gets a task next, and of which application, or (-1, -1) for none.
 
         If this node has room itself, it is one of them.
         """
-        raise NotImplementedError
 
     def came(self, application: int) -> None:
         """Note that an application is at the master from now on."""
@@ -199,9 +200,9 @@ class PlanningNode(TreeNode):
         super().__init__(place)
         self.given: dict[tuple[int, int], int] = {}  # (child, application) -> tasks, since the rates changed
 
+    @abstractmethod
     def rates(self, view: View) -> Any:
         """Return application -> child, or this node -> tasks/s; forget `given` where these have changed."""
-        raise NotImplementedError
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
         """See `TreeNode`: of those that have a rate.

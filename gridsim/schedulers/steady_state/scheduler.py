@@ -7,6 +7,7 @@ schedulers for multiple bag-of-task applications", IPDPS 2006, and IEEE TPDS 19 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -70,9 +71,9 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
             return np.full(machines, -1)
         return np.arange(machines) // self.branching - 1
 
+    @abstractmethod
     def made(self, place: Place) -> TreeNode:
         """Make a node, which follows the rule."""
-        raise NotImplementedError
 
     def port_time(self, fetched: float, link: float, master: bool) -> float:
         """Return how long a task of `fetched` bytes keeps the port of who sends it over `link`, s."""
