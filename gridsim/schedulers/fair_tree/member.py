@@ -5,7 +5,8 @@ it stands in.  Leaves and routers do what they do in the ideal tree (`gridsim.sc
 What they send passes through the machine, which knows where others are:
 
 - A *claim* says since when a router is on which machine.  The latest claim counts.  A machine that starts
-  claims its home router, so that a router is at home whenever its home is up.
+  claims its home router, and claims it again when it hears that somebody stands in for it, so that a router
+  is at home whenever its home is up.
 - Whatever is sent in the tree is a sign of life and carries the claim of its sender.  Neighbours to whom
   nothing was sent for a period get a `beat`.
 - A child that is silent is out of the tree until it is heard again.
@@ -19,10 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gridsim.model.applications import Application
-from gridsim.schedulers.fair_tree.node import CLIMBING, Router, TreeNode
+from gridsim.schedulers.fair_tree.node import Router, TreeNode
 from gridsim.schedulers.fair_tree.part import Part, near
 from gridsim.schedulers.fair_tree.records import Records
 from gridsim.schedulers.fair_tree.tree import Tree
@@ -35,8 +34,6 @@ Claim = tuple[int, int]
 #: What happens to a router, in the table ``seats``: a machine takes it over, or loses it to another one; all
 #: its children have reported, or are known to be gone.
 TAKEN, RESIGNED, WHOLE = 0, 1, 2
-#: How often a request that came to the wrong machine is passed on at once; then it waits for the next beat.
-PASSED_ON = 4
 
 
 class Member(LocalPolicy):
@@ -48,8 +45,7 @@ class Member(LocalPolicy):
     heard : node -> ns, when it was heard last.  spoke : (node here, neighbour) -> ns, the last message.
     told : child -> the claims that it was told last.
     asked : silent parent -> how many in its line of succession have been asked.
-    turns : node here -> ns, when it wants to act.
-    kept : (application, tasks) that wait for the next beat.
+    turns : (node here, ns), when each wants to act.
     whole : the routers here whose children have all reported, or are known to be gone.
     disk : the applications of which this machine had tasks as it failed.
     """
@@ -67,8 +63,7 @@ class Member(LocalPolicy):
         self.spoke: dict[tuple[int, int], int] = {}
         self.told: dict[int, list[int]] = {}
         self.asked: dict[int, int] = {}
-        self.turns: dict[int, int] = {}
-        self.kept: list[tuple[int, int]] = []
+        self.turns: set[tuple[int, int]] = set()
         self.whole: set[int] = set()
         self.disk: list[int] = []
         self.speaking = 0  # the node here that decides something, for the record of decisions
@@ -128,8 +123,9 @@ class Member(LocalPolicy):
 
     def on_act(self, view: View) -> None:
         """Let the nodes act that want to act now."""
-        for node in sorted(node for node, at in self.turns.items() if at <= view.now_ns):
-            del self.turns[node]
+        due = {turn for turn in self.turns if turn[1] <= view.now_ns}
+        self.turns -= due
+        for node in sorted({node for node, _ in due}):
             if (program := self.program(view, node)) is not None:
                 program.on_act(self.part(view, node))
 
@@ -222,12 +218,19 @@ class Member(LocalPolicy):
         return bool(now - self.born > self.beat)
 
     def learn(self, view: View, node: int, claim: Claim) -> None:
-        """Note where a node is, if that is news; a router that is here yields to a later claim."""
+        """Note where a node is, if that is news; a stand-in here yields to a later claim.
+
+        So does the home router: but this machine is up, and takes it back at once.
+        """
         if claim <= self.claim(node) or (claim[1] == view.machine and self.program(view, node) is None):
             return
         self.claims[node] = claim
         if node in self.routers and claim[1] != view.machine:
             self.leave(view, node)
+        if node == view.machine and node < self.tree.first_leaf:
+            self.take(view, node, view.now_ns)
+            self.say(view, node, claim[1])
+            return
         if node > 0 and above(node) in self.routers:
             self.clear(above(node), node)
             self.told.pop(node, None)
@@ -266,7 +269,7 @@ class Member(LocalPolicy):
     def leave(self, view: View, router: int) -> None:
         """Give up a router that another machine has."""
         del self.routers[router]
-        self.turns.pop(router, None)
+        self.turns = {turn for turn in self.turns if turn[0] != router}
         self.whole.discard(router)
         self.seat(view, router, RESIGNED)
 
@@ -293,10 +296,6 @@ class Member(LocalPolicy):
             for other in self.neighbours(node):
                 if self.is_due(node, other, now):
                     self.speak(view, node, other)
-        for application, tasks in self.kept:
-            share = {"application": application, "tasks": tasks, "number": CLIMBING, "hops": 0}
-            self.part(view, self.own(view)).send(above(self.own(view)), "request", minimum=np.nan, **share)
-        self.kept = []
 
     def is_due(self, node: int, other: int, now: int) -> bool:
         """Return whether a neighbour must hear of a node here: it has not lately, or there is news.
@@ -432,14 +431,18 @@ class Member(LocalPolicy):
     def on_message(self, view: View, message: Any) -> None:
         """Hand a message of the tree over to the node for which it is."""
         node, by, sender = message.role, message.by, message.sender
-        claim = message.claimed, sender
-        if claim < self.claim(by):
+        claim, program = (message.claimed, sender), self.program(view, node)
+        stale = claim < self.claim(by)
+        if message.kind == "request" and message.passed:
+            pass  # who passes it on is not where its node is
+        elif stale:
             if by < self.tree.first_leaf:
                 self.say(view, by, sender)
         else:
             self.learn(view, by, claim)
             self.heard[by] = view.now_ns
-        stale, program = claim < self.claim(by), self.program(view, node)
+            if node in self.routers and by in self.below(node):
+                self.routers[node].tree.gone[by] = False
         if program is None:
             if message.kind == "request":
                 self.pass_on(view, message)
@@ -452,8 +455,6 @@ class Member(LocalPolicy):
         """Let a node here handle a message."""
         node, by = message.role, message.by
         message.sender = by
-        if node in self.routers and by in self.below(node) and self.routers[node].tree.gone[by]:
-            self.routers[node].tree.gone[by] = False
         if message.kind == "summary":
             which, tree = by - 2 * node - 1, self.routers[node].tree
             if message.number > self.routers[node].heard[which]:
@@ -474,14 +475,14 @@ class Member(LocalPolicy):
             self.part(view, message.role).act()
 
     def pass_on(self, view: View, message: Any) -> None:
-        """Pass a request on to where its node is; if it does not find it, it waits, and climbs from here."""
-        to, share = self.host(message.role), {"application": message.application, "tasks": message.tasks}
-        if to == view.machine or message.passed >= PASSED_ON:
-            self.kept.append((message.application, message.tasks))
-            return
-        same = ("number", "minimum", "hops", "role", "by", "claimed")
+        """Pass a request on to where its node is.
+
+        Whoever had a router knows of a later claim, or has failed since and sends it home: so it goes round
+        in no circle.
+        """
+        same = ("application", "tasks", "number", "minimum", "hops", "role", "by", "claimed")
         fields = {name: getattr(message, name) for name in same}
-        view.send(to, "request", passed=message.passed + 1, **fields, **share)
+        view.send(self.host(message.role), "request", passed=1, **fields)
 
 
 def above(node: int) -> int:

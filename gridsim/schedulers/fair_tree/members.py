@@ -41,7 +41,7 @@ def messages(parameters: Any) -> dict[str, Message]:
 
     Those of nodes (`gridsim.schedulers.fair_tree.node.messages`) say in addition for which node they are
     (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the
-    number of `leaves` below and their `speed`; a request, how often it was `passed` on.
+    number of `leaves` below and their `speed`; a request, whether it was `passed` on (0 or 1).
 
     accept, completion : how many tasks of the application the leaf has `left`, and has `done` in this `life`.
     beat : a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1 if

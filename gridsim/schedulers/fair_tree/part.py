@@ -13,7 +13,7 @@ from gridsim.support.clock import nanoseconds
 class Host(Protocol):
     """The machine of a node, see `gridsim.schedulers.fair_tree.member.Member`."""
 
-    turns: dict[int, int]
+    turns: set[tuple[int, int]]
     speaking: int
 
     def send(self, view: View, node: int, to: int, kind: str, fields: dict[str, Any]) -> None: ...
@@ -40,7 +40,7 @@ class Part:
     def act(self, seconds: float = 0.0) -> None:
         """See `View.act`."""
         at = self.view.now_ns + nanoseconds(seconds)
-        self.member.turns[self.node] = min(at, self.member.turns.get(self.node, at))
+        self.member.turns.add((self.node, at))
         self.view.act(seconds)
 
     def decide(self, action: str, application: int, **columns: Any) -> None:

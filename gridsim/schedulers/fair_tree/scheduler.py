@@ -152,12 +152,14 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
                 f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
                 f"{_LONGEST_PART:g} s, got {self.update_rate!r}"
             )
-        if self.maintenance == "messages":
-            for name, only in (("repair", 0.0), ("detection", None), ("run_on", False)):
-                if (value := getattr(self, name)) != only:
-                    raise ScenarioError(
-                        f"fair-tree.{name} must be {only} where the tree is kept by messages, got {value!r}"
-                    )
+        where, only = "is kept by messages", {"repair": 0.0, "detection": None, "run_on": False}
+        if self.maintenance == "ideal":
+            where, only = "is kept from outside", {"beat": 30.0, "beat_bytes": 40, "missed": 2}
+        for name, default in only.items():
+            if (value := getattr(self, name)) != default:
+                raise ScenarioError(
+                    f"fair-tree.{name} must be {default} where the tree {where}, got {value!r}"
+                )
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
