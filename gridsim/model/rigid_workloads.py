@@ -155,8 +155,8 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     kinds : kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
     not_before : s, one entry per job, before which it must not start (an advance reservation); without it,
         and where it is not after the release, the release.
-    deadline : s, one entry per job, by which it must have ended by what it reserves, or it is rejected; inf
-        and without it, none.
+    deadline : s, one entry per job, after its release, by which it must have ended by what it reserves, or it
+        is rejected; inf and without it, none.
     cancel_at : s, one entry per job, after its release, when its user cancels it unless it has ended; inf and
         without it, never.
     """
@@ -181,11 +181,11 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
                     raise ScenarioError(
                         f"workload.{name}[{i}] must be at most {_LATEST:g} s, or inf, got {at!r}"
                     )
-        for i, (at, release) in enumerate(zip(self.cancel_at or (), self.release, strict=False)):
-            if at <= release:
-                raise ScenarioError(
-                    f"workload.cancel_at[{i}] must be after workload.release[{i}], {release!r} s, got {at!r}"
-                )
+            for i, (at, release) in enumerate(zip(getattr(self, name) or (), self.release, strict=False)):
+                if at <= release:
+                    raise ScenarioError(
+                        f"workload.{name}[{i}] must be after workload.release[{i}], {release!r} s, got {at!r}"
+                    )
 
     def columns(self, platform: Platform) -> Columns:
         count = len(self.release)

@@ -74,8 +74,8 @@ def check_kind(
     if data and not scheduler.moves_data:
         raise ScenarioError(
             f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "
-            "workload.input_bytes and workload.output_bytes must be 0; fair-tree, ideal-tree, "
-            "mincent-once, steady-state and bandwidth-centric run with data"
+            "workload.input_bytes and workload.output_bytes must be 0; fair-tree (maintenance ideal, "
+            "release_cell 0), ideal-tree, mincent-once, steady-state and bandwidth-centric run with data"
         )
     if data and (faults is not None or pace is not None or applications.unequal):
         given = "faults" if faults is not None else "fluctuation" if pace is not None else "workload.spread"

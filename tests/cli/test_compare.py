@@ -95,6 +95,16 @@ def test_all_schedulers_that_apply(tmp_path: Path) -> None:
         assert all(gs.ScenarioError.__name__ not in why and why for why in refused.values())
 
 
+def test_of_the_usual_ones_those_that_take_the_jobs(tmp_path: Path) -> None:
+    late = gs.Workload.jobs_of([0.0], [2], [30.0], deadline=[100.0])
+    gs.Scenario(gs.Platform.equal(4), late).save(tmp_path / "late.toml")
+    found = invoke(tmp_path / "late.toml", "--json")
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    assert [row["name"] for row in said["schedulers"]] == ["dgs-asap", "asap"]
+    assert list(said["not_applicable"]) == ["backfill", "backfill-fcfs"]
+
+
 @pytest.mark.parametrize("arguments", [[], ["--replicates", "2"]])
 @pytest.mark.parametrize("names", ["", "all"])
 def test_no_scheduler_at_all(names: str, arguments: list[str], tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from gridsim.cli.study_flags import (
     where_options,
 )
 from gridsim.errors import ScenarioError
+from gridsim.model.applications import JOB_TIMES
 
 if TYPE_CHECKING:
+    from gridsim.model.scenario import Scenario
     from gridsim.studies.replicate import Replicates
 
 #: Whether a workload has rigid jobs -> the schedulers that are compared on it.
@@ -83,19 +85,28 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
 def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
     """Names of schedulers, and why others cannot run the scenario if all that can are wanted."""
     scenario = scenario_of(flags)
-    if names == "all":
+    usual = USUAL[scenario.workload.rigid]
+    if names == "all" or (names is None and scenario.workload.rigid and _demanding(scenario)):
         from gridsim.studies.compare import applicable
 
-        found, refused = applicable(scenario)
+        found, refused = applicable(scenario, None if names else usual)
         chosen = list(found)
     else:
-        chosen, refused = list(USUAL[scenario.workload.rigid]) if names is None else names_of(names), {}
+        chosen, refused = list(usual) if names is None else names_of(names), {}
     if not chosen:
         raise ScenarioError("schedulers must name at least one, got none")
     for i, name in enumerate(chosen):
         if name in chosen[:i]:
             raise ScenarioError(f"--schedulers names {name!r} twice")
     return chosen, refused
+
+
+def _demanding(scenario: Scenario) -> bool:
+    """Return whether jobs state times or want certain machines, so that not all the usual ones take them."""
+    applications = scenario.workload.realize(scenario.platform)
+    return applications.group is not None or any(
+        getattr(applications, name) is not None for name in JOB_TIMES
+    )
 
 
 def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:

@@ -97,7 +97,9 @@ def reproduction(name: str) -> Reproduction:
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=INT, metavar="N", help="Processes.  [as many as there are processors]")
 @click.option(
-    "--log", metavar="FILE", help="Jobs of this log, not drawn ones: dgs-*, wqr-*, multi-bag, probes-on-bags."
+    "--log",
+    metavar="FILE",
+    help="Jobs of this log, not drawn ones: dgs-*, coallocation, wqr-*, multi-bag, probes-on-bags.",
 )
 @click.option(
     "--availability",

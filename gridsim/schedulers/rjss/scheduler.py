@@ -140,7 +140,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     local_threshold, remote_threshold : thresholds of the two conditions.
     pick : ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.
     turnaround : what is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way
-        there with waiting at home.
+        there with waiting at home; not where owners come and go.
     probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer
         is half of that old when it arrives.  0: no time at all.
     dispatcher : what a node does while it asks others about a job, where that takes time.  ``"queue"``: other
@@ -178,6 +178,8 @@ class Rjss(_Prober, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        if run.faults and self.turnaround == "printed":
+            raise ScenarioError("rjss.turnaround must be 'complete' where owners come and go, got 'printed'")
         jobs = Jobs(
             run,
             self.name,

@@ -205,6 +205,7 @@ def test_violations(table: str, column: str, row: int, value: float, said: str) 
             {"cancel_at": [1.0, 10.0, 30.0]},
             "workload.cancel_at[1] must be after workload.release[1], 10.0 s, got 10.0",
         ),
+        ({"deadline": [1.0, 5.0, 30.0]}, "workload.deadline[1] must be after workload.release[1], 10.0 s"),
         ({"deadline": [1.0]}, "workload.deadline must have 3 entries as workload.release has, got 1"),
     ],
 )
@@ -237,7 +238,7 @@ def test_an_emulation_has_no_users_who_cancel() -> None:
 
 
 def test_a_file_holds_them() -> None:
-    scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 5.0], cancel_at=500.0))
+    scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 25.0], cancel_at=500.0))
     again = gs.Scenario.from_text(scenario.to_toml())
     assert again == scenario
     made = again.workload.realize(again.platform)
