@@ -1,9 +1,9 @@
 """Whether sdist and wheel have what they should: `python .ci/check_dist.py SDIST WHEEL [INSTALLED]`.
 
 The sdist has every file that git knows, as it is here, and what setuptools adds; the wheel has every source
-of the two packages, each kernel compiled once, and nothing else.  INSTALLED is a folder of packages
-(`site-packages`) into which the tree was installed without an sdist: it must have the same bytes, compiled
-files included, so that a build repeats itself and the sdist lacks nothing that changes the result.
+of the two packages, as it is here, each kernel compiled once, and nothing else.  INSTALLED is a folder of
+packages (`site-packages`) into which the tree was installed without an sdist: it must have the same bytes,
+compiled files included, so that a build repeats itself and the sdist lacks nothing that changes the result.
 """
 
 import subprocess
@@ -40,6 +40,10 @@ def differ(what: str, expected: set[str], found: set[str]) -> list[str]:
     return [f"{what} lacks {name}" for name in lacks] + [f"{what} should not have {name}" for name in more]
 
 
+def changed(names: set[str], found: dict[str, bytes]) -> list[str]:
+    return [name for name in sorted(names) if (ROOT / name).read_bytes() != found[name]]
+
+
 def in_git() -> set[str]:
     run = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     return set(filter(None, run.stdout.split("\0")))
@@ -61,14 +65,14 @@ def in_wheel(path: str) -> dict[str, bytes]:
 def main(sdist: str, wheel: str, installed: str | None = None) -> int:
     git, packed, source = in_git(), in_wheel(wheel), in_sdist(sdist)
     wrong = differ("the sdist", git, set(source))
-    unlike = (name for name in sorted(git & set(source)) if (ROOT / name).read_bytes() != source[name])
-    wrong += [f"the sdist has another {name}" for name in unlike]
+    wrong += [f"the sdist has another {name}" for name in changed(git & set(source), source)]
     kernels = {name for name in packed if PurePosixPath(name).suffix in {".so", ".pyd"}}
     sources = {
         name for name in git if name.startswith(PACKAGES) and PurePosixPath(f"x{name}").suffix in SOURCES
     }
     types = {f"{name[:-1]}i" for name in sources if name.endswith(".pyx")} - UNTYPED  # which setup.py writes
     wrong += differ("the wheel", sources | types, set(packed) - kernels)
+    wrong += [f"the wheel has another {name}" for name in changed(sources & set(packed), packed)]
     compiled = {name.split(".")[0] + ".pyx" for name in kernels}
     kinds = {name for name in sources if name.endswith(".pyx")} | MADE
     wrong += differ("the wheel, compiled,", kinds, compiled)

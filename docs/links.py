@@ -92,7 +92,17 @@ def once(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -
     return None
 
 
+def folded(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Sphinx's event ``html-page-context``: the list of pages is open only at the page itself.
+
+    All of it, with the reference, on each of its pages took as long as all the rest.
+    """
+    if whole := context.get("toctree"):
+        context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
+
+
 def setup(app: Any) -> None:
+    app.connect("html-page-context", folded, priority=400)  # before the theme asks for the list
     app.connect("source-read", inward)
     app.connect("doctree-read", exact)
     app.connect("missing-reference", named)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from gridcore.queues import task_queues as queues
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference import task_queues as reference
 
-QUICK = settings(max_examples=30, deadline=None)
 BOTH = pytest.mark.parametrize("module", [queues, reference])
 NS = 10**9
 GRID = SummaryGrid([0.25, 0.5, 1.0, 2.0, 4.0, 8.0], [0.5, 2.0, 8.0, 32.0], [0.5, 1.0, 3.0])

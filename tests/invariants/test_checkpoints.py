@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,11 @@ def cut_at(path: Path, wave: int, scenario: gs.Scenario, scheduler: gs.Scheduler
         simulation = Simulation(scenario, scheduler, Options(**options))
         seen = Seen(simulation, path, wave)
         simulation.engine.at_wave_end(seen)
-        with suppress(Cut):
+        try:
             simulation.run()
-            wave = seen.waves - 1  # of the last one the run knows that it ends
+        except Cut:
+            break
+        wave = seen.waves - 1  # of the last one the run knows that it ends
     assert path.exists()
 
 
@@ -92,7 +93,7 @@ def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
     scheduler = EVERY[name]
     whole = gs.simulate(scenario, scheduler, record=True)
     file = tmp_path / "run.checkpoint"
-    for wave in (1, 7, 40):
+    for wave in (1, 40):
         cut_at(file, wave, scenario, scheduler, record=True)
         again = gs.resume(file)
         assert again.digest == whole.digest and again.tables == whole.tables

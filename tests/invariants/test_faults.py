@@ -29,7 +29,7 @@ from tests._helpers.one_list import OneList
 from tests._helpers.scenarios import CENTRAL, fair_trees
 
 each_central = pytest.mark.parametrize("name", CENTRAL)
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: Of several runs each; `check_scheduler` looks at more of them every night.
 FEWER = settings(QUICK, max_examples=12)
 limits = st.sampled_from((1, 3))

@@ -364,7 +364,7 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_states_do_no_harm(name: str, taken: dict[str, dict[str, Any]], data: st.DataObject) -> None:
     """Some numbers of a state are others: it is refused, or the kernel does something that is of no use."""
@@ -432,20 +432,17 @@ def test_what_is_masked_is_there() -> None:
     assert type(read({"x": masked}, {"x": Array(np.int64, (2,))})["x"]) is np.ndarray
 
 
-@pytest.mark.parametrize("kind", sorted(work_of.objects()))
-def test_a_state_is_read_only_and_outlives_its_kernel(kind: str) -> None:
-    kernel = work_of.objects()[kind]
-    if not hasattr(kernel, "getstate"):
-        pytest.skip("it has no state")
-    state = kernel.getstate()
-    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
+    states = {kind: one.getstate() for kind, one in work_of.objects().items() if hasattr(one, "getstate")}
+    of_each = [(f"{kind}: {name}", value) for kind, state in states.items() for name, value in state.items()]
+    arrays = {name: value for name, value in of_each if isinstance(value, np.ndarray)}
     for array in arrays.values():
         with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
             array.flags.writeable = True
     before = copied(arrays)
-    chunks = {name: list(value) for name, value in state.items() if not isinstance(value, int | np.ndarray)}
+    chunks = {name: list(value) for name, value in of_each if not isinstance(value, int | np.ndarray)}
     told = copied(chunks)
-    del kernel, state
+    del states, of_each
     gc.collect()
     _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # where it was
     for those, then in ((arrays, before), (chunks, told)):

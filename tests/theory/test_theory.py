@@ -35,7 +35,12 @@ def verdicts(rows: list[Row]) -> dict[str, bool]:
 
 
 #: Experiments that another one stands for by day: the same formula, or a special case of it.
-LIKE_OTHERS = {"supermarket-0.9": "supermarket-0.95", "md1": "mg1"}
+LIKE_OTHERS = {
+    "supermarket-0.9": "supermarket-0.5",
+    "supermarket-0.95": "supermarket-0.5",
+    "mm1": "mg1",
+    "md1": "mg1",
+}
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gridcore.centralized import earliest_ends as central
 from tests.reference import earliest_ends as reference
 
-QUICK = settings(max_examples=30, deadline=None)
 NEVER = 2**63 - 1
 
 # Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
@@ -28,7 +27,6 @@ SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
     st.integers(0, 20),
     st.data(),
 )
-@QUICK
 def test_bind_equals_reference(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
@@ -47,7 +45,6 @@ def test_bind_equals_reference(
     st.integers(0, 10**12),
     st.data(),
 )
-@QUICK
 def test_bind_equals_reference_on_real_speeds(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
@@ -60,7 +57,6 @@ def test_bind_equals_reference_on_real_speeds(
 
 
 @given(SPEEDS, st.lists(st.tuples(SIZES, st.integers(0, 7), st.integers(0, 9)), max_size=12), st.data())
-@QUICK
 def test_few_tasks_are_bound_as_by_a_look_at_all_machines(
     speeds: list[float], steps: list[tuple[float, int, int]], data: st.DataObject
 ) -> None:
@@ -104,7 +100,6 @@ def test_tasks_that_no_machine_can_take_are_refused() -> None:
 
 @given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
 @example([2.0, 2.0, 1.0], 1e-9, 7, 0)
-@QUICK
 def test_bind_by_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
     """Each task to the machine that ends it first, by trying them all."""
     free = np.array([3 * u % 7 for u in range(len(speeds))])

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore import bind_earliest
 from gridcore.centralized import mapping
 from tests.reference import mapping as reference
 
-QUICK = settings(max_examples=40, deadline=None)
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 BATCH = ("min-min", "max-min", "sufferage")
 # few values, so that ties are frequent, and some that are rounded when they are added
@@ -37,7 +36,6 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[int], np.ndarr
     st.sampled_from([(0.6, 0.9), (0.0, 1.0), (0.2, 0.3)]),
     st.booleans(),
 )
-@QUICK
 def test_in_turn_equals_reference(
     problem: Any, rule: Any, percent: float, between: Any, on_met: bool
 ) -> None:
@@ -55,7 +53,6 @@ def test_in_turn_equals_reference(
 
 
 @given(problems(), st.sampled_from(BATCH))
-@QUICK
 def test_batch_equals_reference(problem: Any, rule: Any) -> None:
     etc, counts, ready = problem
     found = []
@@ -79,7 +76,6 @@ def test_batch_equals_reference_with_many_machines(rule: Any) -> None:
 
 
 @given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
-@QUICK
 def test_machines_of_a_kind_equal_reference_and_machines_alone(
     problem: Any, rule: Any, kind: list[int]
 ) -> None:
@@ -171,7 +167,6 @@ def test_who_suffers_more_takes_a_machine_within_a_pass() -> None:
     st.lists(st.integers(0, 9), min_size=8, max_size=8),
     st.integers(0, 40),
 )
-@QUICK
 def test_equal_tasks_are_bound_as_by_bind_earliest(
     speeds: list[float], begins: list[int], tasks: int
 ) -> None:

@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from gridcore.centralized import pull_queue as central
 from tests.reference import pull_queue as reference
 
-QUICK = settings(max_examples=30, deadline=None)
 NEVER = 2**63 - 1
 S = 10**9
 
@@ -66,7 +65,6 @@ def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> l
 
 
 @given(plans())
-@QUICK
 def test_pull_equals_reference(plan: tuple[list[float], list[float], Plan]) -> None:
     assert play(central, *plan) == play(reference, *plan)
 
@@ -92,7 +90,6 @@ def test_pull_equals_reference_with_many_machines() -> None:
     st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 10**9]), st.integers(0, 9), SIZES), max_size=6),
     st.lists(st.tuples(st.sampled_from([0, 1, 3, 10**9]), st.integers(0, 9)), max_size=6),
 )
-@QUICK
 def test_what_is_released_meanwhile_equals_reference(
     speeds: list[float], jobs: list[tuple[int, int, float]], stops: list[tuple[int, int]]
 ) -> None:
@@ -121,7 +118,6 @@ def test_what_is_released_meanwhile_equals_reference(
 
 
 @given(plans())
-@QUICK
 def test_pull_laws(plan: tuple[list[float], list[float], Plan]) -> None:
     """Each task once, no overlap, no start that should have waited, and the totals add up."""
     speeds, sizes, steps = plan
@@ -160,7 +156,6 @@ def test_pull_laws(plan: tuple[list[float], list[float], Plan]) -> None:
 
 
 @given(plans(), st.lists(st.integers(0, 40), max_size=4))
-@QUICK
 def test_running_in_pieces_changes_nothing(
     plan: tuple[list[float], list[float], Plan], cuts: list[int]
 ) -> None:
@@ -175,7 +170,6 @@ def test_running_in_pieces_changes_nothing(
 
 
 @given(plans())
-@QUICK
 def test_pull_is_work_conserving_and_follows_the_order(
     plan: tuple[list[float], list[float], Plan],
 ) -> None:
@@ -418,7 +412,7 @@ class Pulling(RuleBasedStateMachine):
             assert totals["nodes_used"][i] == len({row[0] for row in mine})
 
 
-Pulling.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+Pulling.TestCase.settings = settings(stateful_step_count=25, deadline=None)
 TestPulling = Pulling.TestCase
 
 

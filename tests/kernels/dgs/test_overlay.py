@@ -32,7 +32,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
     _vector_level(1)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     # rows in a vector, in two, and in more than the wide variant takes
     st.one_of(

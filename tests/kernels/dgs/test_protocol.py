@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gridsim.results.diff import first_difference
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
+from tests.invariants.test_checkpoints import Cut
 
 NETWORKS = {
     "equal": gs.Network(interfaces="equal"),
@@ -75,27 +77,29 @@ def started(scheduler: gs.Scheduler) -> Simulation:
     return Simulation(this, scheduler, Options(record=True, time_limit=5e3 if faults else 1e8))
 
 
-def kept(scheduler: gs.Scheduler, wave: int) -> tuple[Any, dict[str, Any]]:
-    """What a checkpoint has after so many waves, and the state of the flow by itself."""
+def kept(scheduler: gs.Scheduler, *waves: int) -> list[tuple[Any, dict[str, Any]]]:
+    """What a checkpoint has after so many waves, in order, and the state of the flow by itself."""
     run = started(scheduler)
-    waves = 0
-    found: list[Any] = []
+    seen = 0
+    found: list[tuple[Any, dict[str, Any]]] = []
 
     def look() -> None:
-        nonlocal waves
-        waves += 1
-        if waves == wave:
+        nonlocal seen
+        seen += 1
+        if seen in waves:
             policy: Any = run.policy
             kept = snapshot(run)  # afterwards nothing is left for the policy
             state = {
                 k: v.copy() if isinstance(v, np.ndarray) else v for k, v in policy.flow.getstate().items()
             }
             found.append((kept, state))
+        if seen == waves[-1]:
+            raise Cut
 
     run.engine.at_wave_end(look)
-    run.run()
-    made: tuple[Any, dict[str, Any]] = found[0]
-    return made
+    with suppress(Cut):
+        run.run()
+    return found
 
 
 def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
@@ -108,14 +112,18 @@ def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
 
 
 #: Of which scheduler, and after how many waves, states are taken.
-CASES = [*((name, wave) for name in ("push", "pull") for wave in (2, 20, 50))]
-CASES += [("failing", wave) for wave in (20, 66, 1310)]
+WAVES = {"push": (2, 20, 50), "pull": (2, 20, 50), "failing": (20, 66, 1310)}
+CASES = [(name, wave) for name, waves in WAVES.items() for wave in waves]
 
 
 @functools.cache
-def taken(case: tuple[str, int]) -> tuple[Any, dict[str, Any]]:
+def taken_of(name: str) -> dict[int, tuple[Any, dict[str, Any]]]:
     """The same for all tests, and made when one of them asks for it."""
-    return kept(SCHEDULERS[case[0]], case[1])
+    return dict(zip(WAVES[name], kept(SCHEDULERS[name], *WAVES[name]), strict=True))
+
+
+def taken(case: tuple[str, int]) -> tuple[Any, dict[str, Any]]:
+    return taken_of(case[0])[case[1]]
 
 
 @functools.cache
@@ -145,8 +153,7 @@ def test_some_searchers_found_nothing() -> None:
     """A state has zeros for them, and can be read."""
     scheduler = gs.DgsAsap(degree=4, wide="fail", tries=5)
     ends = started(scheduler).run().digest
-    for wave in range(10, 40, 5):
-        at, state = kept(scheduler, wave)
+    for at, state in kept(scheduler, *range(10, 40, 5)):
         assert ((state["pool"] >= 0) & (state["pool"] < 100)).all()
         assert resumed(scheduler, at).run().digest == ends
 
@@ -154,7 +161,7 @@ def test_some_searchers_found_nothing() -> None:
 NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(sorted(CASES)), st.data())
 def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -> None:
     """Some numbers are others: the state is refused, or the run goes on to no use, but within its memory."""

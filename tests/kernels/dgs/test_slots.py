@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.dgs.slots import SlotSchedules
@@ -192,7 +192,6 @@ def test_a_long_story_with_searches_is_the_same() -> None:
 
 
 @given(stories(), st.data())
-@settings(max_examples=30)
 def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Slot by slot, and set of nodes by set of nodes."""
     schedules = SlotSchedules(NODES)

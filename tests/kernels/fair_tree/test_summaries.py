@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -19,7 +19,6 @@ from gridsim.testing import summaries as drawn
 from tests._helpers.exact_oracles import Node, Share, count, gap, minimum_stretch, node_of, project
 from tests.reference import summaries as reference
 
-QUICK = settings(max_examples=40, deadline=None)
 MOST = 2**32 - 1
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
@@ -39,7 +38,6 @@ def true_count(node, stretch, release, size, task_size):
 # --- aggregation ----------------------------------------------------------------------------------
 
 
-@QUICK
 @given(hnp.arrays(np.uint32, st.tuples(*[st.integers(0, 5)] * 4)))
 def test_aggregate_equals_reference(children):
     expected = np.minimum(children.astype(np.uint64).sum(axis=0, dtype=np.uint64), MOST).astype(np.uint32)
@@ -63,7 +61,6 @@ def test_aggregate_long_and_overlapping():
     np.testing.assert_array_equal(children[0], expected)
 
 
-@QUICK
 @given(st.data(), grids(max_samples=3), st.integers(1, 4))
 def test_aggregation_keeps_the_laws(data, grid, leaves):
     total = summaries.aggregate([data.draw(drawn(grid)) for _ in range(leaves)]).astype(np.int64)
@@ -102,7 +99,6 @@ def some_cells(random, most=60):
 # --- look-up --------------------------------------------------------------------------------------
 
 
-@QUICK
 @given(
     st.lists(queues(free_at=4.0, max_entries=3), min_size=1, max_size=4), grids(), quarter, quarter, quarter
 )
@@ -141,7 +137,6 @@ def test_lookup_off_the_grid():
     assert at(2.0, 4.0, 1.5) == 4
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(queues(free_at=4.0, max_entries=3, min_entries=1), min_size=1, max_size=3),
     grids(),
@@ -260,7 +255,6 @@ def test_lowest_stretch_of_wide_integers():
         assert m.lowest_stretch(totals, 2**64) is None
 
 
-@QUICK
 @given(
     st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), min_size=1, max_size=40),
     st.fractions(0, 1),
@@ -291,7 +285,6 @@ def test_ties_go_to_the_lower_index():
 # --- debit ----------------------------------------------------------------------------------------
 
 
-@QUICK
 @given(st.data(), grids(), st.integers(1, 9), st.sampled_from(["subtree", "printed"]))
 def test_debit_equals_reference(data, grid, leaves, rule):
     cells = data.draw(drawn(grid, max_count=data.draw(st.sampled_from([9, 200, MOST]))))
@@ -346,7 +339,6 @@ def test_debits_of_very_many_tasks(module):
     assert (module.debit(cells, grid, **sent, rule="printed") == 0).all()
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 3), grids(max_samples=3), st.booleans())
 def test_debit_is_never_above_the_truth(data, leaves, dispatches, grid, on_grid):
     release = Fraction(4)
@@ -445,7 +437,6 @@ def test_the_ledger_counts_dispatches_together():
         assert m.debit_drop(0, 1.0, 1.0, 3) == 0
 
 
-@QUICK
 @given(
     st.lists(st.tuples(st.integers(0, 2**40), st.floats(1e-3, 1e6)), max_size=4),
     st.floats(1e-3, 1e6),

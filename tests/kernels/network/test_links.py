@@ -15,7 +15,6 @@ from gridcore.network import links
 from tests._helpers.small_links import BOTH, SUBJECTS, counters, deliveries, make, records, words_of
 from tests.reference import links as reference
 
-QUICK = settings(max_examples=30, deadline=None)
 latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
 # ns a byte: 0, 1, 3 1/3, 10
 bandwidths = st.sampled_from([math.inf, 1e9, 3e8, 1e8])
@@ -179,14 +178,13 @@ class Program(RuleBasedStateMachine):
             assert not self.both[0].in_flight().any()
 
 
-Program.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Program.TestCase.settings = settings(stateful_step_count=25, deadline=None)
 TestProgram = Program.TestCase
 messages = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 4), st.integers(0, 4), st.integers(1, 2), sizes), max_size=25
 )
 
 
-@QUICK
 @given(messages, latencies, bandwidths)
 def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, bandwidth):
     one = make(links, range(5), 5, latency, bandwidth)

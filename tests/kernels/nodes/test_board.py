@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.nodes.board import REFRESHES, Board
@@ -39,7 +39,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(steps, st.sampled_from(REFRESHES), st.sampled_from((0, 1, 4, 15)), st.integers(0, 25))
 def test_the_board_shows_what_was_published(given: Any, refresh: str, age: int, cut: int) -> None:
     up, phase, second = np.array([True, False, True]), np.array([0, age // 2, age]) * 10**9, 10**9

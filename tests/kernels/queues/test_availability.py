@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.queues import availability, edf
@@ -16,11 +16,9 @@ from gridsim.testing import batches, grids, queues
 from tests._helpers.exact_oracles import Node, Share, gap, gap_by_orders, minimum_stretch, node_of
 from tests.reference import availability as reference
 
-QUICK = settings(max_examples=40, deadline=None)
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 
-@QUICK
 @given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
 def test_gap_and_count_equal_reference(case, stretch, release, size, task_size):
     least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
@@ -35,7 +33,6 @@ def test_gap_and_count_equal_reference(case, stretch, release, size, task_size):
         )
 
 
-@QUICK
 @given(queues(max_entries=4), quarter, quarter, quarter, st.integers(0, 32))
 def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, early):
     node = node_of(case)
@@ -51,7 +48,6 @@ def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, early):
         assert tasks == math.floor(ratio)
 
 
-@QUICK
 @given(queues(exact=False, min_entries=1, max_entries=10, running=False), st.floats(-1e6, 1e6))
 def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
     # A new application with a late enough deadline must find room there, whatever the rounding.
@@ -64,7 +60,6 @@ def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
         assert room > 0
 
 
-@QUICK
 @given(queues(exact=False, max_entries=12), grids(max_samples=6), st.floats(-9, 9))
 def test_sampling_is_one_call_per_cell(case, grid, release):
     cells = availability.sample_availability(grid, release, *case.entries, **case.machine)
@@ -77,7 +72,6 @@ def test_sampling_is_one_call_per_cell(case, grid, release):
     assert cells[i, j, k] == availability.available_tasks(*new, *case.entries, **case.machine)
 
 
-@QUICK
 @given(queues(exact=False, max_entries=12), grids(max_samples=8, exact=False), st.floats(-9, 9))
 def test_laws_of_a_summary(case, grid, release):
     cells = availability.sample_availability(grid, release, *case.entries, **case.machine).astype(np.int64)
@@ -86,7 +80,6 @@ def test_laws_of_a_summary(case, grid, release):
     assert (np.diff(cells, axis=2) <= 0).all()
 
 
-@QUICK
 @given(queues(max_entries=6), quarter, quarter, quarter, quarter)
 def test_gap_grows_with_stretch_and_size(case, stretch, size, more_stretch, more_size):
     release = case.free_at - 1.0
@@ -188,7 +181,6 @@ def test_instruction_sets_agree():
     assert high.size > 0
 
 
-@QUICK
 @given(batches(exact=False, max_entries=9), grids(), st.floats(-9, 9), st.integers(1, 3))
 def test_batch_is_one_by_one(batch, grid, release, threads):
     flat = [batch[name] for name in ("release", "size", "work")]
@@ -253,7 +245,6 @@ def test_threads_do_not_matter():
         )
 
 
-@QUICK
 @given(queues(max_entries=3), quarter, quarter, quarter)
 def test_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_size):
     # n tasks fit iff the queue with a share of n tasks keeps the stretch; n + 1 do not.

@@ -81,7 +81,7 @@ class WithoutAny(WithData):
 
 
 for _program in (WithData, WithoutAny):
-    _program.TestCase.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+    _program.TestCase.settings = settings(stateful_step_count=20, deadline=None)
 TestWithData, TestWithoutAny = WithData.TestCase, WithoutAny.TestCase
 
 shares = st.tuples(st.integers(-4, 0).map(float), sizes, quarters, amounts, amounts, st.integers(1, 5))
@@ -98,7 +98,6 @@ def machine(speed, bandwidth, before, **more):
     return queues
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     speeds,
     st.sampled_from([0.5, 1.0, 4.0]),
@@ -121,7 +120,6 @@ def test_what_there_is_room_for_meets_all_deadlines(speed, bandwidth, before, ne
         assert end / NS <= (release + stretch * size) * (1 + 1e-9) + 1e-6 or end <= now
 
 
-@settings(max_examples=60, deadline=None)
 @given(speeds, st.sampled_from([0.5, 1.0, 4.0]), shares, st.sampled_from([0.5, 1.0, 2.0, 5.0]))
 def test_the_room_of_an_idle_machine_is_exact(speed, bandwidth, new, stretch):
     """One task more would be late: an idle machine's bound is what it does."""

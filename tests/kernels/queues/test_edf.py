@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.queues import edf
@@ -15,10 +15,7 @@ from gridsim.testing import batches, queues
 from tests._helpers.exact_oracles import minimum_stretch, node_of, project, stretch_by_orders
 from tests.reference import edf as reference
 
-QUICK = settings(max_examples=40, deadline=None)
 
-
-@QUICK
 @given(queues(exact=False, max_entries=40) | queues(max_entries=40), st.sampled_from(["exact", "bisection"]))
 def test_stretch_equals_reference(case, method):
     arguments = {"speed": case.speed, "now": case.free_at, "method": method, **case.running}
@@ -27,7 +24,6 @@ def test_stretch_equals_reference(case, method):
     )
 
 
-@QUICK
 @given(queues(max_entries=4))
 def test_stretch_is_the_best_of_all_orders(case):
     exact = stretch_by_orders(node_of(case))
@@ -36,7 +32,6 @@ def test_stretch_is_the_best_of_all_orders(case):
     assert value == pytest.approx(float(exact), rel=1e-12)
 
 
-@QUICK
 @given(queues(exact=False, max_entries=12), st.floats(-1e6, 1e6))
 def test_the_minimum_is_feasible_and_nothing_below_it_is(case, shift):
     # With instants far from 0 the deadlines round; the result must be feasible all the same.
@@ -48,7 +43,6 @@ def test_the_minimum_is_feasible_and_nothing_below_it_is(case, shift):
         assert not edf.meets_deadlines(case.work, below, speed=case.speed, now=now)
 
 
-@QUICK
 @given(queues(exact=False, max_entries=12), st.sampled_from([1e-3, 1e-6, 1e-9, 1e-15]))
 def test_bisection_is_feasible_and_close(case, rtol):
     exact = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at)
@@ -68,7 +62,6 @@ def test_bisection_works_at_the_scale_of_real_stretches():
         assert value == pytest.approx(1.1e-4, rel=max(rtol, 1e-11))
 
 
-@QUICK
 @given(
     st.lists(st.tuples(st.floats(0, 9), st.floats(-5, 60) | st.just(math.inf)), max_size=60),
     st.sampled_from([0.5, 1.0, 3.0]),
@@ -222,7 +215,6 @@ def split_batch(batch):
     }
 
 
-@QUICK
 @given(batches(exact=False) | batches(), st.floats(-2, 40), st.booleans())
 def test_projection_equals_reference(batch, until, preemptive):
     flat, nodes = split_batch(batch)
@@ -265,7 +257,6 @@ def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module
     assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])
 
 
-@QUICK
 @given(queues(min_entries=1), st.integers(0, 160), st.booleans())
 def test_projection_is_service_step_by_step(case, quarter, preemptive):
     # Quarters divided by speeds 0.5, 1 and 2 are exact in float64; 1.5 and 3 agree to rounding.

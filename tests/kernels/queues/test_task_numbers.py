@@ -105,7 +105,7 @@ class Program(RuleBasedStateMachine):
 
 
 TestProgram = Program.TestCase
-TestProgram.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestProgram.settings = settings(stateful_step_count=25, deadline=None)
 
 
 def with_sizes():

@@ -186,7 +186,7 @@ class Program(RuleBasedStateMachine):
         assert completed == sum(totals["tasks"])
 
 
-Program.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+Program.TestCase.settings = settings(stateful_step_count=25, deadline=None)
 TestProgram = Program.TestCase
 
 

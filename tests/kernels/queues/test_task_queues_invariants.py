@@ -19,7 +19,6 @@ from tests._helpers.exact_oracles import Node, Share, minimum_stretch
 from tests._helpers.small_queues import (
     GRID,
     NS,
-    QUICK,
     TOLERANCES,
     quarters,
     rows_of,
@@ -68,7 +67,6 @@ def merged(*parts):
     return [(*key, *value) for key, value in sorted(result.items())]
 
 
-@QUICK
 @given(cases(), st.lists(st.tuples(steps, st.booleans()), max_size=4), st.integers(0, 40 * NS))
 def test_advancing_twice_is_advancing_once(case, stops, last):
     once, twice = case.store(log=True), case.store(log=True)
@@ -92,7 +90,6 @@ def test_advancing_twice_is_advancing_once(case, stops, last):
     assert once.next_change() == twice.next_change()
 
 
-@QUICK
 @given(cases())
 def test_everything_ends_and_nothing_overlaps(case):
     store = case.store(log=True, watch="completion")
@@ -129,7 +126,6 @@ def test_everything_ends_and_nothing_overlaps(case):
         assert totals["busy"][u] <= max(end)
 
 
-@QUICK
 @given(cases(), st.integers(0, 20 * NS))
 def test_the_watch_gives_exactly_the_next_change(case, until):
     idle, each = case.store(watch="idle"), case.store(watch="completion")
@@ -158,7 +154,6 @@ def test_the_watch_gives_exactly_the_next_change(case, until):
         assert store.next_change() > at
 
 
-@QUICK
 @given(st.lists(st.tuples(quarters, quarters, quarters, st.integers(1, 5)), min_size=1, max_size=6), speeds)
 def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
     store = queues.TaskQueues([speed], log=True)
@@ -183,7 +178,6 @@ def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
         assert (finish[i] / NS - release[i]) / w <= value * (1 + 1e-9) + 1e-7
 
 
-@QUICK
 @given(cases(machines=1), TOLERANCES.filter(bool), steps)
 def test_a_tolerance_bounds_what_the_minimum_stretch_exceeds_the_exact_one_by(case, tolerance, wait):
     """Also where a task runs, or nothing but it; and the queue is in EDF order at what comes out."""
@@ -207,7 +201,6 @@ def test_a_tolerance_bounds_what_the_minimum_stretch_exceeds_the_exact_one_by(ca
     assert all(a[0] <= b[0] for a, b in pairwise(due))
 
 
-@QUICK
 @given(cases(machines=1))
 def test_fifo_serves_shares_as_they_came(case):
     store = case.store(order="fifo", log=True)
@@ -220,7 +213,6 @@ def test_fifo_serves_shares_as_they_came(case):
     assert [i for _, i, _, _ in sorted(rows, key=lambda row: row[3])] == first
 
 
-@QUICK
 @given(cases(), steps)
 def test_summaries_are_those_of_the_same_queue(case, now):
     store = case.store()
@@ -260,7 +252,6 @@ def test_summaries_are_those_of_the_same_queue(case, now):
         )
 
 
-@QUICK
 @given(cases(), st.integers(0, 12 * NS), steps)
 def test_a_later_cell_is_the_queue_advanced_to_it(case, now, wait):
     store, later = case.store(), case.store()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.common.state import NEVER
@@ -124,7 +124,6 @@ def equal(case: Case, stops: list[int]) -> None:
         assert wires.unlogged == reference_wires.unlogged
 
 
-@settings(deadline=None, max_examples=100)
 @given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
 def test_kernel_and_reference_are_equal(case: Case, stops: list[int]) -> None:
     equal(case, stops)
@@ -148,7 +147,6 @@ def test_many_jobs_equal_reference(pick: str, rule: str) -> None:
     equal(case, [5 * S])
 
 
-@settings(deadline=None, max_examples=30)
 @given(cases())
 def test_what_is_logged_changes_nothing_else(case: Case) -> None:
     wires, jobs = run({**case, "log": 0})
@@ -174,7 +172,6 @@ def test_what_is_logged_changes_nothing_else(case: Case) -> None:
     ] * int((~ends).sum())
 
 
-@settings(deadline=None, max_examples=30)
 @given(cases())
 def test_each_job_runs_once_where_it_came(case: Case) -> None:
     wires, jobs = run(case)

@@ -16,7 +16,6 @@ from tests.reference.backfill import BackfillQueue as Reference
 
 BOTH = [BackfillQueue, Reference]
 NEVER, LAST = 2**63 - 1, 2**62
-QUICK = settings(max_examples=40, deadline=None)
 
 # Few values, so that ties in time are frequent, and estimates above and below what is true.
 TIMES = st.integers(1, 6) | st.sampled_from([10, 20])
@@ -265,11 +264,10 @@ class Together(RuleBasedStateMachine):
 
 
 TestTogether = Together.TestCase
-TestTogether.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestTogether.settings = settings(stateful_step_count=30, deadline=None)
 
 
 @given(logs(), st.booleans())
-@QUICK
 def test_logs(log: Any, easy: bool) -> None:
     """At once, and in pieces."""
     *load, at = log
@@ -281,7 +279,6 @@ def test_logs(log: Any, easy: bool) -> None:
 
 
 @given(logs(), st.booleans(), st.lists(st.integers(0, 80), max_size=6))
-@QUICK
 def test_running_in_pieces_changes_nothing(log: Any, easy: bool, stops: list[int]) -> None:
     """Nor does submitting when it is due instead of before."""
     *load, at = log
@@ -397,7 +394,6 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
 
 
 @given(logs(), st.booleans())
-@QUICK
 def test_a_schedule(log: Any, easy: bool) -> None:
     """Each job once, as wide and as long as it is, not before it came, and no machine does two at a time."""
     *load, at = log
@@ -420,7 +416,6 @@ def test_a_schedule(log: Any, easy: bool) -> None:
 
 
 @given(logs())
-@QUICK
 def test_the_head_is_not_held_up(log: Any) -> None:
     """Where no job runs beyond its estimate, nobody starts later than the first shadow time that it gets."""
     machines, nodes, run, estimate, at = log

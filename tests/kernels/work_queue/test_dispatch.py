@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.work_queue import dispatch
@@ -18,7 +18,6 @@ from tests.reference import dispatch as reference
 
 S = 10**9
 NEVER = 2**63 - 1
-QUICK = settings(deadline=None, max_examples=40)
 
 Change = tuple[int, int, bool, int]
 
@@ -154,7 +153,6 @@ def play(kernel: Any, case: Case, *, again: bool = False) -> list[Any]:
     return seen
 
 
-@QUICK
 @given(cases())
 def test_kernel_and_reference_agree(case: Case) -> None:
     """To the bit; the reference implementation looks at all tasks and all machines for each decision."""
@@ -181,13 +179,11 @@ def test_kernel_and_reference_agree_with_many_machines() -> None:
     assert play(dispatch, case) == play(reference, case) == play(dispatch, case, again=True)
 
 
-@QUICK
 @given(cases())
 def test_it_goes_on_from_its_state(case: Case) -> None:
     assert play(dispatch, case, again=True) == play(dispatch, case)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
 def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObject) -> None:
     """With enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
@@ -208,7 +204,6 @@ def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObjec
     assert found == wanted
 
 
-@QUICK
 @given(cases(printed=False))
 def test_what_must_hold(case: Case) -> None:
     queue, blocks = queue_of(dispatch, case), case.blocks()
@@ -252,7 +247,6 @@ def test_what_must_hold(case: Case) -> None:
     assert min(totals[name].min() for name in ("redundant", "lost", "overhead")) >= 0
 
 
-@QUICK
 @given(cases(order="ask", choice="ask"), st.integers(0, 2**32))
 def test_decisions_from_outside(case: Case, seed: int) -> None:
     """Both are asked the same and go on alike, whatever is chosen."""
@@ -275,7 +269,6 @@ def test_decisions_from_outside(case: Case, seed: int) -> None:
     assert seen[0] == seen[1]
 
 
-@QUICK
 @given(cases())
 def test_step_by_step_it_does_what_it_would_have_done(case: Case) -> None:
     whole, seen = play(dispatch, case)[-2:], []

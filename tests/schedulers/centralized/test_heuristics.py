@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -54,7 +54,6 @@ def test_at_one_instant_it_is_the_mapping_of_the_matrix(heuristic: str) -> None:
     assert result.makespan == mapped.makespan
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.booleans().flatmap(lambda fails: scenarios(faults=fails)))
 def test_mct_is_fcfs_by_earliest_end(scenario: gs.Scenario) -> None:
     mine, other = (gs.simulate(scenario, each, record=True) for each in (gs.Mct(), gs.Fcfs()))
@@ -63,7 +62,6 @@ def test_mct_is_fcfs_by_earliest_end(scenario: gs.Scenario) -> None:
             assert np.array_equal(mine.tables[name][column], other.tables[name][column], equal_nan=True)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.booleans().flatmap(lambda fails: scenarios(faults=fails)))
 def test_k_percent_best_lies_between_mct_and_met(scenario: gs.Scenario) -> None:
     machines = scenario.platform.nodes

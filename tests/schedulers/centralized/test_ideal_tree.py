@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -35,7 +35,6 @@ def downwards(room: list[int], count: int, node: int = 0) -> list[tuple[int, int
     return [pair for j, share in enumerate(shares) for pair in downwards(room, share, 2 * node + 1 + j)]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.data())
 def test_each_router_shares_out_to_its_two_children(room: list[int], data: st.DataObject) -> None:
     from gridsim.schedulers.centralized.ideal_tree import Down

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridsim.engine.engine import TIMER, Engine
@@ -19,8 +19,6 @@ from gridsim.schedulers.centralized.pull import Fcfs, MinCent
 from gridsim.scheduling.contract import Outcome, Run, Scheduler
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
-
-QUICK = settings(max_examples=25, deadline=None)
 
 MODES: dict[str, Scheduler] = {
     "replan": MinCent(),
@@ -122,7 +120,6 @@ def grids(draw: st.DrawFn) -> tuple[list[float], Applications]:
 
 @each_mode
 @given(grid=grids())
-@QUICK
 def test_outcome_is_complete_and_adds_up(mode: str, grid: tuple[list[float], Applications]) -> None:
     speeds, applications = grid
     outcome = drive(MODES[mode], speeds, applications)
@@ -144,7 +141,6 @@ def test_outcome_is_complete_and_adds_up(mode: str, grid: tuple[list[float], App
 
 @each_mode
 @given(grid=grids())
-@QUICK
 def test_cohorts_of_one_change_nothing(mode: str, grid: tuple[list[float], Applications]) -> None:
     one_by_one = drive(MODES[mode], *grid, cohort_limit=1)
     assert as_lists(one_by_one) == as_lists(drive(MODES[mode], *grid))
@@ -224,13 +220,11 @@ def same(outcome: Outcome, wanted: dict[str, list[int]], *, peak: bool = True) -
 
 
 @given(grid=grids())
-@QUICK
 def test_ect_takes_the_earliest_end(grid: tuple[list[float], Applications]) -> None:
     same(drive(Fcfs(), *grid), fifo(*grid, lambda i, ready, ends: ends.index(min(ends))))
 
 
 @given(grid=grids())
-@QUICK
 def test_pull_takes_the_machine_that_is_free_first(grid: tuple[list[float], Applications]) -> None:
     speeds = grid[0]
 
@@ -244,7 +238,6 @@ def test_pull_takes_the_machine_that_is_free_first(grid: tuple[list[float], Appl
 
 
 @given(grid=grids(), seed=st.integers(0, 5))
-@QUICK
 def test_random_binds_as_its_stream_says(grid: tuple[list[float], Applications], seed: int) -> None:
     speeds, applications = grid
     chance = Streams(seed)("fcfs-random")
@@ -267,7 +260,6 @@ def test_random_is_uniform() -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.sampled_from([1.0, 2.0, 5.0])), min_size=1, max_size=5),
 )
-@QUICK
 def test_replan_is_optimal_on_one_machine_with_one_release(bags: list[tuple[int, float]]) -> None:
     tasks, sizes = zip(*bags, strict=True)
     applications = applications_of([3 * NS] * len(bags), tasks, sizes)
@@ -303,7 +295,6 @@ def test_a_release_at_a_machines_next_start_is_heard_first() -> None:
     st.integers(1, 40),
     st.sampled_from([1.0, 3.0]),
 )
-@QUICK
 def test_once_finds_the_smallest_stretch_of_an_idle_platform(
     speeds: list[float], tasks: int, size: float
 ) -> None:
@@ -316,7 +307,6 @@ def test_once_finds_the_smallest_stretch_of_an_idle_platform(
 
 
 @given(grid=grids())
-@QUICK
 def test_once_keeps_the_largest_promise(grid: tuple[list[float], Applications]) -> None:
     """Deadlines at the stretch of a later release hold for all, so the worst promise bounds the outcome."""
     outcome = drive(MinCent(mode="once"), *grid)
@@ -352,7 +342,6 @@ def same_as_asking_everyone(speeds: list[float], applications: Applications) -> 
 
 
 @given(grid=grids())
-@QUICK
 def test_once_asks_no_machine_in_vain(grid: tuple[list[float], Applications]) -> None:
     same_as_asking_everyone(*grid)
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -145,7 +145,6 @@ def workloads(draw: st.DrawFn) -> tuple[int, gs.Workload]:
 THREE_END_AT_ONCE = 4, gs.Workload.jobs_of([0.0] * 5, [1, 1, 1, 2, 1], [1.0] * 4 + [10.0], submitter=[0] * 5)
 
 
-@settings(max_examples=40, deadline=None)
 @given(workloads(), st.sampled_from(("easy", "fcfs")), st.sampled_from(("run", "requested")))
 @example(THREE_END_AT_ONCE, "easy", "run")
 def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: Any, duration: Any) -> None:
@@ -168,7 +167,6 @@ def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: An
     assert rows[0] == rows[1]
 
 
-@settings(max_examples=25, deadline=None)
 @given(workloads(), st.integers(1, 5), st.sampled_from((0.0, 0.05, 5.0)), st.sampled_from((2000.0, math.inf)))
 def test_random_runs_are_valid(
     drawn: tuple[int, gs.Workload], number: int, latency: float, bandwidth: float

@@ -87,7 +87,6 @@ def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Resu
         return str(error).split(":")[0]
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
 def test_the_program_and_the_compiled_protocol_are_equal(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap

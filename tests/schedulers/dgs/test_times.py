@@ -43,7 +43,6 @@ def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     return dataclasses.replace(made, workload=gs.Workload(changed))
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
 def test_both_forms_are_equal_and_keep_the_times(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -94,7 +94,6 @@ def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(scenarios(), schedulers())
 def test_both_forms_give_the_same_result(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
     assert_equal(scenario, scheduler)

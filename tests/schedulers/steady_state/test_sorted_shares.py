@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -19,7 +19,6 @@ CHILDREN = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5)
 APPLICATIONS = st.lists(st.tuples(NUMBERS, NUMBERS | st.just(0.0), NUMBERS), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=25)
 @given(CHILDREN, APPLICATIONS, st.sampled_from((0.3, math.inf)))
 def test_the_sorted_order_is_optimal_in_a_star(
     children: list[tuple[float, float]], applications: list[tuple[float, float, float]], limit: float

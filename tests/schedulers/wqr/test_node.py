@@ -21,7 +21,7 @@ from gridsim.schedulers.wqr.selections import Machines
 from gridsim.testing.cases import scenarios
 from gridsim.testing.resuming import differing_end
 
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -521,8 +521,8 @@ def test_random_neighbours() -> None:
 
 
 def test_it_conforms(tmp_path: Any) -> None:
-    found = check_scheduler(Quiet(), examples=8, max_nodes=9, hash_seeds=False, folder=tmp_path)
-    assert found.with_failures > 1 and set(found.left_out) - {"decisions"} == {"hash seed"}
+    found = check_scheduler(Quiet(), examples=6, max_nodes=9, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures > 0 and set(found.left_out) - {"decisions"} == {"hash seed"}
 
 
 class QuietNode(Node):

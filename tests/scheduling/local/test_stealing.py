@@ -74,8 +74,8 @@ class Alone(Stealing, frozen=True, kw_only=True):
 @pytest.mark.parametrize("cls", [Stealing, pytest.param(InOrder, marks=pytest.mark.slow)])
 def test_stealing_conforms(cls: Any, tmp_path: Any) -> None:
     """The order that is promised is checked, too: arrivals are replayed with the tasks that leave again."""
-    found = check_scheduler(cls(degree=3), examples=12, max_nodes=7, hash_seeds=False, folder=tmp_path)
-    assert found.with_failures > 5 and set(found.left_out) == {"hash seed", "decisions"}
+    found = check_scheduler(cls(degree=3), examples=6, max_nodes=7, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures > 1 and set(found.left_out) == {"hash seed", "decisions"}
 
 
 def scenario(**further: Any) -> gs.Scenario:
