@@ -75,12 +75,15 @@ def _file(attributes: str) -> gs.Scenario:
     [
         (
             lambda: gs.DrawnAttributes(),
-            "platform.attributes must have memory, kinds or side, got none of them",
+            "platform.attributes must have memory, disk, kinds or side, got none of them",
         ),
         (lambda: gs.DrawnAttributes(memory=(-1,)), "platform.attributes.memory[0] must be a number in 0..9"),
         (lambda: gs.DrawnAttributes(side=0.0), "platform.attributes.side must be a number > 0 and at most"),
         (lambda: gs.DrawnAttributes(kinds=("",)), "platform.attributes.kinds[0] must"),
-        (lambda: gs.ListedAttributes(), "platform.attributes must have memory, kinds, or x and y, got none"),
+        (
+            lambda: gs.ListedAttributes(),
+            "platform.attributes must have memory, disk, kinds, or x and y, got none",
+        ),
         (
             lambda: gs.ListedAttributes(x=(1.0,)),
             "platform.attributes.y must be given with platform.attributes.x",
