@@ -103,9 +103,20 @@ def check_kind(
         )
     if applications.group is not None and not scheduler.constraints:
         wanted = applications.wants.said(_wanting(applications))
+        a_job, able = "a job", "dgs-asap, dgs-acap, asap"
+        if not applications.rigid:
+            a_job, able = (
+                "a task",
+                "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs, fcfs-random",
+            )
         raise ScenarioError(
             f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
-            f"got a job that wants {wanted}; for these: dgs-asap, dgs-acap, asap"
+            f"got {a_job} that wants {wanted}; for these: {able}"
+        )
+    if applications.group is not None and not applications.rigid and faults is not None:
+        raise ScenarioError(
+            "faults must be absent where tasks need memory or disk that not all machines have: all machines "
+            "that suit a task might be down"
         )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:

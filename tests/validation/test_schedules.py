@@ -42,7 +42,7 @@ def test_a_rigid_job_is_not_cut_off_before_the_failure() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"memory": 2e9}, "application 0 needs 2e+09 bytes, machine 1 has 1e+09"),
+        ({"memory": 2e9}, "application 0 needs 2e+09 bytes of memory, machine 1 has 1e+09"),
         ({"kinds": "a"}, "application 0 wants machines of kind 'a', machine 1 is of kind 'b'"),
     ],
 )
