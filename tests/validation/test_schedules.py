@@ -56,6 +56,18 @@ def test_a_job_runs_on_machines_that_it_wants(wanted: dict[str, Any], said: str)
         assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
 
 
+@pytest.mark.parametrize("name", ["memory", "disk"])
+def test_a_task_runs_on_a_machine_that_has_what_it_needs(name: str) -> None:
+    own = gs.ListedAttributes(memory=(2e9, 1e9), disk=(2e9, 1e9))
+    bags = gs.Workload.of([0.0], 1, 20.0, **{name: 2e9})
+    scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]).with_attributes(own), bags)
+    for scheduler in (gs.FairTree(), gs.Fcfs()):
+        result = gs.simulate(scenario, scheduler, record=True)
+        found = {each.law: each for each in found_with(result, "schedule", "machine", 0, 1)}
+        said = f"application 0 needs 2e+09 bytes of {name}, machine 1 has 1e+09"
+        assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
+
+
 def test_distances_are_those_of_the_machines() -> None:
     own = gs.ListedAttributes(x=(0.0, 3.0, 9.0), y=(0.0, 4.0, 0.0))
     jobs = gs.Workload.jobs_of([0.0, 100.0], [2, 1], 20.0)
