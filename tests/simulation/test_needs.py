@@ -108,6 +108,17 @@ def test_a_leaf_that_cannot_hold_a_share_says_that_it_passes_it_on():
     assert ((memory[v] >= needed[j]) & (disk[v] >= room[j])).all()
 
 
+@pytest.mark.parametrize("samples", [720, (1, 1, 1)])
+def test_routers_send_nothing_where_it_does_not_fit(samples):
+    """Also where no sample has room, before the first summaries come, and where needs are rounded up."""
+    at_once = gs.Workload.bags(8, interarrival=0.0, seed=1, constraints=WANTS)
+    platform = gs.Platform.pareto(13, 1).with_attributes(OWN)
+    scheduler = gs.FairTree(samples=samples, need_samples=((0.0, 5e10), (8e9, 1e11)), bound=2.0)
+    result = gs.simulate(gs.Scenario(platform, at_once, seed=1), scheduler, record="all")
+    actions = result.tables["decisions"]["action"].tolist()
+    assert "sent-on" not in actions and "accepted-full" in actions and validate_result(result) == []
+
+
 FOR = "for these: fair-tree"
 
 
