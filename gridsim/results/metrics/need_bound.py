@@ -56,7 +56,9 @@ def need_bounds(
         Mflop/s; the bound names applications by their place among these.
     """
     distinct, whose = np.unique(needs, axis=0, return_inverse=True)
-    suited = (there[None, :, :] >= distinct[:, None, :]).all(axis=2)
+    suited = np.ones((len(distinct), len(speeds)), np.bool_)
+    for has, needed in zip(there.T, distinct.T, strict=True):
+        suited &= has >= needed[:, None]
     sets = [mask for mask in np.unique(suited, axis=0) if not mask.all()]
     if len(sets) > _MOST_SETS:
         sets.sort(key=lambda mask: float(speeds[mask].sum()))
