@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.attributes import Texts
+from gridsim.model.attributes import Texts, Wants
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.parameters import Limits, Recipe
@@ -39,8 +39,9 @@ class Columns(NamedTuple):
 
     job is the number that an application has in the job log that it comes from.
 
-    memory (bytes) and kind (text) are what rigid jobs want of each machine; group and suited (bool[groups,
-    machines]) say which machines that leaves each, see `gridsim.model.attributes.groups`.
+    memory and disk (bytes) and kind (text) are what rigid jobs, or the tasks of bags, want of each machine;
+    group and suited (bool[groups, machines]) say which machines that leaves each, see
+    `gridsim.model.attributes.Wants`.
     input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and
     sends.
 
@@ -66,6 +67,12 @@ class Columns(NamedTuple):
     not_before: Floats | None = None
     deadline: Floats | None = None
     cancel_at: Floats | None = None
+    disk: Floats | None = None
+
+    def wanting(self, wants: Wants, group: Integers, suited: Bools) -> Columns:
+        """Return the same with what is wanted of machines; groups are left out if all machines suit all."""
+        made = self._replace(**wants._asdict())
+        return made if suited.all() else made._replace(group=group, suited=suited)
 
     def times(self) -> list[Floats | None]:
         """Return the columns `JOB_TIMES`, each None where it changes nothing for any job."""
@@ -121,9 +128,11 @@ class Applications:
 
     job int64 is the number of each rigid job in the log that it comes from, or None without a log.
 
-    Rigid jobs may want certain machines: with at least memory float64 (bytes), and of a kind (text, empty for
-    any); each is None if no job does.  group int64 says in which group of jobs each is, and suited
-    bool[groups, machines] which machines suit the jobs of a group; both are None if all machines suit all.
+    Rigid jobs, and the tasks of bags, may want certain machines: with at least memory and disk float64
+    (bytes), and jobs also of a kind (text, empty for any); each is None if none does.  group int64 says in
+    which group each application is, and suited bool[groups, machines] which machines suit those of a group;
+    both are None if all machines suit all.
+
     input_bytes, output_bytes float64 (bytes) are what a task of each application fetches over the link of its
     machine before it can be computed, and what it sends afterwards.  None stands for nothing.
 
@@ -154,6 +163,7 @@ class Applications:
     not_before: Floats | None = None
     deadline: Floats | None = None
     cancel_at: Floats | None = None
+    disk: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -168,9 +178,14 @@ class Applications:
         """Whether tasks of one application differ in size."""
         return self.task_sizes is not None
 
-    def machines_for(self, job: int) -> Bools | None:
-        """Return which machines suit a rigid job, bool[machines]; None if all do."""
-        return None if self.group is None or self.suited is None else self.suited[self.group[job]]
+    @property
+    def wants(self) -> Wants:
+        """What each wants of machines."""
+        return Wants(self.memory, self.kind, self.disk)
+
+    def machines_for(self, application: int) -> Bools | None:
+        """Return which machines suit an application, bool[machines]; None if all do."""
+        return None if self.group is None or self.suited is None else self.suited[self.group[application]]
 
     @property
     def ready(self) -> Floats:
@@ -259,6 +274,8 @@ class Application(NamedTuple):
     data: int = 0  # bytes that a task takes along, and of its result
     input_bytes: float = 0.0  # that a task fetches
     output_bytes: float = 0.0  # that it sends
+    memory: float = 0.0  # bytes that a task needs
+    disk: float = 0.0  # bytes that a task needs
 
     @property
     def bytes_per_mflop(self) -> float:
@@ -268,6 +285,7 @@ class Application(NamedTuple):
     @classmethod
     def of(cls, columns: Any, index: int) -> Application:
         """Return application `index` of `columns`, which are those of `Applications`."""
+        bytes_ = columns.input_bytes, columns.output_bytes, columns.memory, columns.disk
         return cls(
             index,
             int(columns.tasks[index]),
@@ -275,6 +293,5 @@ class Application(NamedTuple):
             float(columns.size[index]),
             float(columns.release[index]),
             0 if columns.data is None else int(columns.data[index]),
-            0.0 if columns.input_bytes is None else float(columns.input_bytes[index]),
-            0.0 if columns.output_bytes is None else float(columns.output_bytes[index]),
+            *(0.0 if column is None else float(column[index]) for column in bytes_),
         )

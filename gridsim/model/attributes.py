@@ -1,27 +1,28 @@
-"""What tells machines of one speed apart: memory, kind and place; and what jobs want of it.
+"""What tells machines apart besides speed: memory, disk, kind and place; and what jobs and tasks want of it.
 
-A platform of equal machines has `attributes`, made from a recipe as speeds are.  Rigid jobs may want machines
-of enough memory or of one kind; the constraints of drawn jobs are made from a recipe, too.
+A platform has `attributes`, made from a recipe as speeds are.  Rigid jobs may want machines of enough memory
+and disk, or of one kind, and tasks of bags of enough memory and disk; the constraints of drawn jobs and bags
+are made from a recipe, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import hint
+from gridsim.support.arguments import hint, shown
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.parameters import Declared, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
-#: The largest memory of a machine or of a job on each of its machines; such numbers of bytes are exact.
+#: The largest memory or disk of a machine, or that a task needs; such numbers of bytes are exact.
 _MOST_BYTES = 2.0**53
 
-#: Type of a field for a number of bytes of memory.
+#: Type of a field for a number of bytes of memory or disk.
 Memory = Annotated[float, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
 _Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
 #: The kind of machine that jobs have which run on any.
@@ -37,25 +38,28 @@ class Attributes:
     memory : float64[n], bytes; None if machines do not state their memory.
     kind : text[n]; None if machines are of no kinds.
     places : float64[n, 2], coordinates in a plane, in any unit; None if machines have no places.
+    disk : float64[n], bytes; None if machines do not state their disk.
     """
 
     memory: Floats | None = None
     kind: Texts | None = None
     places: Floats | None = None
+    disk: Floats | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the attributes as columns of a table: memory, kind, x and y, of those that there are."""
-        found = {"memory": self.memory, "kind": self.kind}
+        """Return the columns of a table: those of memory, disk, kind, x and y that machines have."""
+        found = {"memory": self.memory, "disk": self.disk, "kind": self.kind}
         if self.places is not None:
             found |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}
         return {name: column for name, column in found.items() if column is not None}
 
-    def suit(self, memory: float, kind: str) -> Bools:
-        """Return which machines have at least so much memory (bytes) and are of a kind (`ANY` for any)."""
-        columns = [each for each in (self.memory, self.kind, self.places) if each is not None]
+    def suit(self, memory: float, kind: str = ANY, disk: float = 0.0) -> Bools:
+        """Return which machines have at least so much memory and disk (bytes) and are of a kind."""
+        columns = [each for each in (self.memory, self.kind, self.places, self.disk) if each is not None]
         suited: Bools = np.ones(len(columns[0]), np.bool_)
-        if memory > 0 and self.memory is not None:
-            suited &= self.memory >= memory
+        for least, there in ((memory, self.memory), (disk, self.disk)):
+            if least > 0 and there is not None:
+                suited &= there >= least
         if kind != ANY and self.kind is not None:
             suited &= self.kind == kind
         return suited
@@ -66,24 +70,26 @@ class _Attributes(Recipe, frozen=True, kw_only=True):
 
 
 class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
-    """Memory, kind and place of each machine, drawn independently of one another.
+    """Memory, disk, kind and place of each machine, drawn independently of one another.
 
     seed : seed of the draws.
     memory : bytes; each machine has one of these, all equally likely.  One that is named twice is twice as
         likely.  Without any, machines do not state their memory.
+    disk : bytes, drawn in the same way.
     kinds : names of kinds; each machine is of one of these, drawn in the same way.
     side : side of the square, in any unit, in which machines have uniform places; without it they have none.
     """
 
     seed: Seed = 0
     memory: tuple[Memory, ...] = ()
+    disk: tuple[Memory, ...] = ()
     kinds: tuple[Text, ...] = ()
     side: Annotated[float, Limits(above=0, high=1e9)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.memory or self.kinds or self.side is not None):
-            raise ScenarioError(f"{self.part} must have memory, kinds or side, got none of them")
+        if not (self.memory or self.disk or self.kinds or self.side is not None):
+            raise ScenarioError(f"{self.part} must have memory, disk, kinds or side, got none of them")
 
     def realize(self, machines: int) -> Attributes:
         """Return the attributes of so many machines."""
@@ -93,18 +99,20 @@ class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
             _drawn(self.memory, machines, streams("platform.memory"), np.float64),
             _drawn(self.kinds, machines, streams("platform.kinds"), np.str_),
             None if self.side is None else self.side * draw.random((machines, 2)),
+            _drawn(self.disk, machines, streams("platform.disk"), np.float64),
         )
 
 
 class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
     """Lists of attributes, each with one entry per machine.
 
-    memory : bytes of each machine.
+    memory, disk : bytes of each machine.
     kinds : name of the kind of each machine.
     x, y : coordinates of each machine, in any unit; both or neither.
     """
 
     memory: tuple[Memory, ...] | None = None
+    disk: tuple[Memory, ...] | None = None
     kinds: tuple[Text, ...] | None = None
     x: tuple[_Coordinate, ...] | None = None
     y: tuple[_Coordinate, ...] | None = None
@@ -112,7 +120,7 @@ class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if all(getattr(self, name) is None for name in self.__struct_fields__):
-            raise ScenarioError(f"{self.part} must have memory, kinds, or x and y, got none of them")
+            raise ScenarioError(f"{self.part} must have memory, disk, kinds, or x and y, got none of them")
         if (self.x is None) != (self.y is None):
             missing, given = ("x", "y") if self.x is None else ("y", "x")
             raise ScenarioError(f"{self.part}.{missing} must be given with {self.part}.{given}, got none")
@@ -129,71 +137,111 @@ class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
             None if self.memory is None else np.array(self.memory),
             None if self.kinds is None else np.array(self.kinds),
             None if self.x is None or self.y is None else np.column_stack((self.x, self.y)),
+            None if self.disk is None else np.array(self.disk),
         )
 
 
 AttributesRecipe = DrawnAttributes | ListedAttributes
 
 
-class Constraints(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What drawn jobs, or those of a log, want of each of their machines.
+class Wants(NamedTuple):
+    """What each of n jobs, or each task of n bags, wants of a machine; None where none does.
 
-    memory : bytes; each job needs one of these, all equally likely.  One that is named twice is twice as
-        likely; 0 stands for any memory, and so does an empty list.
+    memory, disk : float64[n], bytes, at least.  kind : text[n], `ANY` for any.
+    """
+
+    memory: Floats | None = None
+    kind: Texts | None = None
+    disk: Floats | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is stated."""
+        return not (self.memory is None and self.kind is None and self.disk is None)
+
+    def rows(self) -> list[tuple[float, str, float]]:
+        """Return memory, kind and disk of each, as `Attributes.suit` takes them."""
+        count = max(0 if column is None else len(column) for column in self)
+        memory, disk = (np.zeros(count) if each is None else each for each in (self.memory, self.disk))
+        kind = np.full(count, ANY) if self.kind is None else self.kind
+        return list(zip(memory.tolist(), kind.tolist(), disk.tolist(), strict=True))
+
+    def said(self, i: int) -> str:
+        """Return what number `i` wants, in words."""
+        memory, kind, disk = self.rows()[i]
+        said = [f"at least {memory:g} bytes"] if memory > 0 else []
+        said += [f"at least {disk:g} bytes of disk"] if disk > 0 else []
+        said += [f"kind {kind!r}"] if kind != ANY else []
+        return " and ".join(said) or "any"
+
+    def groups(self, attributes: Attributes | None, what: str = "jobs") -> tuple[Integers, NDArray[np.bool_]]:
+        """Return in which group each is, int64[n], and which machines suit each group.
+
+        attributes : those of the machines.  what : the word for those that want machines, in errors.
+
+        The second is bool[groups, machines].  Those that the same machines suit are in one group.  Raises
+        ScenarioError if machines do not state what is wanted, or are of other kinds.
+        """
+        entries = {"memory": ("memory", "memory"), "kind": ("a kind", "kinds"), "disk": ("disk", "disk")}
+        for name, (wanted, entry) in entries.items():
+            stated = None if attributes is None else getattr(attributes, name)
+            if getattr(self, name) is not None and stated is None:
+                raise ScenarioError(
+                    f"platform.attributes.{entry} must be given for {what} that want {wanted}, got none"
+                )
+        assert attributes is not None
+        known = [ANY] if attributes.kind is None else [ANY, *np.unique(attributes.kind).tolist()]
+        masks: dict[bytes, int] = {}
+        group: dict[tuple[float, str, float], int] = {}
+        rows = self.rows()
+        for i, row in enumerate(rows):
+            if row in group:
+                continue
+            if row[1] not in known:
+                raise ScenarioError(
+                    f"workload.kinds[{i}] must be one of {', '.join(known[1:])}, the kinds of the machines, "
+                    f"or empty for any, got {row[1]!r}{hint(known[1:], row[1])}"
+                )
+            group[row] = masks.setdefault(attributes.suit(*row).tobytes(), len(masks))
+        suited = np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
+        return np.array([group[row] for row in rows], np.int64), suited
+
+
+class Constraints(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What drawn jobs, or those of a log, want of each of their machines; and the tasks of drawn bags.
+
+    memory : bytes; each job, or each task of a bag, needs one of these, all equally likely.  One that is
+        named twice is twice as likely; 0 stands for any memory, and so does an empty list.
+    disk : bytes, drawn in the same way.
     kinds : names of kinds; each job wants machines of one of these, drawn in the same way.  An empty text
-        stands for any kind.
+        stands for any kind.  Bags want no kinds.
     """
 
     part: ClassVar[str] = "workload.constraints"
 
     memory: tuple[Memory, ...] = ()
+    disk: tuple[Memory, ...] = ()
     kinds: tuple[str, ...] = ()
 
-    def draw(self, seed: int, count: int) -> tuple[Floats | None, Texts | None]:
-        """Return memory (bytes) and kind that each of `count` jobs wants; None where no job wants any."""
+    def draw(self, seed: int, count: int) -> Wants:
+        """Return what each of `count` jobs or bags wants."""
         streams = Streams(seed)
-        return (
+        return Wants(
             _drawn(self.memory, count, streams("workload.memory"), np.float64),
             _drawn(self.kinds, count, streams("workload.kinds"), np.str_),
+            _drawn(self.disk, count, streams("workload.disk"), np.float64),
         )
 
 
-def groups(
-    memory: Floats | None, kind: Texts | None, attributes: Attributes | None
-) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return in which group each job is, int64[jobs], and which machines suit each group.
+def drawn_wants(constraints: Constraints | None, seed: int, count: int) -> Wants:
+    """Return what each of `count` jobs or bags wants: nothing without constraints."""
+    return Wants() if constraints is None else constraints.draw(seed, count)
 
-    memory, kind : what each job wants; one of them may be None.
-    attributes : those of the machines.
 
-    The second is bool[groups, machines].  Jobs that the same machines suit are in one group.  Raises
-    ScenarioError if machines do not state what jobs want, or are of other kinds.
-    """
-    for wanted, entry, column in (("memory", "memory", memory), ("a kind", "kinds", kind)):
-        stated = None if attributes is None else getattr(attributes, "kind" if entry == "kinds" else entry)
-        if column is not None and stated is None:
-            raise ScenarioError(
-                f"platform.attributes.{entry} must be given for jobs that want {wanted}, got none"
-            )
-    assert attributes is not None
-    known = [ANY] if attributes.kind is None else [ANY, *np.unique(attributes.kind).tolist()]
-    count = max(0 if column is None else len(column) for column in (memory, kind))
-    least = np.zeros(count) if memory is None else memory
-    names = np.full(count, ANY) if kind is None else kind
-    masks: dict[bytes, int] = {}
-    group: dict[tuple[float, str], int] = {}
-    wishes = list(zip(least.tolist(), names.tolist(), strict=True))
-    for i, wish in enumerate(wishes):
-        if wish in group:
-            continue
-        if wish[1] not in known:
-            raise ScenarioError(
-                f"workload.kinds[{i}] must be one of {', '.join(known[1:])}, the kinds of the machines, or "
-                f"empty for any, got {wish[1]!r}{hint(known[1:], wish[1])}"
-            )
-        group[wish] = masks.setdefault(attributes.suit(*wish).tobytes(), len(masks))
-    suited = np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
-    return np.array([group[wish] for wish in wishes], np.int64), suited
+def check_constraints(constraints: Any) -> None:
+    """Raise ScenarioError unless they are `Constraints` or None."""
+    if not isinstance(constraints, Constraints | None):
+        raise ScenarioError(f"workload.constraints must be Constraints, got {shown(constraints)}")
 
 
 def mean_distance(places: Floats) -> float:
@@ -203,13 +251,6 @@ def mean_distance(places: Floats) -> float:
         return 0.0
     apart = np.sqrt(((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2))
     return float(apart.sum()) / (count * (count - 1))
-
-
-def wish(memory: Floats | None, kind: Texts | None, job: int) -> str:
-    """Return what a job wants of its machines, in words."""
-    said = [] if memory is None or not memory[job] > 0 else [f"at least {memory[job]:g} bytes"]
-    said += [] if kind is None or kind[job] == ANY else [f"kind {str(kind[job])!r}"]
-    return " and ".join(said) or "any"
 
 
 def _drawn(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import Amount, checked_amount, drawn, largest
 from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Machine, check_columns
+from gridsim.model.attributes import Constraints, Memory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, shown
 from gridsim.support.arrays import Floats, Integers, first_true
@@ -138,9 +139,16 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     load: _Load = None
     input_bytes: TaskBytes = None
     output_bytes: TaskBytes = None
+    constraints: Constraints | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_constraints(self.constraints)
+        if self.constraints is not None and self.constraints.kinds:
+            raise ScenarioError(
+                "workload.constraints.kinds must be empty for bags, whose tasks want memory and disk, "
+                f"got {shown(self.constraints.kinds)}"
+            )
         if not isinstance(self.spread, Spread | None):
             raise ScenarioError(
                 "workload.spread must be Normal, LogUniform, Exponential, LogNormal or None, got "
@@ -176,6 +184,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
             sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
         made = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
+        made = _suited(made, platform, drawn_wants(self.constraints, self.seed, count))
         return _at_load(made, self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
@@ -281,6 +290,7 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     data : bytes of a task's instructions and data, and of its result, one entry per application.
     input_bytes, output_bytes : bytes that a task fetches before it can be computed, and that it sends
         afterwards, one entry per application; see `Platform.linked`.
+    memory, disk : bytes that a task needs on its machine, one entry per application; without it any.
     """
 
     release: tuple[_Seconds, ...]
@@ -290,6 +300,8 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     data: tuple[Annotated[int, Limits(low=0, high=MOST_DATA)], ...] | None = None
     input_bytes: tuple[_ListedBytes, ...] | None = None
     output_bytes: tuple[_ListedBytes, ...] | None = None
+    memory: tuple[Memory, ...] | None = None
+    disk: tuple[Memory, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -303,7 +315,9 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
             for name in ("input_bytes", "output_bytes")
             if (column := getattr(self, name)) is not None
         }
-        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data, **moved)
+        made = Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data, **moved)
+        memory, disk = (None if each is None else np.array(each) for each in (self.memory, self.disk))
+        return _suited(made, platform, Wants(memory, disk=disk))
 
 
 class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
@@ -348,6 +362,24 @@ def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integer
             f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, got {submitter[i]}"
         )
     return submitter
+
+
+def _suited(made: Columns, platform: Platform, wants: Wants) -> Columns:
+    """Return `made` with what tasks want of machines; raise ScenarioError if no machine suits one."""
+    if not wants.any:
+        return made
+    attributes = platform.attributes
+    group, suited = wants.groups(attributes, "tasks")
+    for i in first_true(suited.sum(axis=1)[group] == 0):
+        wanted = [name for name in ("memory", "disk") if getattr(wants, name) is not None]
+        stated = {name: getattr(attributes, name) for name in wanted}
+        fields = " and ".join(f"workload.{name}" for name in stated)
+        there = " and ".join(f"{name} of up to {column.max():g} bytes" for name, column in stated.items())
+        raise ScenarioError(
+            f"{fields} must leave each application a machine that can hold its tasks: machines have {there}, "
+            f"got {wants.said(i)} for application {i}, which none has"
+        )
+    return made.wanting(wants, group, suited)
 
 
 def _check_count(mean: float, most: float) -> None:

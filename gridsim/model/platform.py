@@ -39,14 +39,22 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
     bandwidth : bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a
         list with one entry per machine, or a table {low = ..., high = ...} between which logarithms are
         uniform.  Without it data take no time.
+    attributes : memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`;
+        without it machines differ in speed only.
     """
 
     part: ClassVar[str] = "platform"
 
     bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
+    attributes: AttributesRecipe | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.attributes, AttributesRecipe | None):
+            raise ScenarioError(
+                "platform.attributes must be DrawnAttributes or ListedAttributes, got "
+                f"{shown(self.attributes)}"
+            )
         if self.bandwidth is None:
             return
         checked = checked_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
@@ -156,15 +164,6 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
 
     nodes: Nodes
     speed: Speed = 1000.0
-    attributes: AttributesRecipe | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.attributes, AttributesRecipe | None):
-            raise ScenarioError(
-                "platform.attributes must be DrawnAttributes or ListedAttributes, got "
-                f"{shown(self.attributes)}"
-            )
 
     def speeds(self) -> Floats:
         return np.full(self.nodes, self.speed)
@@ -188,7 +187,7 @@ class Platform:
     recipe : how the platform was made; use the constructors below.
 
     Speeds are made when the platform is created, so that errors in them show early; and so are attributes,
-    by which machines of one speed may differ for jobs that want certain machines.  With more than a million
+    by which machines differ for jobs and tasks that want certain machines.  With more than a million
     machines they are made when first asked for, so that reading a scenario takes no memory for them.
     """
 
@@ -223,8 +222,8 @@ class Platform:
 
     @cached_property
     def attributes(self) -> Attributes | None:
-        """Memory, kind and place of each machine; None for machines without attributes."""
-        recipe = self.recipe.attributes if isinstance(self.recipe, EqualSpeeds) else None
+        """Memory, disk, kind and place of each machine; None for machines without attributes."""
+        recipe = self.recipe.attributes
         return None if recipe is None else recipe.realize(self.nodes)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -292,8 +291,8 @@ class Platform:
 
         nodes : number of machines.
         speed : speed of each machine, Mflop/s.
-        attributes : memory, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; with
-            None all machines are alike.
+        attributes : memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`;
+            with None all machines are alike.
         """
         return cls(EqualSpeeds(nodes=nodes, speed=speed, attributes=attributes))
 
@@ -323,6 +322,14 @@ class Platform:
         given = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
         made = amount_of("platform.bandwidth", given, above=0, unit="bytes/s")
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=made))
+
+    def with_attributes(self, attributes: AttributesRecipe | None) -> Platform:
+        """Return the same machines with attributes, for jobs and tasks that want certain machines.
+
+        attributes : memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`;
+            None for none.
+        """
+        return Platform(msgspec.structs.replace(self.recipe, attributes=attributes))
 
     def unlinked(self) -> Platform:
         """Return the same machines without links."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, Columns, Machine, check_columns
-from gridsim.model.attributes import Constraints, Memory, Texts, groups, wish
+from gridsim.model.attributes import Constraints, Memory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import normalise, one_of, real, shown
+from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
@@ -31,11 +31,6 @@ class _Jobs(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "workload"
 
 
-def _check(constraints: Any) -> None:
-    if not isinstance(constraints, Constraints | None):
-        raise ScenarioError(f"workload.constraints must be Constraints, got {shown(constraints)}")
-
-
 class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     """Jobs drawn from the statistics of a log; `Workload.jobs` explains each field."""
 
@@ -49,16 +44,16 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     def __post_init__(self) -> None:
         super().__post_init__()
         normalise(self, profile=one_of("workload.profile", self.profile, tuple(PROFILES)))
-        _check(self.constraints)
+        check_constraints(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         nodes, run_time, gaps, requested = PROFILES[self.profile].draw(self.jobs, streams("workload.jobs"))
         most = platform.nodes if self.max_nodes is None else min(self.max_nodes, platform.nodes)
-        memory, kind = _wanted(self.constraints, self.seed, self.jobs)
+        wants = drawn_wants(self.constraints, self.seed, self.jobs)
         tasks = np.clip(nodes, 1, most).astype(np.int64)
-        if not (memory is None and kind is None):
-            group, suited = groups(memory, kind, platform.attributes)
+        if wants.any:
+            group, suited = wants.groups(platform.attributes)
             # a job that no machine suits still wants one, which is an error
             tasks = np.minimum(tasks, np.maximum(suited.sum(axis=1), 1)[group])
         release = np.cumsum(gaps) - gaps[0]
@@ -79,8 +74,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
             np.maximum(1.0, run_time),
             requested,
             submitter,
-            memory=memory,
-            kind=kind,
+            wants=wants,
         )
 
 
@@ -102,7 +96,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     def __post_init__(self) -> None:
         super().__post_init__()
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
-        _check(self.constraints)
+        check_constraints(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_jobs, read_jobs
@@ -138,7 +132,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             np.tile(jobs.requested, copies),
             submitter,
             np.tile(jobs.job, copies),
-            *_wanted(self.constraints, self.seed, len(release)),
+            drawn_wants(self.constraints, self.seed, len(release)),
         )
 
 
@@ -151,7 +145,7 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     requested : s that the user asked for, one entry per job; without it the run times.
     submitter : machines, one entry per job; without it job i submits at machine i modulo the number of
         machines.
-    memory : bytes that a job needs on each of its machines, one entry per job; without it any.
+    memory, disk : bytes that a job needs on each of its machines, one entry per job; without it any.
     kinds : kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
     not_before : s, one entry per job, before which it must not start (an advance reservation); without it,
         and where it is not after the release, the release.
@@ -167,6 +161,7 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     requested: tuple[_RunTime, ...] | None = None
     submitter: tuple[Machine, ...] | None = None
     memory: tuple[Memory, ...] | None = None
+    disk: tuple[Memory, ...] | None = None
     kinds: tuple[str, ...] | None = None
     not_before: tuple[Annotated[float, Limits(low=0, high=_LATEST, unit="s")], ...] | None = None
     deadline: tuple[_Latest, ...] | None = None
@@ -203,16 +198,12 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
             run_time,
             requested,
             submitter,
-            memory=None if self.memory is None else np.array(self.memory),
-            kind=None if self.kinds is None else np.array(self.kinds),
+            wants=Wants(
+                *(None if each is None else np.array(each) for each in (self.memory, self.kinds, self.disk))
+            ),
         )
         stated = {name: getattr(self, name) for name in JOB_TIMES}
         return made._replace(**{name: np.array(each) for name, each in stated.items() if each is not None})
-
-
-def _wanted(constraints: Constraints | None, seed: int, count: int) -> tuple[Floats | None, Texts | None]:
-    """Return memory and kind that each of `count` jobs wants; None where no job wants any."""
-    return (None, None) if constraints is None else constraints.draw(seed, count)
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
@@ -226,13 +217,12 @@ def _columns(
     requested: Floats,
     submitter: Integers,
     job: Integers | None = None,
-    memory: Floats | None = None,
-    kind: Texts | None = None,
+    wants: Wants = Wants(),  # noqa: B008 - it cannot change
 ) -> Columns:
     """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them.
 
     job : their numbers in the log that they come from.
-    memory, kind : what they want of each machine.
+    wants : what they want of each machine.
     """
     speeds = platform.speeds
     if speeds.min() != speeds.max():
@@ -249,20 +239,19 @@ def _columns(
     for i in first_true(submitter >= platform.nodes):
         raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
     made = Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
-    return made if memory is None and kind is None else _suited(made, platform, memory, kind)
+    return _suited(made, platform, wants) if wants.any else made
 
 
-def _suited(made: Columns, platform: Platform, memory: Floats | None, kind: Texts | None) -> Columns:
+def _suited(made: Columns, platform: Platform, wants: Wants) -> Columns:
     """Return `made` with what jobs want of machines; raise ScenarioError if too few suit a job."""
-    group, suited = groups(memory, kind, platform.attributes)
+    group, suited = wants.groups(platform.attributes)
     there = suited.sum(axis=1)[group]
     for i in np.flatnonzero(made.tasks > there)[:1]:
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {there[i]}, the machines that have what the job wants "
-            f"({wish(memory, kind, i)}), got {made.tasks[i]}"
+            f"({wants.said(i)}), got {made.tasks[i]}"
         )
-    made = made._replace(memory=memory, kind=kind)
-    return made if suited.all() else made._replace(group=group, suited=suited)
+    return made.wanting(wants, group, suited)
 
 
 #: The shares of jobs at which a `Profile` gives its quantiles.

@@ -105,6 +105,7 @@ class Workload:
         load: float | None = None,
         input_bytes: float | tuple[float, float] | Sequence[float] | None = None,
         output_bytes: float | tuple[float, float] | Sequence[float] | None = None,
+        constraints: Constraints | None = None,
     ) -> Workload:
         """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
@@ -124,6 +125,8 @@ class Workload:
         input_bytes : bytes that a task fetches before it can be computed, over the link of its machine
             (`Platform.linked`), given as task_size is; None for none.
         output_bytes : bytes that a task sends afterwards over that link; it ends when they are there.
+        constraints : memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`;
+            with None all machines suit all tasks.
         """
         recipe = BagRecipe(
             applications=applications,
@@ -141,6 +144,7 @@ class Workload:
             output_bytes=None
             if output_bytes is None
             else amount_of("workload.output_bytes", output_bytes, low=0, unit="bytes"),
+            constraints=constraints,
         )
         return cls(recipe)
 
@@ -218,6 +222,8 @@ class Workload:
         data: int | Sequence[int] | NDArray[Any] | None = None,
         input_bytes: float | Sequence[float] | NDArray[Any] | None = None,
         output_bytes: float | Sequence[float] | NDArray[Any] | None = None,
+        memory: float | Sequence[float] | NDArray[Any] | None = None,
+        disk: float | Sequence[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly the given applications: release (s), tasks, task_size (Mflop).
 
@@ -230,12 +236,15 @@ class Workload:
         input_bytes, output_bytes : bytes that a task fetches over the link of its machine before it can be
             computed, and that it sends afterwards (`Platform.linked`); one value for all applications, or one
             entry each.
+        memory, disk : bytes that a task needs on its machine (`Platform.with_attributes`); one value for all
+            applications, or one entry each.
         """
         releases = sequence("workload.release", release)
         count = len(releases)
-        moved = {
-            name: None if given is None else _column(f"workload.{name}", given, count)
-            for name, given in (("input_bytes", input_bytes), ("output_bytes", output_bytes))
+        given = {"input_bytes": input_bytes, "output_bytes": output_bytes, "memory": memory, "disk": disk}
+        further = {
+            name: None if each is None else _column(f"workload.{name}", each, count)
+            for name, each in given.items()
         }
         recipe = ListRecipe(
             release=tuple(releases),
@@ -243,7 +252,7 @@ class Workload:
             task_size=_column("workload.task_size", task_size, count),
             submitter=None if submitter is None else _column("workload.submitter", submitter, count),
             data=None if data is None else _column("workload.data", data, count),
-            **moved,
+            **further,
         )
         return cls(recipe)
 
@@ -409,6 +418,7 @@ class Workload:
         memory: float | Sequence[float] | NDArray[Any] | None = None,
         kinds: str | Sequence[str] | NDArray[Any] | None = None,
         *,
+        disk: float | Sequence[float] | NDArray[Any] | None = None,
         not_before: float | Sequence[float] | NDArray[Any] | None = None,
         deadline: float | Sequence[float] | NDArray[Any] | None = None,
         cancel_at: float | Sequence[float] | NDArray[Any] | None = None,
@@ -419,7 +429,8 @@ class Workload:
         nodes, run_time, requested : one value for all jobs, or one entry each.  requested (s) defaults to
             run_time.
         submitter : machines; by default job i submits at machine i modulo the number of machines.
-        memory : bytes that a job needs on each of its machines; one value for all jobs, or one entry each.
+        memory, disk : bytes that a job needs on each of its machines; one value for all jobs, or one entry
+            each.
         kinds : kind of machines that a job wants, empty for any; one value for all jobs, or one entry each.
         not_before : s, before which a job must not start, an advance reservation; by default its release.
         deadline : s, by which a job must have ended by what it reserves, or it is rejected; inf for none.
@@ -435,6 +446,7 @@ class Workload:
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
             memory=None if memory is None else _column("workload.memory", memory, len(releases)),
             kinds=None if kinds is None else _column("workload.kinds", kinds, len(releases)),
+            disk=None if disk is None else _column("workload.disk", disk, len(releases)),
             **{
                 name: None if given is None else _column(f"workload.{name}", given, len(releases))
                 for name, given in zip(JOB_TIMES, (not_before, deadline, cancel_at), strict=True)
@@ -484,7 +496,7 @@ class Workload:
             None if group is None else group[order],
             suited,
             *(None if each is None or not each.any() else each[order] for each in moved),
-            *(None if each is None else each[order] for each in columns.times()),
+            *(None if each is None else each[order] for each in (*columns.times(), columns.disk)),
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

@@ -75,11 +75,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of workloads with estimates": (
         Column("estimate", "float", "Mflop", "of each task, as its submitter states it"),
     ),
+    "applications, with constraints": (
+        Column("memory", "float", "B", "least memory of each of its machines"),
+        Column("disk", "float", "B", "least disk of each of its machines"),
+        Column("kind", "text", "", "of rigid jobs: kind of its machines; empty for any"),
+    ),
     "applications, of rigid jobs": (
         Column("run_time", "float", "s", "of each of its tasks"),
         Column("requested", "float", "s", "what the user asked for"),
-        Column("memory", "float", "B", "of jobs with constraints: least memory of each of its machines"),
-        Column("kind", "text", "", "of jobs with constraints: kind of its machines; empty for any"),
         Column("not_before", "float", "s", "of jobs that state it: before which it must not start"),
         Column("deadline", "float", "s", "of jobs that state it: by which it must have ended; inf for none"),
         Column("cancel_at", "float", "s", "of jobs that state it: when its user cancels it; inf for never"),
@@ -136,6 +139,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "machines, with attributes": (
         Column("memory", "float", "B", "of the machine"),
+        Column("disk", "float", "B", "of the machine"),
         Column("kind", "text", "", "of the machine"),
         Column("x", "float", "", "where it is, in the unit of the platform"),
         Column("y", "float", "", "where it is, in the unit of the platform"),

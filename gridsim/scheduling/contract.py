@@ -116,8 +116,8 @@ class Run:
     bandwidth : bytes/s of the link of each machine to the data of tasks; None if no task moves data over one.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
     share : the part of this process, where several share the run; only for a scheduler that `shares`.
-    attributes : memory, kind and place of each machine; None if machines have none.  Which machines suit a
-        job, `Applications.machines_for` says.
+    attributes : memory, disk, kind and place of each machine; None if machines have none.  Which machines
+        suit an application, `Applications.machines_for` says.
     core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
@@ -283,7 +283,7 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = False
     #: Whether it can schedule applications whose tasks differ in size.
     unequal: ClassVar[bool] = False
-    #: Whether it places rigid jobs that want certain machines (`Applications.machines_for`) on these.
+    #: Whether it places jobs and tasks that want certain machines (`Applications.machines_for`) on these.
     constraints: ClassVar[bool] = False
     #: The times that rigid jobs may state under it (`gridsim.model.applications.JOB_TIMES`).
     job_times: ClassVar[tuple[JobTime, ...]] = ()

@@ -40,6 +40,16 @@ def tree_spans(machines: int) -> tuple[Integers, Integers]:
     return first, count
 
 
+def added_up(leaves: ArrayLike) -> list[float]:
+    """Return for each node the sum of the values of the `leaves` below it, which are in order of machine."""
+    values: list[float] = np.asarray(leaves, np.float64).tolist()
+    first_leaf = len(values) - 1
+    found = [0.0] * first_leaf + values
+    for node in range(first_leaf - 1, -1, -1):
+        found[node] = found[2 * node + 1] + found[2 * node + 2]
+    return found
+
+
 def tree_parts(machines: int, parts: int) -> Integers:
     """Divide the machines of the tree into equal parts with few edges between them.
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, Applications
-from gridsim.model.attributes import ANY, wish
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Pace
 from gridsim.model.platform import Platform
@@ -40,12 +39,12 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "memory", "kind",
+    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "memory", "kind", "disk",
     "input_bytes", "output_bytes", *JOB_TIMES,
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
-    "data_in", "memory", "kind", "x", "y", "bandwidth",
+    "data_in", "memory", "disk", "kind", "x", "y", "bandwidth",
 )  # fmt: skip
 
 
@@ -103,10 +102,21 @@ def check_kind(
             )
         )
     if applications.group is not None and not scheduler.constraints:
-        wanted = wish(applications.memory, applications.kind, _wanting(applications))
+        wanted = applications.wants.said(_wanting(applications))
+        a_job, able = "a job", "dgs-asap, dgs-acap, asap"
+        if not applications.rigid:
+            a_job, able = (
+                "a task",
+                "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs, fcfs-random",
+            )
         raise ScenarioError(
             f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
-            f"got a job that wants {wanted}; for these: dgs-asap, dgs-acap, asap"
+            f"got {a_job} that wants {wanted}; for these: {able}"
+        )
+    if applications.group is not None and not applications.rigid and faults is not None:
+        raise ScenarioError(
+            "faults must be absent where tasks need memory or disk that not all machines have: all machines "
+            "that suit a task might be down"
         )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:
@@ -122,14 +132,10 @@ def check_kind(
 
 
 def _wanting(applications: Applications) -> int:
-    """Return the first job that wants certain machines, else the first job."""
-    memory, kind = applications.memory, applications.kind
-    wants = np.zeros(len(applications), np.bool_)
-    if memory is not None:
-        wants |= memory > 0
-    if kind is not None:
-        wants |= kind != ANY
-    return int(wants.argmax())
+    """Return the first application that not all machines suit."""
+    assert applications.group is not None and applications.suited is not None
+    suited = applications.suited
+    return int((suited.sum(axis=1) < suited.shape[1])[applications.group].argmax())
 
 
 def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:

@@ -34,7 +34,7 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             own[name] = column
     if applications.estimate is not None:
         own["estimate"] = applications.estimate
-    for name in ("memory", "kind", *JOB_TIMES):
+    for name in ("memory", "disk", "kind", *JOB_TIMES):
         if (wanted := getattr(applications, name)) is not None:
             own[name] = wanted
     if applications.rigid:

@@ -98,7 +98,8 @@ def scenarios(
     fluctuating : whether machines have background load in some of the scenarios.
     crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
         queues are long, and some bags large.
-    constraints : whether machines have attributes, and rigid jobs want certain ones in some of the scenarios.
+    constraints : whether machines have attributes, and rigid jobs, or tasks of bags where machines do not
+        fail, want certain ones in some of the scenarios.
     moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
     """
@@ -108,6 +109,8 @@ def scenarios(
         plain = _bags(max_nodes, faults, unequal, crowded, reachable)
     if rigid and constraints:
         plain = plain.flatmap(some_want_machines)
+    if constraints and not (rigid or faults or unequal or reachable):
+        plain = plain.flatmap(_some_need)
     if moves_data and not (rigid or faults or unequal or reachable):
         plain = plain.flatmap(_some_move_data)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
@@ -119,12 +122,45 @@ def _some_move_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
         return scenario
     nodes, count = scenario.platform.nodes, len(recipe.release)
-    links = draw(st.lists(st.sampled_from((1e3, 1e5, 1e6)), min_size=nodes, max_size=nodes))
+    links = draw(st.lists(st.sampled_from((1e4, 1e5, 1e6)), min_size=nodes, max_size=nodes))
     amounts = st.lists(st.sampled_from((0.0, 1e4, 1e6)), min_size=count, max_size=count).map(tuple)
     moving = msgspec.structs.replace(
         recipe, input_bytes=draw(amounts), output_bytes=draw(st.none() | amounts)
     )
     return dataclasses.replace(scenario, platform=scenario.platform.linked(links), workload=Workload(moving))
+
+
+@st.composite
+def _some_need(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw machines of different memory and disk, of which one has the most, and tasks that need some."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
+        return scenario
+
+    def column(values: tuple[float, ...], count: int) -> tuple[float, ...]:
+        return tuple(draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)))
+
+    nodes, count = scenario.platform.nodes, len(recipe.release)
+    rest = nodes - 1
+    own = ListedAttributes(
+        memory=(8e9, *column((1e9, 4e9, 8e9), rest)), disk=(1e12, *column((0.0, 1e12), rest))
+    )
+    needing = msgspec.structs.replace(
+        recipe,
+        memory=column((0.0, 2e9, 4e9, 8e9), count),
+        disk=draw(st.none() | st.just(column((0.0, 1e11), count))),
+    )
+    platform = scenario.platform.with_attributes(own)
+    return dataclasses.replace(scenario, platform=platform, workload=Workload(needing))
+
+
+def without_needs(scenario: Scenario) -> Scenario:
+    """Return the scenario without what tasks of bags need of machines."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe):
+        return scenario
+    plain = Workload(msgspec.structs.replace(recipe, memory=None, disk=None))
+    return dataclasses.replace(scenario, platform=scenario.platform.with_attributes(None), workload=plain)
 
 
 def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:

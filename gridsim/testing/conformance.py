@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
 from gridsim.errors import CompileError, ScenarioError, text_of
+from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Policy, Scheduler
@@ -33,7 +34,7 @@ from gridsim.scheduling.registry import registered
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
-from gridsim.testing.cases import scenarios
+from gridsim.testing.cases import scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
 from gridsim.testing.isolated import can_be_isolated, isolated
@@ -336,6 +337,8 @@ class _Trial:
             return
         if not scheduler.moves_data:  # with other parameters it may
             scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
+        if not scheduler.constraints:
+            scenario = without_needs(scenario)
         self.tried += 1
         self.failing += scenario.faults is not None
         self.name = scheduler.name
@@ -505,9 +508,14 @@ class _Trial:
 
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
-    """Return the ways in which the nodes can run the scenario; where tasks move data, interpreted only."""
-    linked = len(scheduler.node_forms) > 1 and scenario.platform.bandwidth is not None
-    return ("interpreted",) if linked else scheduler.node_forms
+    """Return the ways in which the nodes can run the scenario.
+
+    Where tasks move data, or need memory or disk, that is interpreted only.
+    """
+    recipe, platform = scenario.workload.recipe, scenario.platform
+    needing = isinstance(recipe, ListRecipe) and (recipe.memory is not None or recipe.disk is not None)
+    special = platform.bandwidth is not None or needing
+    return ("interpreted",) if special and len(scheduler.node_forms) > 1 else scheduler.node_forms
 
 
 def _first_difference(a: Result, b: Result) -> str:

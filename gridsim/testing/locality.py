@@ -87,7 +87,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
         name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
         if said := _another_stream(first, _observe(plain, fixed, name), plain, name):
             return f"messages take {latency:g} s, and {said}"
-    if not failing or scenario.platform.bandwidth is not None:
+    if not failing or scenario.platform.bandwidth is not None or applications.group is not None:
         return None
     return _differing_while_down(plain, applications, fixed) or _differing_after_failure(
         scenario, applications, fixed, first
@@ -173,7 +173,12 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
         yield _much_less(applications, chosen[seed % len(chosen)], plain)
     if count > 1 and not scheduler.numbers_known:
         for i in {chosen[(seed + 1) % len(chosen)], count - 1}:
-            yield _one_missing(applications, i, plain)
+            change = _one_missing(applications, i, plain)
+            others = change.scenario.workload.realize(platform)
+            # what summaries have axes for is known before the run
+            axes = [(each.moves_data, each.group is None) for each in (applications, others)]
+            if axes[0] == axes[1]:
+                yield change
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -184,7 +189,7 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
         speeds = platform.speeds.copy()
         speeds[v] *= factor
-        made = Platform.of(speeds.tolist())
+        made = Platform.of(speeds.tolist()).with_attributes(platform.recipe.attributes)
         if platform.bandwidth is not None:
             made = made.linked(platform.bandwidth)
         other = dataclasses.replace(plain, platform=made, workload=workload)
@@ -267,9 +272,10 @@ def _workload(
         requested = applications.requested * (task_size / applications.task_size)
         wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
         return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted)
-    given = {name: getattr(applications, name) for name in ("input_bytes", "output_bytes")}
-    moved = {name: amounts if amounts is None else amounts[kept] for name, amounts in given.items()}
-    return Workload.of(release, tasks, task_size[kept], submitter, **moved)
+    names = ("input_bytes", "output_bytes", "memory", "disk")
+    given = {name: getattr(applications, name) for name in names}
+    further = {name: column if column is None else column[kept] for name, column in given.items()}
+    return Workload.of(release, tasks, task_size[kept], submitter, **further)
 
 
 @dataclass(frozen=True)

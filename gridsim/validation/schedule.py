@@ -120,18 +120,13 @@ def _constraints(
     i: NDArray[np.int64],
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that rigid jobs run only on machines of the memory and kind that they want."""
+    """Check that tasks run only on machines of the memory, disk and kind that they want."""
     attributes, found = result.scenario.platform.attributes, list[Violation]()
     if attributes is None:
         return found
-    memory, wanted = attributes.memory, given.memory
-    if memory is not None and wanted is not None:
-        found += broken(
-            "constraint",
-            memory[u] < wanted[i],
-            place,
-            lambda k: f"application {i[k]} needs {wanted[i[k]]:g} bytes, machine {u[k]} has {memory[u[k]]:g}",
-        )
+    for name in ("memory", "disk"):
+        if getattr(attributes, name) is not None and getattr(given, name) is not None:
+            found += _too_small(name, getattr(attributes, name)[u], getattr(given, name)[i], u, i, place)
     kind, named = attributes.kind, given.kind
     if kind is not None and named is not None:
         found += broken(
@@ -144,6 +139,23 @@ def _constraints(
             ),
         )
     return found
+
+
+def _too_small(
+    name: str,
+    there: Floats,
+    wanted: Floats,
+    u: NDArray[np.int64],
+    i: NDArray[np.int64],
+    place: Callable[[int], str],
+) -> list[Violation]:
+    """Check that machines have so much memory or disk; `there` and `wanted`: bytes, for each row."""
+    return broken(
+        "constraint",
+        there < wanted,
+        place,
+        lambda k: f"application {i[k]} needs {wanted[k]:g} bytes of {name}, machine {u[k]} has {there[k]:g}",
+    )
 
 
 def _own_sizes(

@@ -86,6 +86,8 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "tolerance": st.sampled_from((1e-9, 0.01)),
         "data": st.sampled_from(("aware", "aware", "ignored")),
         "data_samples": st.sampled_from((3, 1, (0.0, 1.0, 100.0))),
+        "needs": st.sampled_from(("aware", "aware", "ignored")),
+        "need_samples": st.sampled_from((4, 1, 2)),
     }
     return st.builds(FairTree, **{**free, **{name: st.just(value) for name, value in fixed.items()}})
 

@@ -114,7 +114,15 @@ MOVING = {
     "bandwidth-centric": gs.BandwidthCentric(branching=3),
     "bandwidth-centric, in turn": gs.BandwidthCentric(rule="in-turn", port="many", master_bandwidth=5e6),
 }
-EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES | MOVING
+#: Where tasks need memory or disk that not all machines have.
+NEEDING = {
+    "fair-tree, needs": gs.FairTree(),
+    "fair-tree, needs ignored": gs.FairTree(needs="ignored", update_on="change"),
+    "mincent-once, needs": gs.MinCent(mode="once"),
+    "ideal-tree, needs": gs.IdealTree(),
+    "fcfs-ect, needs": gs.Fcfs(),
+}
+EVERY = SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES | MOVING | NEEDING
 EVERY |= {f"{name}, volunteers": scheduler for name, scheduler in VOLUNTEERS.items()}
 FAULTS = {
     "no failures": None,
@@ -153,7 +161,11 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
         platform = gs.Platform.normal(37, seed=1)
         return gs.Scenario(platform, streams, NETWORKS[network], seed=3, faults=FAULTS[faults])
     platform = gs.Platform.desktop_grid(nodes=37, seed=1)
-    moved = {}
+    moved: dict[str, Any] = {}
+    if name in NEEDING:
+        own = gs.DrawnAttributes(memory=(1e9, 4e9, 8e9), disk=(1e10, 1e11), seed=5)
+        platform = platform.with_attributes(own)
+        moved = {"constraints": gs.Constraints(memory=(0.0, 2e9, 6e9), disk=(0.0, 5e10))}
     if name in MOVING:
         platform = platform.linked([1e5 * (1 + k % 7) for k in range(37)])
         moved = {"input_bytes": [0.0, 3e5, 5e6], "output_bytes": [0.0, 1e6]}
@@ -208,7 +220,7 @@ CASES |= {
 }
 CASES |= {f"{name}; fifo; nights": (name, "fifo", "nights") for name in WAVES}
 CASES |= {f"{name}; fifo; outages": (name, "fifo", "outages") for name in WAVES if "migration" in name}
-CASES |= {f"{name}; fifo; no failures": (name, "fifo", "no failures") for name in MOVING}
+CASES |= {f"{name}; fifo; no failures": (name, "fifo", "no failures") for name in (*MOVING, *NEEDING)}
 
 
 def digest(case: str, threads: int = 1) -> str:

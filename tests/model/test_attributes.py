@@ -13,6 +13,8 @@ from gridsim.errors import ScenarioError
 
 OWN = gs.ListedAttributes(memory=(1e9, 4e9, 4e9, 8e9), kinds=("cpu", "cpu", "gpu", "gpu"))
 FOUR = gs.Platform.equal(4, attributes=OWN)
+#: One machine has much memory, and the other much disk.
+DISKS = gs.Platform.of([1.0, 2.0]).with_attributes(gs.ListedAttributes(memory=(8e9, 1e9), disk=(1.0, 4.0)))
 
 
 def test_machines_that_suit_a_job() -> None:
@@ -36,6 +38,49 @@ def test_drawn_attributes_do_not_depend_on_one_another() -> None:
     assert np.array_equal(every.places, drawn(kinds=("a", "b"), side=7.0).places)
     assert 0.6 < (every.memory == 2e9).mean() < 0.73 and set(every.kind.tolist()) == {"a", "b"}
     assert every.places.shape == (300, 2) and 0 <= every.places.min() < 1 and 6 < every.places.max() < 7
+
+
+def test_machines_that_suit_the_tasks_of_a_bag() -> None:
+    bags = gs.Workload.of(
+        [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 2e9, 0.0, 1e9], disk=[2.0, 1.0, 0.0, 0.0]
+    ).realize(DISKS)
+    suited = [bags.machines_for(i) for i in range(4)]  # in order of release
+    assert [np.flatnonzero(each).tolist() for each in suited if each is not None] == [
+        [0, 1],
+        [0, 1],
+        [0],
+        [1],
+    ]
+    assert bags.disk is not None and bags.disk.tolist() == [0.0, 0.0, 1.0, 2.0]
+    assert gs.Workload.of([0.0], 1, 1.0, memory=1e9).realize(DISKS).group is None  # which all have
+
+
+def test_disks_of_machines_and_of_jobs() -> None:
+    """They are drawn without regard to the rest, and rigid jobs run where there is enough."""
+    drawn = [
+        gs.Platform.equal(50, attributes=gs.DrawnAttributes(seed=5, memory=(1e9, 2e9), **more)).attributes
+        for more in ({}, {"disk": (1.0, 4.0)})
+    ]
+    assert drawn[0] is not None and drawn[1] is not None and drawn[1].disk is not None
+    assert np.array_equal(drawn[0].memory, drawn[1].memory)
+    assert not np.array_equal(drawn[1].memory == 1e9, drawn[1].disk == 1.0)
+    two = gs.Platform.equal(2, attributes=gs.ListedAttributes(disk=(1.0, 4.0)))
+    result = gs.simulate(gs.Scenario(two, gs.Workload.jobs_of([0.0], 1, 5.0, disk=2.0)), gs.DgsAsap())
+    assert result.machines["tasks"].tolist() == [0, 1] and result.applications["disk"].tolist() == [2.0]
+
+
+def test_constraints_leave_the_rest_of_bags_as_it_was() -> None:
+    wanted = gs.Constraints(memory=(0.0, 2e9), disk=(0.0, 2e9))
+    platform = gs.Platform.pareto(8, seed=1).with_attributes(
+        gs.ListedAttributes(memory=(4e9,) * 8, disk=(4e9,) * 8)
+    )
+    plain, wanting = (
+        gs.Workload.bags(30, seed=5, constraints=each).realize(platform) for each in (None, wanted)
+    )
+    for name in ("release", "tasks", "task_size", "submitter"):
+        assert np.array_equal(getattr(plain, name), getattr(wanting, name))
+    assert plain.memory is None and wanting.memory is not None and wanting.disk is not None
+    assert not np.array_equal(wanting.memory, wanting.disk)
 
 
 def test_drawn_jobs_want_no_more_machines_than_suit_them() -> None:
@@ -65,6 +110,23 @@ constraints = {memory = ["1 GiB"]}
     assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
 
 
+def test_a_file_holds_the_needs_of_bags() -> None:
+    text = """
+[platform]
+kind = "pareto"
+nodes = 3
+seed = 1
+attributes = {kind = "list", memory = ["8 GB", 0, 0], disk = ["1 GB", "1 GB", 0]}
+[workload]
+kind = "bags"
+seed = 1
+constraints = {memory = ["4 GB"], disk = [1e9]}
+"""
+    scenario = gs.Scenario.from_toml(text)
+    assert scenario.workload.realize(scenario.platform).suited.tolist() == [[True, False, False]]  # type: ignore[union-attr]
+    assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+
+
 def _file(attributes: str) -> gs.Scenario:
     platform = f"[platform]\nkind = 'equal'\nnodes = 2\nattributes = {attributes}\n"
     return gs.Scenario.from_toml(platform + "[workload]\nkind = 'jobs'\nseed = 1\n")
@@ -75,12 +137,15 @@ def _file(attributes: str) -> gs.Scenario:
     [
         (
             lambda: gs.DrawnAttributes(),
-            "platform.attributes must have memory, kinds or side, got none of them",
+            "platform.attributes must have memory, disk, kinds or side, got none of them",
         ),
         (lambda: gs.DrawnAttributes(memory=(-1,)), "platform.attributes.memory[0] must be a number in 0..9"),
         (lambda: gs.DrawnAttributes(side=0.0), "platform.attributes.side must be a number > 0 and at most"),
         (lambda: gs.DrawnAttributes(kinds=("",)), "platform.attributes.kinds[0] must"),
-        (lambda: gs.ListedAttributes(), "platform.attributes must have memory, kinds, or x and y, got none"),
+        (
+            lambda: gs.ListedAttributes(),
+            "platform.attributes must have memory, disk, kinds, or x and y, got none",
+        ),
         (
             lambda: gs.ListedAttributes(x=(1.0,)),
             "platform.attributes.y must be given with platform.attributes.x",
@@ -110,6 +175,31 @@ def _file(attributes: str) -> gs.Scenario:
             lambda: gs.Workload.jobs_of([0.0], 2, 1.0, memory=5e9, kinds="gpu").realize(FOUR),
             "workload.nodes[0] must be at most 1, the machines that have what the job wants (at least "
             "5e+09 bytes and kind 'gpu'), got 2",
+        ),
+        (
+            lambda: gs.Workload.of([0.0], 1, 1.0, disk=1.0).realize(FOUR),
+            "platform.attributes.disk must be given for tasks that want disk, got none",
+        ),
+        (
+            lambda: gs.Workload.of([0.0, 0.0], 1, 1.0, memory=[8e9, 9e9]).realize(FOUR),
+            "workload.memory must leave each application a machine that can hold its tasks: machines have "
+            "memory of up to 8e+09 bytes, got at least 9e+09 bytes for application 1, which none has",
+        ),
+        (
+            lambda: gs.Workload.of([0.0], 1, 1.0, memory=8e9, disk=2.0).realize(DISKS),
+            "workload.memory and workload.disk must leave each application a machine that can hold its tasks",
+        ),
+        (
+            lambda: gs.Workload.bags(seed=1, constraints=gs.Constraints(kinds=("gpu",))),
+            "workload.constraints.kinds must be empty for bags, whose tasks want memory and disk",
+        ),
+        (
+            lambda: gs.Workload.bags(seed=1, constraints={"memory": 1}),  # type: ignore[arg-type]
+            "workload.constraints must be Constraints, got {'memory': 1}",
+        ),
+        (
+            lambda: gs.Platform.of([1.0]).with_attributes("gpu"),  # type: ignore[arg-type]
+            "platform.attributes must be DrawnAttributes or ListedAttributes, got 'gpu'",
         ),
         (
             lambda: _file("{kind = 'drawn', sides = 1}"),

@@ -42,7 +42,7 @@ def test_a_rigid_job_is_not_cut_off_before_the_failure() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"memory": 2e9}, "application 0 needs 2e+09 bytes, machine 1 has 1e+09"),
+        ({"memory": 2e9}, "application 0 needs 2e+09 bytes of memory, machine 1 has 1e+09"),
         ({"kinds": "a"}, "application 0 wants machines of kind 'a', machine 1 is of kind 'b'"),
     ],
 )
@@ -53,6 +53,18 @@ def test_a_job_runs_on_machines_that_it_wants(wanted: dict[str, Any], said: str)
     for scheduler in (gs.Asap(), gs.DgsAsap()):
         result = gs.simulate(scenario, scheduler, record=True)
         found = {each.law: each for each in found_with(result, "schedule", "machine", 0, 1)}
+        assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
+
+
+@pytest.mark.parametrize("name", ["memory", "disk"])
+def test_a_task_runs_on_a_machine_that_has_what_it_needs(name: str) -> None:
+    own = gs.ListedAttributes(memory=(2e9, 1e9), disk=(2e9, 1e9))
+    bags = gs.Workload.of([0.0], 1, 20.0, **{name: 2e9})
+    scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]).with_attributes(own), bags)
+    for scheduler in (gs.FairTree(), gs.Fcfs()):
+        result = gs.simulate(scenario, scheduler, record=True)
+        found = {each.law: each for each in found_with(result, "schedule", "machine", 0, 1)}
+        said = f"application 0 needs 2e+09 bytes of {name}, machine 1 has 1e+09"
         assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
 
 

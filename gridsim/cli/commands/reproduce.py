@@ -47,6 +47,7 @@ MODULES = {
     "rjss-transit": "rjss.transit",
     "braun": "others.braun",
     "data-tree": "others.data_tree",
+    "need-tree": "others.need_tree",
     "master-worker": "others.master_worker",
     "lpas": "others.lpas",
     "probes-on-bags": "others.probes_on_bags",

@@ -18,6 +18,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
+from gridsim.results.metrics.need_bound import NeedBound, need_bounds
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, shown
 from gridsim.support.arrays import Floats
@@ -147,7 +148,9 @@ class Metrics:
         """Return a lower bound that no schedule of these applications on these machines can beat.
 
         kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.  Where
-            tasks move data over links, also by what the links carry (`gridsim.results.metrics.data_bound`).
+            tasks move data over links, also by what the links carry (`gridsim.results.metrics.data_bound`);
+            where tasks need memory or disk, also by what the machines do that have as much
+            (`gridsim.results.metrics.need_bound`).
 
         It is computed from the tables when it is first asked for; the digest does not cover it.  See
         `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
@@ -157,14 +160,27 @@ class Metrics:
             raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
         if check_bound(kind) not in self._bounds:
             release, size = self._of_completed("release"), self._of_completed("size")
-            tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
-            if kind == "fluid":
-                found = fluid_bound(release, size, self.aggregate_speed)
-            else:
-                found = discrete_bound(release, size, *tasks, self.machines["speed"])
-            bounds = [found, *self._data_bounds(kind, release, size, *tasks)]
+            task_size, counts = self._of_completed("task_size"), self.applications["tasks"][self._completed]
+
+            def of(those: Any, speeds: Floats) -> Bound:
+                if kind == "fluid":
+                    return fluid_bound(release[those], size[those], math.fsum(speeds.tolist()))
+                return discrete_bound(release[those], size[those], task_size[those], counts[those], speeds)
+
+            bounds = [of(slice(None), self.machines["speed"]), *self._need_bounds(of)]
+            bounds += self._data_bounds(kind, release, size, task_size, counts)
             self._bounds[kind] = max(bounds, key=lambda bound: bound.stretch)
         return self._bounds[kind]
+
+    def _need_bounds(self, of: Callable[[Any, Floats], Bound]) -> list[NeedBound]:
+        """Return the bounds by the machines that have the memory and disk that tasks of bags need."""
+        wanted = [name for name in ("memory", "disk") if name in self.applications]
+        if self.rigid or not wanted:
+            return []
+        needs, there = (
+            np.stack([table[name] for name in wanted], axis=1) for table in (self.applications, self.machines)
+        )
+        return need_bounds(needs, there, self.machines["speed"], of)
 
     def _data_bounds(
         self, kind: BoundKind, release: Floats, size: Floats, task_size: Floats, tasks: Any

@@ -42,18 +42,21 @@ class Once(Bound):
         # one entry for each time that tasks are bound
         self.bound: list[int] = []
         self.promised: list[float] = []
+        suited = run.applications.suited
+        alike = [run.speeds, *([] if run.bandwidth is None else [run.bandwidth])]
+        alike += [] if suited is None else list(suited.astype(np.float64))
         key: NDArray[Any] = run.speeds
-        if run.bandwidth is not None:
-            _, key = np.unique(np.stack((key, run.bandwidth)), axis=1, return_inverse=True)
+        if len(alike) > 1:
+            _, key = np.unique(np.stack(alike), axis=1, return_inverse=True)
         self._sort_out(key.ravel())
         self._speed = self._kind
 
     def _sort_out(self, key: NDArray[Any]) -> None:
         """Group machines with the same `key` into kinds.
 
-        Machines of a kind are equally fast, all up or all down, and have got the same tasks since they were
-        empty.  They are in the same state, so only the first of each kind is asked how many tasks it can
-        take.  For kinds that are down the answer does not count.
+        Machines of a kind are equally fast, suit the same applications, are all up or all down, and have got
+        the same tasks since they were empty.  They are in the same state, so only the first of each kind is
+        asked how many tasks it can take.  For kinds that are down the answer does not count.
         """
         _, self._first, self._kind, self._count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
@@ -96,21 +99,23 @@ class Once(Bound):
         # No schedule ends earlier than one on an empty platform whose machines could do parts of tasks.
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
         high = max(low, self.promised[-1] if self.promised else 0.0)
+        open_ = self.open(application)
+        counts = self._count * open_[self._first]
         # room of the first machine of each kind: `room` at high, `fewest` at low or below
         fewest = np.zeros(len(self._first), np.int64)
         room = self._room(high, application, now, self._first)
-        while room @ self._count < tasks:
+        while room @ counts < tasks:
             low, fewest, high = high, room, 2.0 * high
             room = self._room(high, application, now, self._first)
         while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
-            attempt, open_ = room.copy(), np.flatnonzero(fewest != room)
-            attempt[open_] = self._room(middle, application, now, self._first[open_])
-            if attempt @ self._count >= tasks:
+            attempt, unsure = room.copy(), np.flatnonzero(fewest != room)
+            attempt[unsure] = self._room(middle, application, now, self._first[unsure])
+            if attempt @ counts >= tasks:
                 high, room = middle, attempt
             else:
                 low, fewest = middle, attempt
-        return high, room[self._kind] * self.run.up
+        return high, room[self._kind] * open_
 
     def _room(self, stretch: float, application: int, now: int, machines: Integers) -> Integers:
         """Return how many tasks of `application` each of `machines` can take at `stretch`."""

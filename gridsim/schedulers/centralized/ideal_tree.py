@@ -38,6 +38,7 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "ideal-tree"
     decentralized: ClassVar[bool] = False
     decision_words: ClassVar[Words] = BOUND_WORDS
+    constraints: ClassVar[bool] = True
 
     @property
     def moves_data(self) -> bool:

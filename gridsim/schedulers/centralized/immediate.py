@@ -13,7 +13,7 @@ from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.scheduling.queues import moved_bytes, task_queues
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
 #: Words of schedulers whose policy is `Timed`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
@@ -51,11 +51,16 @@ class Bound(Policy):
         if run.faults:
             run.engine.add_source(self)
 
+    def open(self, application: int) -> Bools:
+        """Return which machines are up and suit `application`, bool[machines]; at least one does."""
+        suited = self.run.applications.machines_for(application)
+        return self.run.up if suited is None else self.run.up & suited
+
     @abstractmethod
     def share(self, application: int, count: int, now: int) -> Integers:
         """Return how many of `count` tasks of `application` each machine gets, bound at `now` ns.
 
-        At least one machine is up; machines that are down get nothing.
+        Only machines that are `open` to it get any.
         """
 
     def placed(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
@@ -97,7 +102,7 @@ class Bound(Policy):
                     decider=-1,
                     machine=machines[tasks.argmax()],
                     tasks=count,
-                    among=self.run.up.sum(),
+                    among=self.open(i).sum(),
                     saw=saw,
                     true=saw,
                     age=0.0,
@@ -150,10 +155,10 @@ class Timed(Bound):
 
     def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
-        up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.free_at), np.int64)
-        free_at, task_size = self.free_at[up], float(self.run.applications.task_size[application])
-        tasks[up] = self.bind(free_at, self.run.speeds[up], task_size, count, now)
-        self.free_at[up] = free_at
+        those, tasks = np.flatnonzero(self.open(application)), np.zeros(len(self.free_at), np.int64)
+        free_at, task_size = self.free_at[those], float(self.run.applications.task_size[application])
+        tasks[those] = self.bind(free_at, self.run.speeds[those], task_size, count, now)
+        self.free_at[those] = free_at
         return tasks
 
 
@@ -177,8 +182,8 @@ class EarliestEnd(Timed):
 
     def placed(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
         """See `Bound.placed`; where tasks are few, not every machine is looked at."""
-        machines = len(self.free_at)
-        if count > machines or count * self.ends.kinds > machines:
+        machines, alike = len(self.free_at), self.run.applications.machines_for(application) is None
+        if not alike or count > machines or count * self.ends.kinds > machines:
             self.known = False
             return super().placed(application, count, now)
         if not self.known:

@@ -47,7 +47,8 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     ``"once"`` binds lost tasks like a new application of that many tasks, with the first release and size,
     and adds a row to ``requests``.
 
-    Where tasks move data, only ``"once"`` runs: it counts how long each machine fetches, computes and sends
+    Where tasks need memory or disk that not all machines have, or move data, only ``"once"`` runs.  It asks
+    the machines that suit, and counts how long each machine fetches, computes and sends
     (`gridcore.DataQueues`), so its availabilities are bounds from below.
 
     A running task is never preempted.  Of several free machines the fastest goes first, then the lowest id.
@@ -73,6 +74,11 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
         return self.mode == "once"
 
     @property
+    def constraints(self) -> bool:  # type: ignore[override]
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return self.mode == "once"
+
+    @property
     def order(self) -> Literal["edf"] | None:
         """See `gridsim.scheduling.contract.Scheduler`."""
         return "edf" if self.mode == "once" else None
@@ -91,6 +97,9 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         task is bound to a machine drawn uniformly, from the random stream ``fcfs-random``.  Bound tasks run
         in the order in which they were bound.  Lost tasks go back into the list, at the place of their
         application, or are bound again at once to machines that are up.
+
+    Where tasks need memory or disk that not all machines have, ``"pull"`` does not run, and the others bind
+    them to machines that suit.
 
     Information is perfect, and there are no latency and no messages.
     """
@@ -117,6 +126,11 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     def order(self) -> Literal["fifo", "list"]:
         """See `gridsim.scheduling.contract.Scheduler`."""
         return "list" if self.mode == "pull" else "fifo"
+
+    @property
+    def constraints(self) -> bool:  # type: ignore[override]
+        """See `gridsim.scheduling.contract.Scheduler`: a list in which tasks wait has no word for them."""
+        return self.mode != "pull"
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -324,7 +338,7 @@ class Replan(Pull):
 
 
 class Uniform(Bound):
-    """Binds each task to a machine drawn uniformly from those that are up."""
+    """Binds each task to a machine drawn uniformly from those that are up and suit it."""
 
     STATE = (*Bound.STATE, "chance")
     action = "drawn"
@@ -335,8 +349,8 @@ class Uniform(Bound):
 
     def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
-        up = np.flatnonzero(self.run.up)
-        drawn = up[self.chance.integers(len(up), size=count)]
+        those = np.flatnonzero(self.open(application))
+        drawn = those[self.chance.integers(len(those), size=count)]
         return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
 
     def grounds(self, application: int, machines: Integers, now: int) -> float:

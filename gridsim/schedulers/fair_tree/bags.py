@@ -33,6 +33,7 @@ class Bags(Stateful):
         self.size, self.task_size = applications.size, applications.task_size
         self.data = applications.data
         self.input_bytes, self.output_bytes = applications.input_bytes, applications.output_bytes
+        self.memory, self.disk = applications.memory, applications.disk
         #: A row (application, tasks, release in ns) for each further bag.
         self.further: Integers = np.zeros((0, 3), np.int64)
 
@@ -53,7 +54,7 @@ class Bags(Stateful):
         self.whose, self.tasks = np.append(self.whose, whose), np.append(self.tasks, tasks)
         self.release, self.size = np.append(self.release, release), np.append(self.size, tasks * task_size)
         self.task_size = np.append(self.task_size, task_size)
-        for name in ("data", "input_bytes", "output_bytes"):
+        for name in ("data", "input_bytes", "output_bytes", "memory", "disk"):
             if (column := getattr(self.applications, name)) is not None:
                 setattr(self, name, column[self.whose])
         self.add(release, tasks * task_size, task_size, whose)

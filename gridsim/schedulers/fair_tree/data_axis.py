@@ -40,6 +40,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.overlays import added_up
 from gridsim.support.arrays import Floats
 
 #: Tasks are counted in parts while what they take is subtracted: a power of two, so that nothing is rounded.
@@ -52,6 +53,7 @@ class DataAxis:
     grid : the samples of stretch, size and task size.
     samples : bytes/Mflop, ascending.
     ways : how many of the two ways of the links the workload uses.
+    rates : for each sample, what each machine gets done, float64[machines], Mflop/s.
     speeds : for each sample and each node, what the leaves below get done together, Mflop/s.
     """
 
@@ -63,7 +65,8 @@ class DataAxis:
         self.shape = (len(samples), *grid.shape)
         ratio = run.speeds / run.bandwidth
         self.extremes = float(ratio.min()), float(ratio.max())
-        self.speeds = [_added_up(effective(run.speeds, run.bandwidth, each)) for each in samples]
+        self.rates = [effective(run.speeds, run.bandwidth, each) for each in samples]
+        self.speeds = [added_up(each) for each in self.rates]
         self._grids: dict[tuple[float, float], list[tuple[SummaryGrid, int]]] = {}
 
     def slice_of(self, application: Application) -> int | None:
@@ -128,11 +131,3 @@ def data_samples(applications: Applications, most: int) -> tuple[float, ...]:
 def effective(speeds: Floats, bandwidth: Floats, data: float) -> Floats:
     """Return what each machine gets done of tasks of `data` bytes/Mflop in the long run, Mflop/s."""
     return np.minimum(speeds, bandwidth / data) if data > 0.0 else speeds
-
-
-def _added_up(speeds: Floats) -> list[float]:
-    first_leaf = len(speeds) - 1
-    found: list[float] = [0.0] * first_leaf + speeds.tolist()
-    for node in range(first_leaf - 1, -1, -1):
-        found[node] = found[2 * node + 1] + found[2 * node + 2]
-    return found

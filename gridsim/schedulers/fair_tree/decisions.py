@@ -34,6 +34,7 @@ WORDS: Words = {
     "accepted-full": (_ROOT + "without a promise: no room in any sample", *_STRETCH),
     "gave": ("gave {tasks} tasks to its child on machine {machine}", "room for", "tasks"),
     "queued": ("queued {tasks} tasks", "a minimum stretch of all it has of", "s/Mflop"),
+    "sent-on": ("passed {tasks} tasks on to machine {machine}, as it lacks their memory or disk", "", ""),
 }
 #: The position among the words of each action that the compiled protocol logs.
 _CODES = np.array([list(WORDS).index(action) for action in ACTIONS], np.int16)
@@ -95,8 +96,9 @@ class Rooms:
     def room(self, application: int, stretch: float, machines: Integers, now: int) -> Integers:
         """Return how many tasks of a bag each of `machines` could take `now` (ns) at `stretch`.
 
-        application : number of the bag.
+        application : number of the bag.  Machines that lack the memory or disk of its tasks are left out.
         """
+        machines = self.suited(application, machines)
         if self.run.bandwidth is not None:
             return self.available(stretch, application, now, machines)
         bags = self.bags
@@ -105,13 +107,19 @@ class Rooms:
         )
         return self.available(stretch, release, size, task_size, now, machines)
 
+    def suited(self, application: int, machines: Integers) -> Integers:
+        """Return those of `machines` that have the memory and disk for the tasks of a bag."""
+        suits = self.run.applications.machines_for(int(self.bags.whose[application]))
+        return machines if suits is None else machines[suits[machines]]
+
     def smallest(self, application: int, tasks: int, machines: Integers, now: int) -> float:
         """Return the smallest stretch at which `machines` have room for so many tasks of a bag `now` (ns).
 
         application : number of the bag.
 
-        The stretch is within a relative `STRETCH_TOLERANCE`; it is inf without machines.
+        The stretch is within a relative `STRETCH_TOLERANCE`; it is inf without machines that suit.
         """
+        machines = self.suited(application, machines)
         if not len(machines):
             return np.inf
         bags = self.bags
@@ -155,6 +163,8 @@ class TreeDecider(Decider):
             columns["machine"] = self.machine_of(target, node)
         if action == "queued":
             columns["true"] = columns["saw"]
+        elif action == "sent-on":
+            columns["age"] = 0.0
         elif action == "gave":
             leaves = self.rooms.leaves(target)
             columns["true"] = self.rooms.room(application, columns.pop("limit"), leaves, now).sum(
@@ -167,7 +177,7 @@ class TreeDecider(Decider):
         if action in ("requested", "requested-again"):
             columns["level"] = -1
         else:
-            columns["age"] = _age(now, columns["age"]) if action != "queued" else 0.0
+            columns["age"] = 0.0 if action in ("queued", "sent-on") else _age(now, columns["age"])
             columns["level"] = tree_level(node)
         whose = int(self.bags.whose[application])
         decider = self.machine_of(node, node)

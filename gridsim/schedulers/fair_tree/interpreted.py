@@ -17,6 +17,7 @@ from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.data_axis import DataAxis
 from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
+from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
@@ -58,10 +59,11 @@ class TreeAdapter(Adapter):
     """What the policies have in common that run node programs of the fair tree.
 
     of : the `FairTree`.  bags : applications, and lost tasks that are bags of their own.
-    data : the axis of bytes per Mflop of summaries; None if there is none.
+    data, needs : the axes of summaries for bytes per Mflop, and for memory and disk; None if there is none.
     """
 
     data: DataAxis | None = None
+    needs: NeedsAxis | None = None
 
     def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, declared: Declarations) -> None:
         self.of, self.run = parameters, run
@@ -72,7 +74,7 @@ class TreeAdapter(Adapter):
 
     def make_tree(self, grid: SummaryGrid) -> None:
         """Make what all nodes know."""
-        self.tree = Tree(self.of, grid, self.run, self.data)
+        self.tree = Tree(self.of, grid, self.run, self.data, self.needs)
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
         """Make the queues of the leaves."""
@@ -129,7 +131,10 @@ class TreeAdapter(Adapter):
                 resubmitted=resubmitted,
             ),
             ended(self.queues),
-            () if self.data is None else self.data.samples,
+            {
+                **({} if self.data is None else {"bytes_per_mflop": list(self.data.samples)}),
+                **({} if self.needs is None else {"needs": [list(each) for each in self.needs.samples]}),
+            },
         )
 
 
@@ -140,8 +145,15 @@ class TreeNodes(TreeAdapter):
         "bags", "tree", "queues", "recovery", "core", "notes", "present",
     )  # fmt: skip
 
-    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, data: DataAxis | None = None) -> None:
-        self.data = data
+    def __init__(
+        self,
+        parameters: Any,
+        grid: SummaryGrid,
+        run: Run,
+        data: DataAxis | None = None,
+        needs: NeedsAxis | None = None,
+    ) -> None:
+        self.data, self.needs = data, needs
         self.until = "" if run.faults or parameters.run_on else "placed"
         super().__init__(parameters, grid, run, declarations(parameters))
         self.present = self.up

@@ -179,11 +179,26 @@ class Leaf(TreeNode):
         view.send(to, "request", number=CLIMBING, minimum=math.nan, hops=0, **share)
 
     def on_request(self, view: View, message: Any) -> None:
-        """Queue a share, and tell its submitter."""
+        """Queue a share, and tell its submitter; pass on what needs memory or disk that is not here."""
         self.receive(message)
+        if not self.tree.holds(view.machine, message.application):
+            self.pass_on(view, message)
+            return
         view.enqueue(message.application, message.tasks)
         view.decide("queued", message.application, tasks=message.tasks, saw=view.minimum_stretch)
         self.tell(view, "accept", message.application, message.tasks)
+        view.act()
+
+    def pass_on(self, view: View, message: Any) -> None:
+        """Send a share to the leaf of another machine, drawn at random, and report, as after any request.
+
+        That happens only where summaries ignore memory and disk.
+        """
+        leaf = view.random.integers(self.tree.first_leaf) + self.tree.first_leaf
+        leaf += leaf >= view.node
+        share = {"application": message.application, "tasks": message.tasks}
+        view.decide("sent-on", message.application, machine=leaf, tasks=message.tasks)
+        view.send(leaf, "request", number=CLIMBING, minimum=math.nan, hops=message.hops, **share)
         view.act()
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
@@ -225,8 +240,10 @@ class Leaf(TreeNode):
         cell, now = self.tree.cell, view.now_ns
         release = (now // cell + 1) * cell if cell else now
         minimum = view.minimum_stretch
-        data = self.tree.data
+        data, needs = self.tree.data, self.tree.needs
         cells = view.sample(self.tree.grid, release) if data is None else data.sample(view, release)
+        if needs is not None:
+            cells = needs.sample(view.machine, cells)
         if minimum < math.inf:
             return release / NS, minimum, cells
         return release / NS if cell else math.inf, self.tree.idle_minimum[view.machine], cells
@@ -306,7 +323,7 @@ class Router(TreeNode):
             return cells
         _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
         age = [max(0.0, self.sampled(which, view.now) - each) for each in release]
-        leaves, grid = max(1, self.tree.leaves[2 * view.node + 1 + which]), self.tree.grid
+        tree, child = self.tree, 2 * view.node + 1 + which
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
@@ -314,9 +331,15 @@ class Router(TreeNode):
             "stretch": stretch,
             "age": age,
         }
-        if self.tree.data is not None:
-            return self.tree.data.debited(cells, leaves, moved, **dispatched)
-        return debit(cells, grid, leaves=leaves, **dispatched)
+
+        def less(part: Cells, leaves: int) -> Cells:
+            if tree.data is not None:
+                return tree.data.debited(part, leaves, moved, **dispatched)
+            return debit(part, tree.grid, leaves=leaves, **dispatched)
+
+        if tree.needs is not None:
+            return tree.needs.debited(cells, child, less)
+        return less(cells, max(1, tree.leaves[child]))
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -376,26 +399,33 @@ class Router(TreeNode):
         if self.cells[which] is None or size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
             return room
         cells, at = self.debited(view, which), self.sampled(which, view.now)
+        leaves, speed = float(tree.leaves[child]), tree.speed[child]
+        if tree.needs is not None:
+            need = tree.needs.slice_of(application)
+            cells, leaves, speed = cells[need], tree.needs.leaves[need][child], tree.needs.speed[need][child]
         if tree.data is not None:
             if (part := tree.data.slice_of(application)) is None:
                 return room
             cells = np.ascontiguousarray(cells[part])
-        below: dict[str, Any] = {"leaves": max(1, tree.leaves[child]), "longest_task": tree.longest_task}
+        below: dict[str, Any] = {"leaves": max(1, int(leaves)), "longest_task": tree.longest_task}
         when: dict[str, Any] = {"release": release, "cell_release": at if tree.cell else max(at, release)}
-        speed = max(tree.speed[child], 5e-324)
+        below["speed"] = max(speed, 5e-324)
         for k, stretch in enumerate(tree.stretch):
             if stretch * size > view.now - release:  # else the deadline has passed
-                room[k] = lookup(cells, tree.grid, stretch, size, task_size, speed=speed, **below, **when)
+                room[k] = lookup(cells, tree.grid, stretch, size, task_size, **below, **when)
         return room
 
     def by_speed(
         self, view: View, room: NDArray[np.int64], tasks: int, application: Application
     ) -> NDArray[np.int64]:
         """Give each child what its last sample guarantees, and divide the remainder by speed."""
-        speed, data = self.tree.speed, self.tree.data
-        if data is not None:  # beyond the last sample, that of the last one
-            known = data.slice_of(application)
-            speed = data.speeds[-1 if known is None else known]
+        speed, data, needs = self.tree.speed, self.tree.data, self.tree.needs
+        known = None if data is None else data.slice_of(application)
+        moved = -1 if known is None else known  # beyond the last sample, that of the last one
+        if needs is not None:
+            speed = needs.speeds[needs.slice_of(application)][moved]
+        elif data is not None:
+            speed = data.speeds[moved]
         left, right = speed[2 * view.node + 1], speed[2 * view.node + 2]
         part = left / (left + right) if left + right > 0.0 else 0.5
         beyond = tasks - int(room.sum())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -79,12 +81,13 @@ def outcome(
     bags: Bags,
     found: Found,
     totals: dict[str, Integers],
-    samples: tuple[float, ...] = (),
+    axes: Mapping[str, list[Any]] | None = None,
 ) -> Outcome:
     """Return the outcome of a `FairTree`, of which all leaves have `ended`.
 
-    samples : those of bytes per Mflop, if summaries have them.
+    axes : name -> samples of further axes that summaries have.
     """
+    axes = axes or {}
     applications = len(run.applications)
     requests = _requests(grid, bags, totals, found)
     level = np.full(applications, -1, np.int64)
@@ -114,9 +117,9 @@ def outcome(
                 "stretch": grid.stretch.tolist(),
                 "size": grid.size.tolist(),
                 "task_size": grid.task_size.tolist(),
-                **({"bytes_per_mflop": list(samples)} if samples else {}),
+                **axes,
             },
-            "summary_bytes": 4 * grid.cells * max(1, len(samples)) + parameters.summary_header,
+            "summary_bytes": 4 * grid.cells * prod(map(len, axes.values())) + parameters.summary_header,
             "decisions_at_lowest_sample": found.below_window,
             "decisions_above_window": found.above_window,
             "tasks_accepted_known": found.accepted,

@@ -28,6 +28,7 @@ from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effec
 from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.members import TreeMembers
+from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real, sequence, shown, whole
@@ -92,6 +93,12 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         release_cell 0; ``"ignored"``, what it can compute.  Either way its nodes run interpreted then.
     data_samples : the largest number of samples of bytes per Mflop of an aware summary, which share its cells
         if `samples` is a number of cells; or these samples, bytes/Mflop.
+    needs : whether nodes count the memory and disk of machines, where tasks need some that not all machines
+        have (`Platform.with_attributes`): ``"aware"``, summaries say what those leaves can take that have so
+        much memory and disk; ``"ignored"``, what all leaves can take, and a leaf that lacks them passes a
+        share on to a machine drawn at random.  Either way its nodes run interpreted then.
+    need_samples : the largest number of samples of memory and disk of an aware summary, which share its cells
+        if `samples` is a number of cells; or these samples, pairs of memory and disk in bytes.
     run_on : whether the protocol continues after the last task is placed, until every machine is idle and has
         reported it.  Otherwise the accounting of messages ends there (``facts["ledger_end_s"]``), since
         nothing later changes the schedule.
@@ -135,10 +142,17 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     run_on: bool = False
     data: Literal["aware", "ignored"] = "aware"
     data_samples: int | tuple[float, ...] = 3
+    needs: Literal["aware", "ignored"] = "aware"
+    need_samples: int | tuple[tuple[float, float], ...] = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        normalise(self, samples=_counts(self.samples), data_samples=_data_samples(self.data_samples))
+        normalise(
+            self,
+            samples=_counts(self.samples),
+            data_samples=_data_samples(self.data_samples),
+            need_samples=_need_samples(self.need_samples),
+        )
         cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
         if self.grid is not None:
             made = explicit_grid(self.grid)
@@ -178,46 +192,68 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         made, moved = derive_grid(speeds, applications, self.samples), self.data_samples
         if applications.moves_data and isinstance(moved, int):
             moved = data_samples(applications, moved)
-        return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved)
+        needs = self.need_samples
+        if applications.group is not None and isinstance(needs, int):
+            needs = need_samples(applications, needs)
+        return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved, need_samples=needs)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        if run.share is not None and (self.maintenance == "messages" or run.bandwidth is not None):
+        special = run.bandwidth is not None or run.applications.group is not None
+        if run.share is not None and (self.maintenance == "messages" or special):
             raise ScenarioError(
-                "processes must be 1 for a fair tree that is kept by messages, or whose tasks move data, got "
-                f"{run.share.ranks}"
+                "processes must be 1 for a fair tree that is kept by messages, or whose tasks move data or "
+                f"need memory or disk that not all machines have, got {run.share.ranks}"
             )
         if self.maintenance == "messages":
             if run.nodes == "compiled":
                 raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
             return TreeMembers(self, self.summary_grid(run), run)
-        if run.bandwidth is None:
+        if not special:
             form = TreeNodes if run.nodes == "interpreted" else Compiled
             return form(self, self.summary_grid(run), run)
         if run.nodes == "compiled":
-            raise ScenarioError("nodes must be 'interpreted' or None for fair-tree where tasks move data")
-        if self.data == "ignored":
-            return TreeNodes(self, self.summary_grid(run), run)
-        grid, samples = self._with_data(run, run.bandwidth)
-        return TreeNodes(self, grid, run, DataAxis(grid, samples, run))
+            raise ScenarioError(
+                "nodes must be 'interpreted' or None for fair-tree where tasks move data, or need memory or "
+                "disk that not all machines have, got 'compiled'"
+            )
+        return TreeNodes(self, *self._summaries(run))
 
     @property
     def moves_data(self) -> bool:
         """See `gridsim.scheduling.contract.Scheduler`: not where aware leaves report on a later release."""
         return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
 
-    def _with_data(self, run: Run, bandwidth: NDArray[np.float64]) -> tuple[SummaryGrid, tuple[float, ...]]:
-        """Return the grid of each slice of a summary, and the samples of bytes per Mflop of the slices."""
-        applications, samples = run.applications, self.data_samples
-        if isinstance(samples, int):
-            samples = data_samples(applications, samples)
+    @property
+    def constraints(self) -> bool:  # type: ignore[override]
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return self.maintenance == "ideal"
+
+    def _summaries(self, run: Run) -> tuple[SummaryGrid, Run, DataAxis | None, NeedsAxis | None]:
+        """Return the grid of each slice of a summary, the run, and the axes of the slices."""
+        applications, speeds, bandwidth = run.applications, run.speeds, run.bandwidth
+        aware = bandwidth is not None and self.data == "aware"
+        moved: tuple[float, ...] = ()
+        if aware:
+            given = self.data_samples
+            moved = data_samples(applications, given) if isinstance(given, int) else given
+        needs: tuple[Need, ...] = ()
+        if applications.group is not None and self.needs == "aware":
+            wanted = self.need_samples
+            needs = need_samples(applications, wanted) if isinstance(wanted, int) else wanted
         if self.grid is not None:
-            return explicit_grid(self.grid), samples
-        counts = max(1, self.samples // len(samples)) if isinstance(self.samples, int) else self.samples
-        total = float(run.speeds.sum())
-        moved = applications.bytes_per_mflop.tolist()
-        slowdown = np.array([total / effective(run.speeds, bandwidth, each).sum() for each in moved])
-        return derive_grid(run.speeds, applications, counts, slowdown=slowdown), samples
+            grid = explicit_grid(self.grid)
+        else:
+            slices = max(1, len(moved)) * max(1, len(needs))
+            counts = max(1, self.samples // slices) if isinstance(self.samples, int) else self.samples
+            slowdown = None
+            if bandwidth is not None and aware:
+                total, each = float(speeds.sum()), applications.bytes_per_mflop.tolist()
+                slowdown = np.array([total / effective(speeds, bandwidth, data).sum() for data in each])
+            grid = derive_grid(speeds, applications, counts, slowdown=slowdown)
+        data = DataAxis(grid, moved, run) if aware else None
+        rates = [speeds] if data is None else data.rates
+        return grid, run, data, NeedsAxis(needs, rates, run) if needs else None
 
     def summary_grid(self, run: Run) -> SummaryGrid:
         """Return the grid of all summaries of a run: the explicit one, or one derived for the run."""
@@ -238,6 +274,21 @@ def _data_samples(samples: Any) -> int | tuple[float, ...]:
     raise ScenarioError(
         "fair-tree.data_samples must be a number of samples >= 1, or ascending bytes/Mflop >= 0, got "
         f"{shown(samples)}"
+    )
+
+
+def _need_samples(samples: Any) -> int | tuple[Need, ...]:
+    with suppress(ScenarioError):
+        return whole("fair-tree.need_samples", samples, low=1)
+    with suppress(ScenarioError):
+        found = [
+            tuple(real("", each, low=0) for each in sequence("", pair)) for pair in sequence("", samples)
+        ]
+        if found and all(len(pair) == 2 for pair in found) and len(set(found)) == len(found):
+            return tuple((memory, disk) for memory, disk in found)
+    raise ScenarioError(
+        "fair-tree.need_samples must be a number of samples >= 1, or different pairs of memory and disk, "
+        f"bytes >= 0, got {shown(samples)}"
     )
 
 

@@ -17,6 +17,8 @@ the platform and the workload (n tasks of an application, s the speed of machine
   ``min(1, n / N) a_max / s_mean`` seconds, which is divided by the size of the application.
 * Where lost tasks come back as bags of their own, whose n may be 1, the worst served alone has ten times the
   stretch of a single task, ``10 / s_min``.
+* Where not all machines have the memory and disk that the tasks of an application need, it counts for the
+  second and third of the three as if it were larger, by what all machines do over what those do that suit.
 * Neighbouring stretches differ by at least 5 %; a narrower range is widened at its lower end.
 
 A given number of cells is divided by the same rule for every workload: up to 5 task sizes and up to 9 sizes,
@@ -71,8 +73,12 @@ def derive_grid(
     tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
     alone = 1.0 / np.minimum(total, tasks * speeds.max())
     blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
+    work = applications.size if slowdown is None else applications.size * slowdown
+    if applications.suited is not None:
+        fewer = (total / (applications.suited @ speeds))[applications.group]
+        blocked, work = blocked * fewer, work * fewer
     try:
-        fluid = fluid_stretch(total, applications, slowdown)
+        fluid = fluid_stretch(total, applications, work)
     except OverflowError as error:
         raise ScenarioError(
             f"platform.speed must let tasks of up to {longest:g} Mflop end in a time that float64 has, got "
@@ -136,16 +142,14 @@ def samples_of(grid: SummaryGrid) -> tuple[tuple[float, ...], tuple[float, ...],
     return tuple(grid.stretch.tolist()), tuple(grid.size.tolist()), tuple(grid.task_size.tolist())
 
 
-def fluid_stretch(
-    speed: float, applications: Applications, slowdown: NDArray[np.float64] | None = None
-) -> float:
+def fluid_stretch(speed: float, applications: Applications, work: NDArray[np.float64] | None = None) -> float:
     """Return the maximum stretch (s/Mflop) of an on-line schedule of the divisible load on one machine.
 
     At every release the remaining work is replanned by its exact minimum stretch and then done in EDF order.
 
-    speed : Mflop/s of the machine.  slowdown : see `derive_grid`.
+    speed : Mflop/s of the machine.  work : what each application has of it, Mflop; its size by default.
     """
-    work = applications.size if slowdown is None else applications.size * slowdown
+    work = applications.size if work is None else work
     worst, now = 0.0, 0.0
     active = np.zeros(0, np.int64)
     left = np.zeros(0)

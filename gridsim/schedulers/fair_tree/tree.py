@@ -8,6 +8,7 @@ import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.schedulers.fair_tree.data_axis import DataAxis
+from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import nanoseconds
@@ -20,15 +21,25 @@ class Tree(Stateful):
     first_leaf : the node that is the leaf of machine 0.
     leaves, speed, gone : for each node, how many leaves are below it, their speed (Mflop/s), and whether it
         has left the tree.  They change when nodes leave and return; a router is told those of its children.
-    data : the axis of bytes per Mflop; None if there is none.  shape : of the cells of a summary.
+    data, needs : the axes of bytes per Mflop, and of memory and disk; None if there is none.
+    shape : of the cells of a summary.
     parameters : a `FairTree`.  gap, hold_off, cell : ns.
     """
 
     STATE = ("leaves", "speed", "gone")
 
-    def __init__(self, parameters: Any, grid: SummaryGrid, run: Run, data: DataAxis | None = None) -> None:
-        self.parameters, self.grid, self.run, self.data = parameters, grid, run, data
+    def __init__(
+        self,
+        parameters: Any,
+        grid: SummaryGrid,
+        run: Run,
+        data: DataAxis | None = None,
+        needs: NeedsAxis | None = None,
+    ) -> None:
+        self.parameters, self.grid, self.run, self.data, self.needs = parameters, grid, run, data, needs
         self.shape: tuple[int, ...] = grid.shape if data is None else data.shape
+        if needs is not None:
+            self.shape = len(needs.samples), *self.shape
         self.stretch: list[float] = grid.stretch.tolist()
         self.first_leaf = len(run.speeds) - 1
         self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
@@ -49,6 +60,11 @@ class Tree(Stateful):
     def submitter(self, application: int) -> int:
         """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
         return int(self.submitters[application])
+
+    def holds(self, machine: int, application: int) -> bool:
+        """Return whether a machine has the memory and disk that the tasks of an application need."""
+        suited = self.run.applications.machines_for(application)
+        return suited is None or bool(suited[machine])
 
     def move(self, node: int, *, gone: bool) -> None:
         """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""

@@ -1,0 +1,85 @@
+"""Lower bounds by the machines that have enough memory and disk: no schedule of small cases beats them."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.results.metrics.bounds import discrete_bound, fluid_bound
+from gridsim.results.metrics.need_bound import NeedBound, need_bounds
+
+amounts = st.sampled_from([0.0, 2.0, 4.0])
+bags = st.tuples(
+    st.sampled_from([0.0, 0.0, 2.0]), st.integers(1, 2), st.sampled_from([1.0, 2.0, 5.0]), amounts, amounts
+)
+machines_ = st.tuples(st.sampled_from([0.5, 1.0, 2.0]), amounts, amounts)
+
+
+def optimum(rows, machines):
+    """The smallest maximum stretch over all assignments to machines that suit, and all orders of tasks."""
+    tasks = [i for i, row in enumerate(rows) for _ in range(row[1])]
+    suited = [
+        [u for u, (_, memory, disk) in enumerate(machines) if memory >= rows[i][3] and disk >= rows[i][4]]
+        for i in tasks
+    ]
+    best = np.inf
+    for places, order in product(product(*suited), set(permutations(range(len(tasks))))):
+        free, worst = [0.0] * len(machines), 0.0
+        for k in order:
+            (release, count, size, *_), u = rows[tasks[k]], places[k]
+            free[u] = max(free[u], release) + size / machines[u][0]
+            worst = max(worst, (free[u] - release) / (count * size))
+        best = min(best, worst)
+    return best
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(bags, min_size=1, max_size=2), st.lists(machines_, min_size=1, max_size=2))
+def test_no_schedule_of_a_small_case_beats_the_bounds(rows, others):
+    machines = [(1.0, 4.0, 4.0), *others]  # the first suits all
+    speeds, *there = (np.array(column) for column in zip(*machines, strict=True))
+    release, tasks, task_size, *needs = (np.array(column) for column in zip(*rows, strict=True))
+    size, best = tasks * task_size, optimum(rows, machines)
+
+    def fluid(those, some):
+        return fluid_bound(release[those], size[those], some.sum())
+
+    def discrete(those, some):
+        return discrete_bound(release[those], size[those], task_size[those], tasks[those], some)
+
+    for bound in (fluid, discrete):
+        for found in need_bounds(np.stack(needs, axis=1), np.stack(there, axis=1), speeds, bound):
+            assert found.stretch <= best * (1 + 1e-9)
+            columns = {"task_size": task_size, "tasks": tasks} if found.task_size is not None else {}
+            found.verify(release, size, speeds, **columns)  # its certificate holds for the whole workload
+
+
+def test_a_result_has_the_bound_of_the_machines_that_can_hold_an_application():
+    """By hand: the second application has only one of four machines, and takes it 4 tasks * 2 s."""
+    own = gs.ListedAttributes(memory=(1.0, 1.0, 1.0, 8.0))
+    given = gs.Scenario(
+        gs.Platform.of([1000.0] * 4).with_attributes(own),
+        gs.Workload.of([0.0, 0.0], 4, [1000.0, 2000.0], memory=[0.0, 8.0]),
+    )
+    result = gs.simulate(given, gs.MinCent(mode="once"))
+    for kind in ("fluid", "discrete"):
+        bound = result.bound(kind)
+        assert isinstance(bound, NeedBound) and bound.machines is not None
+        assert bound.stretch == pytest.approx(8.0 / 8000.0) and bound.machines.tolist() == [3]
+        assert bound.applications.tolist() == [1] and bound.first == 1
+
+
+def test_many_sets_of_machines_are_thinned_out():
+    """The least and the most of them are kept."""
+    needs = np.arange(1.0, 41.0)[:, None]
+
+    def bound(those, some):
+        return fluid_bound(np.zeros(len(those)), np.ones(len(those)), some.sum())
+
+    found = need_bounds(needs, needs, np.ones(40), bound)
+    assert len(found) == 12 and found[0].machines.tolist() == [39] and len(found[-1].machines) == 39

@@ -1,0 +1,153 @@
+"""The axis of memory and disk: the lemmas of what leaves report, of look-ups, and of debits."""
+
+from __future__ import annotations
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore.fair_tree.summaries import debit
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Application
+from gridsim.model.attributes import Attributes, ListedAttributes, Wants
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis, need_samples
+
+GRID = SummaryGrid([0.25, 0.5, 1.0, 2.0, 6.0], [2.0, 8.0, 30.0], [0.5, 1.0, 3.0])
+SAMPLES = ((0.0, 0.0), (2.0, 0.0), (2.0, 5.0), (4.0, 5.0))
+NOW = 2 * 10**9
+NONE = Wants()
+memories, disks = st.sampled_from([1.0, 2.0, 3.0, 4.0]), st.sampled_from([0.0, 5.0, 9.0])
+shares = st.tuples(
+    st.sampled_from([-3.0, 0.0, 1.0]), st.sampled_from([2.0, 6.0, 25.0]), st.sampled_from([0.5, 1.0, 2.0]),
+    st.integers(1, 6),
+)  # fmt: skip
+machines_ = st.tuples(st.sampled_from([0.5, 1.0, 2.0]), memories, disks)
+platforms = st.lists(machines_, min_size=2, max_size=4)
+
+
+def axis_of(machines, samples=SAMPLES, wants=NONE):
+    speeds, memory, disk = (np.array(column) for column in zip(*machines, strict=True))
+    run = SimpleNamespace(
+        speeds=speeds, attributes=Attributes(memory, disk=disk), applications=SimpleNamespace(wants=wants)
+    )
+    return NeedsAxis(samples, [speeds], run)
+
+
+class Leaves:
+    """A few machines, each with the next of the shares that came at 0; `new` is in no queue."""
+
+    def __init__(self, machines, before, new):
+        self.machines, self.axis = machines, axis_of(machines)
+        self.queues = TaskQueues(np.array([speed for speed, *_ in machines]))
+        release, size, task_size, _ = zip(*before, new, strict=True)
+        self.queues.add_applications(list(release), list(size), list(task_size))
+        for k, row in enumerate(before):
+            self.queues.enqueue([k % len(machines)], [k], [row[-1]], 0)
+        self.queues.reschedule(range(len(machines)), 0)
+        self.queues.advance(NOW)
+
+    def available(self, stretch, size, task_size):
+        everyone = range(len(self.machines))
+        return self.queues.available(stretch, NOW / 1e9, size, task_size, NOW, machines=everyone)
+
+    def cells(self, axis=None):
+        """The summary of a router above all leaves, uint32[samples, stretch, size, task size]."""
+        found = [self.available(*at) for at in product(GRID.stretch, GRID.size, GRID.task_size)]
+        of_leaves = np.array(found, np.uint32).T.reshape(len(self.machines), *GRID.shape)
+        axis = axis or self.axis
+        return sum(axis.sample(u, cells) for u, cells in enumerate(of_leaves))
+
+
+@settings(max_examples=30, deadline=None)
+@given(platforms, st.lists(shares, max_size=4), shares, st.data())
+def test_availability_is_monotone_in_needs_and_in_what_machines_have(machines, before, new, data):
+    leaves = Leaves(machines, before, new)
+    cells = leaves.cells().astype(np.int64)
+    for (k, one), (j, other) in product(enumerate(SAMPLES), repeat=2):
+        if one[0] <= other[0] and one[1] <= other[1]:
+            assert (cells[k] >= cells[j]).all()
+    larger = [
+        (speed, memory + data.draw(memories), disk + data.draw(disks)) for speed, memory, disk in machines
+    ]
+    assert (leaves.cells(axis_of(larger)) >= cells).all()
+    assert (np.diff(cells, axis=1) >= 0).all() and (np.diff(cells, axis=3) <= 0).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(platforms, st.lists(shares, max_size=4), shares, memories, disks)
+def test_what_is_looked_up_is_a_bound(machines, before, new, memory, disk):
+    """Never more than the machines with so much memory and disk have room for."""
+    leaves = Leaves(machines, before, new)
+    if not any(m >= 4.0 and d >= 5.0 for _, m, d in machines) or disk > 5.0:
+        return  # no sample serves all such applications
+    part = leaves.axis.slice_of(Application(0, 1, 1.0, 2.0, 0.0, memory=memory, disk=disk))
+    suits = np.array([m >= memory and d >= disk for _, m, d in machines])
+    at = list(product(GRID.stretch, GRID.size, GRID.task_size))
+    rooms = np.array([leaves.available(*each)[suits].sum() for each in at]).reshape(GRID.shape)
+    assert (leaves.cells()[part] <= rooms).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    platforms, st.lists(shares, max_size=3), shares, memories, disks,
+    st.sampled_from(GRID.stretch.tolist()), st.randoms(),
+)  # fmt: skip
+def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, memory, disk, stretch, random):
+    """However a child has divided what was dispatched among the leaves that suit, whatever that needs."""
+    leaves = Leaves(machines, before, new)
+    release, size, task_size, _ = NOW / 1e9, *new[1:]
+    leaves.queues.add_applications([release], [size], [task_size])
+    room = leaves.available(stretch, size, task_size)
+    parts = [
+        random.randint(0, min(9, int(most))) if m >= memory and d >= disk else 0
+        for most, (_, m, d) in zip(room, machines, strict=True)
+    ]
+    before_it = leaves.cells()
+    if not sum(parts):
+        return
+    for u, part in enumerate(parts):
+        if part:
+            leaves.queues.enqueue([u], [len(before) + 1], [part], NOW)
+            leaves.queues.reschedule([u], NOW)
+    dispatched = {
+        "tasks": [sum(parts)], "task_size": [task_size], "size": [size], "stretch": [stretch], "age": [0.0]
+    }  # fmt: skip
+
+    def less(cells, count):
+        return debit(cells, GRID, leaves=count, **dispatched)
+
+    debited = leaves.axis.debited(before_it, 0, less)
+    assert (debited <= leaves.cells()).all()
+    everything = debit(before_it[0], GRID, leaves=len(machines), **dispatched)
+    assert (debited[0] == everything).all()  # what needs nothing sees what a tree without needs does
+
+
+def test_an_application_is_looked_up_where_most_machines_serve_it():
+    axis = axis_of([(1.0, 4.0, 0.0), (1.0, 4.0, 0.0), (1.5, 2.0, 9.0)], ((4.0, 0.0), (2.0, 5.0)))
+    assert axis.slice_of(Application(0, 1, 1.0, 1.0, 0.0, memory=1.0)) == 0
+    assert axis.slice_of(Application(0, 1, 1.0, 1.0, 0.0, memory=1.0, disk=1.0)) == 1
+    assert axis.leaves[0] == [2.0, 1.0, 1.0, 1.0, 0.0] and axis.speed[1][0] == 1.5
+
+
+@pytest.mark.parametrize("samples", [((2.0, 0.0),), ((8.0, 0.0), (2.0, 0.0)), ((4.0, 9.0), (2.0, 0.0))])
+def test_samples_that_serve_no_machine_of_an_application_are_rejected(samples):
+    wants = Wants(np.array([1.0, 4.0]))
+    with pytest.raises(ScenarioError, match=r"application 1, which needs at least 4 bytes"):
+        axis_of([(1.0, 4.0, 0.0), (1.0, 4.0, 0.0)], samples, wants)
+
+
+def test_samples_are_the_needs_or_cover_them():
+    platform = Platform.of([1.0]).with_attributes(ListedAttributes(memory=(9.0,), disk=(9.0,)))
+    memory, disk = [3.0, 1.0, 2.0, 1.0], [0.0, 5.0, 1.0, 5.0]
+    made = Workload.of([0.0] * 4, 1, 1.0, memory=memory, disk=disk).realize(platform)
+    assert need_samples(made, 3) == ((1.0, 5.0), (2.0, 1.0), (3.0, 0.0))
+    assert need_samples(made, 2) == ((1.0, 5.0), (3.0, 1.0))
+    assert need_samples(made, 1) == ((3.0, 5.0),)

@@ -1,0 +1,159 @@
+"""Runs whose tasks need memory and disk: what runs them, what does not, and what changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+from gridsim.validation.results import validate_result
+
+OWN = gs.DrawnAttributes(memory=(2e9, 2e9, 2e9, 8e9), disk=(1e10, 1e11), seed=3)
+WANTS = gs.Constraints(memory=(0.0, 0.0, 4e9), disk=(0.0, 5e10))
+
+
+def scenario(constraints=WANTS, own=OWN, machines=12, applications=5, linked=False, **more):
+    platform = gs.Platform.pareto(machines, 1).with_attributes(own)
+    moved = {"input_bytes": [0.0, 2e6]} if linked else {}
+    return gs.Scenario(
+        platform=platform.linked((1e5, 1e6)) if linked else platform,
+        workload=gs.Workload.bags(applications, seed=1, constraints=constraints, **moved),
+        seed=1,
+        **more,
+    )
+
+
+NEEDING = {
+    "mincent-once": gs.MinCent(mode="once"),
+    "ideal-tree": gs.IdealTree(),
+    "aware": gs.FairTree(),
+    "ignored": gs.FairTree(needs="ignored"),
+    "fcfs": gs.Fcfs(),
+    "fcfs-random": gs.Fcfs(mode="random"),
+}
+each = pytest.mark.parametrize("scheduler", NEEDING.values(), ids=list(NEEDING))
+
+
+@each
+def test_a_run_is_sound_and_the_same_however_it_is_run(scheduler):
+    given = scenario()
+    result = gs.simulate(given, scheduler, record="all")
+    assert validate_result(result) == []
+    assert gs.simulate(given, scheduler, cohort_limit=1).digest == result.digest
+    for kind in ("fluid", "discrete"):
+        assert result.bound(kind).stretch <= result.max_stretch
+    assert np.unique(result.applications["memory"]).tolist() == [0.0, 4e9]
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [gs.MinCent(mode="once"), gs.FairTree(samples=60), gs.FairTree(data="ignored", samples=60)],
+    ids=["mincent-once", "aware", "data ignored"],
+)
+def test_tasks_may_need_memory_and_move_data(scheduler):
+    result = gs.simulate(scenario(linked=True), scheduler, record="all")
+    assert validate_result(result) == []
+
+
+@each
+def test_needs_that_all_machines_meet_change_nothing(scheduler):
+    """Also nothing in how the nodes run: the digests differ by the columns of what is stated."""
+    own, wants = gs.DrawnAttributes(memory=(4e9, 8e9)), gs.Constraints(memory=(0.0, 4e9))
+    stated, free = (gs.simulate(scenario(given, own), scheduler) for given in (wants, None))
+    assert stated.applications["finish"].tolist() == free.applications["finish"].tolist()
+    assert stated.facts == free.facts and "needs" not in free.facts.get("grid", {})
+    plain = gs.simulate(scenario(None, None), scheduler)
+    assert plain.applications["finish"].tolist() == free.applications["finish"].tolist()
+
+
+def test_counting_memory_helps_where_few_machines_have_it():
+    own = gs.ListedAttributes(memory=(8e9,) * 2 + (1e9,) * 10)
+    scarce = scenario(gs.Constraints(memory=(0.0, 0.0, 0.0, 4e9)), own, applications=9)
+    aware, ignored, best = (
+        gs.simulate(scarce, NEEDING[name]) for name in ("aware", "ignored", "mincent-once")
+    )
+    assert aware.max_stretch < 0.9 * ignored.max_stretch and aware.max_stretch < 1.05 * best.max_stretch
+    assert best.gap("discrete") < 1.1  # which counts only the machines that can
+
+
+def test_a_single_application_goes_to_the_machines_that_can_hold_it():
+    """By hand: tasks of 1 s on two of four machines, six of them: three each, and a stretch of 3 s / 6000."""
+    own = gs.ListedAttributes(memory=(1e9, 4e9, 1e9, 4e9))
+    given = gs.Scenario(
+        gs.Platform.equal(4, attributes=own),
+        gs.Workload.of([0.0], 6, 1000.0, memory=2e9),
+        gs.Network(latency=0.0, bandwidth=float("inf")),
+    )
+    for scheduler in NEEDING.values():
+        result = gs.simulate(given, scheduler)
+        assert result.machines["tasks"][[0, 2]].tolist() == [0, 0]
+        if scheduler not in (NEEDING["fcfs-random"], NEEDING["ignored"]):
+            assert result.machines["tasks"].tolist() == [0, 3, 0, 3]
+            assert result.applications["finish"].tolist() == [3.0]
+            assert result.bound("discrete").stretch == pytest.approx(3.0 / 6000.0)
+
+
+def test_a_leaf_that_cannot_hold_a_share_says_that_it_passes_it_on():
+    result = gs.simulate(scenario(), NEEDING["ignored"], record="decisions")
+    log = result.tables["decisions"]
+    memory, disk = result.machines["memory"], result.machines["disk"]
+    needed, room = result.applications["memory"], result.applications["disk"]
+    sent, queued = (
+        (log["decider"][rows], log["application"][rows])
+        for rows in (log["action"] == "sent-on", log["action"] == "queued")
+    )
+    (u, i), (v, j) = sent, queued
+    assert len(u) and ((memory[u] < needed[i]) | (disk[u] < room[i])).all()
+    assert ((memory[v] >= needed[j]) & (disk[v] >= room[j])).all()
+
+
+@pytest.mark.parametrize("samples", [720, (1, 1, 1)])
+def test_routers_send_nothing_where_it_does_not_fit(samples):
+    """Also where no sample has room, before the first summaries come, and where needs are rounded up."""
+    at_once = gs.Workload.bags(8, interarrival=0.0, seed=1, constraints=WANTS)
+    platform = gs.Platform.pareto(13, 1).with_attributes(OWN)
+    scheduler = gs.FairTree(samples=samples, need_samples=((0.0, 5e10), (8e9, 1e11)), bound=2.0)
+    result = gs.simulate(gs.Scenario(platform, at_once, seed=1), scheduler, record="all")
+    actions = result.tables["decisions"]["action"].tolist()
+    assert "sent-on" not in actions and "accepted-full" in actions and validate_result(result) == []
+
+
+FOR = "for these: fair-tree"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "more", "options", "said"),
+    [
+        (gs.MinCent(), {}, {}, FOR),
+        (gs.Fcfs(mode="pull"), {}, {}, FOR),
+        (gs.Mct(), {}, {}, FOR),
+        (gs.WorkStealing(), {}, {}, FOR),
+        (gs.FairTree(maintenance="messages"), {}, {}, FOR),
+        (gs.FairTree(), {}, {"nodes": "compiled"}, "nodes must be 'interpreted' or None for fair-tree"),
+        (gs.FairTree(), {}, {"processes": 2}, "processes must be 1 for a fair tree"),
+        (
+            gs.FairTree(),
+            {"faults": gs.Faults.poisson(3600.0, 1)},
+            {},
+            "faults must be absent where tasks need",
+        ),
+        (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
+    ],
+)
+def test_what_does_not_run_with_needs_is_said(scheduler, more, options, said):
+    with pytest.raises(ScenarioError, match=said):
+        gs.simulate(scenario(**more), scheduler, **options)
+
+
+@pytest.mark.parametrize("samples", [0, (), (2.0, 1.0), ((1.0,),), ((-1.0, 0.0),), ((1.0, 0.0),) * 2, "x"])
+def test_samples_of_needs_that_cannot_be(samples):
+    with pytest.raises(ScenarioError, match="fair-tree.need_samples must be"):
+        gs.FairTree(need_samples=samples)
+
+
+def test_summaries_say_their_samples_and_bytes():
+    given = ((0.0, 5e10), (4e9, 5e10))
+    result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), need_samples=given))
+    assert result.facts["grid"]["needs"] == [list(pair) for pair in given]
+    assert result.facts["summary_bytes"] == 2 * 24 * 4 + 90
