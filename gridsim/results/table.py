@@ -37,7 +37,7 @@ def _column(name: str, values: Any) -> Column:
         column = np.array(column.tolist(), dtype=np.str_)
     if column.dtype.kind == "U":
         # the shortest type that holds them, so that equal texts have equal types
-        column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
+        column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
         codes = column.view(np.uint32)
         if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
             raise ValueError(f"column {name!r} must hold text, got what is no character")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,8 @@ from gridsim.cli.study_flags import (
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from gridsim.studies.replicate import Replicates
 
 #: Whether a workload has rigid jobs -> the schedulers that are compared on it.
@@ -100,7 +103,6 @@ def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]
 
 def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
     from gridsim.studies import compare as experiment
-    from gridsim.support.processes import executor_of
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}
@@ -113,7 +115,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
     check_report(flags["report"])
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
-    with executor_of(1 if flags["workers"] is None else flags["workers"]) as executor:
+    with _workers(flags["workers"]) as executor:
         comparison = experiment.compare(
             scenario,
             schedulers,
@@ -143,6 +145,15 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         click.echo(f"not applicable: {name}: {why}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
         click.echo(f"saved {file}")
+
+
+def _workers(count: int | None) -> AbstractContextManager[Executor | None]:
+    """Return the executor for the runs; None: they are executed in this process, as usual."""
+    if count is None:
+        return nullcontext()
+    from gridsim.support.processes import executor_of
+
+    return executor_of(count)
 
 
 def _again(found: Replicates, flags: Flags) -> str:
