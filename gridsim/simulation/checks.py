@@ -295,7 +295,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         )
     last = int(outcome.applications["finish"].max())
     # copies that others have outdone may end later than the last task
-    cut = np.any(outcome.applications.get("cancelled", 0))
+    cut = "cancelled" in outcome.applications and np.any(outcome.applications["cancelled"])
     later = cut or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if later else 0)
     busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
@@ -319,8 +319,8 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
 
 def _in_vain(outcome: Outcome) -> bool:
     """Return whether machines may have worked on what is lost: of failures, or of users who cancel jobs."""
-    lost = (outcome.applications.get(name, np.zeros(0)) for name in ("resubmitted", "cancelled"))
-    return any(np.any(each) for each in lost)
+    given = outcome.applications
+    return any(np.any(given[name]) for name in ("resubmitted", "cancelled") if name in given)
 
 
 def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
@@ -348,6 +348,8 @@ def unfinished(outcome: Outcome, applications: Applications) -> int:
 
 def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
     """Return bool[applications], which applications the scheduler reports as rejected or cancelled."""
-    failed = outcome.applications["failed"] if applications.rigid else np.zeros(len(applications))
-    cancelled = outcome.applications.get("cancelled", np.zeros(len(applications)))
-    return np.asarray(failed).astype(np.bool_) | np.asarray(cancelled).astype(np.bool_)
+    found = np.zeros(len(applications), np.bool_)
+    for name in ("failed", "cancelled"):
+        if (name == "cancelled" or applications.rigid) and name in outcome.applications:
+            found |= np.asarray(outcome.applications[name]) != 0
+    return found

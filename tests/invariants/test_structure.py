@@ -189,7 +189,7 @@ def test_gridcore_imports_only_numpy() -> None:
     for path in sources(".py", ".pyx", ".pxd"):
         if path.is_relative_to(CORE):
             compiled = ("libc", "cython", "cpython") if path.suffix != ".py" else ()
-            lazy = ("lazy_loader",) if path == CORE / "__init__.py" else ()  # loads kernels when they are used
+            lazy = ("lazy_loader",) if path == CORE / "__init__.py" else ()  # for kernels
             assert outside(path, "numpy", "gridcore", *compiled, *lazy) == [], path
 
 

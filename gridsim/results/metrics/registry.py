@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args, overload
 
 import numpy as np
@@ -90,6 +90,17 @@ def _count(name: str, unit: str, text: str) -> Metric:
     return Metric(total, unit, "", f"applications.{name}", False)
 
 
+@lru_cache(maxsize=1)
+def _fluid_bound(release: tuple[float, ...], size: tuple[float, ...], speed: float) -> Bound:
+    """Return the fluid bound; the last one is kept.
+
+    In a study several schedulers run on a scenario, one after another, and the bound is the same for all.
+    """
+    found = fluid_bound(release, size, speed)
+    found.applications.flags.writeable = False
+    return found
+
+
 class Metrics:
     """The metrics of a result, in the order in which a summary has them.
 
@@ -159,7 +170,7 @@ class Metrics:
             release, size = self._of_completed("release"), self._of_completed("size")
             tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
             if kind == "fluid":
-                found = fluid_bound(release, size, self.aggregate_speed)
+                found = _fluid_bound((*release.tolist(),), (*size.tolist(),), self.aggregate_speed)
             else:
                 found = discrete_bound(release, size, *tasks, self.machines["speed"])
             bounds = [found, *self._data_bounds(kind, release, size, *tasks)]
