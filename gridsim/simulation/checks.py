@@ -161,6 +161,7 @@ def check_size(
     with np.errstate(over="ignore"):
         shortest = least / fastest * NS
         longest = float(most.max() / slowest)
+        work = float(applications.size.sum())
     for i in first_true(shortest < 1):
         raise ScenarioError(
             f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
@@ -170,9 +171,8 @@ def check_size(
         raise ScenarioError(
             f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
         )
-    if (tasks := total(applications.tasks)) > 2**53:
+    if (tasks := int(applications.tasks.sum())) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
-    work = total(applications.size)
     factor, said = 1.0, ""
     if pace is not None:
         factor = float(pace.factors.min())
@@ -306,7 +306,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     for u in first_true(busy > up_time):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     speeds = platform.speeds / NS
-    worked, work = total(busy * speeds), total(size)
+    worked, work = float((busy * speeds).sum()), float(size.sum())
     # each task's duration is rounded to whole ns, and products and sums have rounding errors too
     slack = float(done @ speeds) + 1e-9 * max(work, worked)
     if outcome.cycles:

@@ -412,14 +412,14 @@ class Simulation(Stateful):
         return Decisions(words, self.options.decisions_limit)
 
     def _schedule_releases(self) -> None:
-        release = self.applications.release_ns.tolist()
+        release = self.applications.release_ns
         # where the policy takes them, the engine must get control now and then: for a progress bar, a
         # checkpoint, and Ctrl-C
         which = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
-        for index in which:
-            self.engine.at(release[index], "release", index)
+        for index, time in zip(which, release[:: which.step].tolist(), strict=True):
+            self.engine.at(time, "release", index)
         if which[-1] < len(release) - 1:
-            self.engine.at(release[-1], "release", len(release) - 1)
+            self.engine.at(int(release[-1]), "release", len(release) - 1)
 
     def keep(self, path: str | os.PathLike[str], every: float) -> None:
         """Save the run in the checkpoint file `path` from now on, after each `every` s of work."""

@@ -41,9 +41,12 @@ def digest_of_sources(folder: Path, numpy: str) -> str:
     total = hashlib.sha256(numpy.encode())
     for package in PACKAGES:
         root = folder / package
-        for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
-            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
-            total.update(path.read_bytes())
+        for place, _, names in sorted(os.walk(root)):
+            inside = Path(place).relative_to(root).as_posix()
+            for name in sorted(name for name in names if name.endswith(_SOURCES)):
+                total.update(f"{inside}/{name}\n".encode())
+                with open(os.path.join(place, name), "rb") as source:
+                    total.update(source.read())
     return total.hexdigest()
 
 
