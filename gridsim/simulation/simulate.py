@@ -416,8 +416,8 @@ class Simulation(Stateful):
         # where the policy takes them, the engine must get control now and then: for a progress bar, a
         # checkpoint, and Ctrl-C
         which = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
-        for index, time in zip(which, release[:: which.step].tolist(), strict=True):
-            self.engine.at(time, "release", index)
+        for index, due in zip(which, release[:: which.step].tolist(), strict=True):
+            self.engine.at(due, "release", index)
         if which[-1] < len(release) - 1:
             self.engine.at(int(release[-1]), "release", len(release) - 1)
 
