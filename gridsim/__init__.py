@@ -51,9 +51,9 @@ __all__ += ["__version__"]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from gridsim.support.provenance import version
+        from gridsim.support.provenance import VERSION
 
-        return version()
+        return VERSION
     if name in _MODULES:
         return import_module(f"gridsim.{name}")
     if name not in __all__:

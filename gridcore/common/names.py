@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 __all__ = ["closest", "listed"]
@@ -10,7 +9,9 @@ __all__ = ["closest", "listed"]
 
 def closest(known: Iterable[str], given: object) -> str:
     """Return ``"did you mean ...? "`` with the known name that is closest, or nothing if none is close."""
-    close = difflib.get_close_matches(str(given), list(known), 1)
+    from difflib import get_close_matches  # for errors only
+
+    close = get_close_matches(str(given), list(known), 1)
     return f"did you mean {close[0]}? " if close else ""
 
 

@@ -187,9 +187,9 @@ def _one_line(message: str) -> str:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from gridsim.support.provenance import version
+        from gridsim.support.provenance import VERSION
 
-        click.echo(f"gridsim {version()}")
+        click.echo(f"gridsim {VERSION}")
         ctx.exit()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -30,9 +29,11 @@ def say(text: str) -> None:
 
 def width() -> int:
     """Return the characters of a line of the terminal; 100 if the output goes elsewhere."""
+    from shutil import get_terminal_size
+
     from gridsim.support.text import WIDTH
 
-    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+    return max(40, get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
 
 
 def check_output(flag: str, path: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -341,6 +340,8 @@ def _change_of(change: str) -> tuple[str, Any]:
 
 
 def _value_of(value: str) -> Any:
+    import tomllib
+
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
             document = tomllib.loads(f"value = {text}")

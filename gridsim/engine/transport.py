@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,6 @@ class Transport:
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
         self._level_of: NDArray[np.int64] | None = None
-        #: The kernel that carries the messages.
-        self.links = self._connect()
         self._inner: Source | None = None
         self._waiting = False
         self._observer: Observer | None = None
@@ -159,7 +158,7 @@ class Transport:
         for number, kind in enumerate(self._kinds):
             kind.number = number
         self._check_lengths()
-        self.links = self._connect()
+        self.__dict__.pop("links", None)  # made before this, they would have no kinds
         if not carried:
             self._engine.add_source(self)
             self._engine.at_wave_end(self._flush)
@@ -183,6 +182,11 @@ class Transport:
     def delays(self) -> dict[str, float]:
         """How long messages take, s, of each kind that does not take the network's time."""
         return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}
+
+    @cached_property
+    def links(self) -> Links:
+        """The kernel that carries the messages; made when it is first used, after the kinds are declared."""
+        return self._connect()
 
     def _connect(self) -> Links:
         links = Links(

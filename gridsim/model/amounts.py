@@ -10,6 +10,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import real, sequence
 from gridsim.support.arrays import Floats
+from gridsim.support.random_streams import Streams
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,10 +57,15 @@ def largest(amount: Amount) -> float:
     return amount.high if isinstance(amount, Range) else float(np.max(amount))
 
 
-def drawn(amount: Amount, draw: np.random.Generator, count: int) -> Floats:
-    """Return `count` amounts: of a range or of the entries of a list, all equally likely."""
+def drawn(amount: Amount, streams: Streams, name: str, count: int) -> Floats:
+    """Return `count` amounts: of a range or of the entries of a list, all equally likely.
+
+    They are drawn from the stream `name`, which a single number does not need.
+    """
     if isinstance(amount, Range):
-        return draw.uniform(amount.low, amount.high, count)
-    classes = np.array(amount if isinstance(amount, tuple) else [amount])
-    found: Floats = classes[draw.integers(len(classes), size=count)]
+        return streams(name).uniform(amount.low, amount.high, count)
+    if not isinstance(amount, tuple):
+        return np.full(count, amount, np.float64)
+    classes = np.array(amount)
+    found: Floats = classes[streams(name).integers(len(classes), size=count)]
     return found

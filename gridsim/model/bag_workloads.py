@@ -188,12 +188,12 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         return _at_load(made, self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
-        return drawn(self.task_size, streams("workload.task_sizes"), self.applications)
+        return drawn(self.task_size, streams, "workload.task_sizes", self.applications)
 
     def _bytes(self, streams: Streams) -> dict[str, Any]:
         given = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
         return {
-            name: np.rint(drawn(amount, streams(f"workload.{name}"), self.applications))
+            name: np.rint(drawn(amount, streams, f"workload.{name}", self.applications))
             for name, amount in given.items()
             if amount is not None
         }

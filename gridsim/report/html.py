@@ -16,7 +16,7 @@ from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.extras import need
 from gridsim.support.files import atomic_file
-from gridsim.support.provenance import version
+from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
 
 Reported = Result | Mapping[str, Result] | Comparison | Replicates | SweepResult
@@ -113,7 +113,7 @@ def html(page: Page) -> str:
     )
     text: str = environment.get_template("report.html.j2").render(
         page=page,
-        version=version(),
+        version=VERSION,
         plotly=_script(offline.get_plotlyjs()),
         plotly_version=offline.get_plotlyjs_version(),
         style=(_HERE / "report.css").read_text(encoding="utf-8"),

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.decisions import Why, why
-from gridsim.results.files import damaged, read, write
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
@@ -339,6 +338,8 @@ class Result(Metrics):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to one file, either completely or not at all; see `gridsim.results.files`."""
+        from gridsim.results.files import write
+
         write(
             path,
             digest=self.digest,
@@ -360,6 +361,8 @@ class Result(Metrics):
         Raises GridSimError if the file is not a result, is damaged, or states a digest that its tables do not
         give; OSError if the file cannot be read.
         """
+        from gridsim.results.files import damaged, read
+
         name = os.fspath(path)
         stated, content = read(path)
         try:

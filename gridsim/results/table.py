@@ -31,17 +31,18 @@ def _column(name: str, values: Any) -> Column:
     """Return `values` as a column of a `Table`: read-only, contiguous, in the machine's byte order."""
     flags = values.flags if type(values) is np.ndarray else None
     column = values if flags and flags.owndata and not flags.writeable else np.array(values)
-    if column.dtype.kind in "OT":
+    kind = column.dtype.kind
+    if kind in "OT":
         if not all(isinstance(value, str) for value in column.tolist()):
             raise ValueError(f"column {name!r} must hold numbers or text")
-        column = np.array(column.tolist(), dtype=np.str_)
-    if column.dtype.kind == "U":
+        column, kind = np.array(column.tolist(), dtype=np.str_), "U"
+    if kind == "U":
         # the shortest type that holds them, so that equal texts have equal types
-        column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
+        column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
         codes = column.view(np.uint32)
         if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
             raise ValueError(f"column {name!r} must hold text, got what is no character")
-    if column.dtype.kind not in "biufU" or column.ndim != 1:
+    if kind not in "biufU" or column.ndim != 1:
         raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
     if not (column.dtype.isnative and column.flags.c_contiguous):
         column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
@@ -188,7 +189,8 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
             column = table[key]
             if column.dtype.kind == "f":
                 column = column + 0.0  # -0.0 becomes 0.0
-                column[np.isnan(column)] = np.nan
+                if (undefined := np.isnan(column)).any():
+                    column[undefined] = np.nan
             column = column.astype(column.dtype.newbyteorder("<"), copy=False)
             total.update(f"column {key} {column.dtype.str}\n".encode())
             total.update(column.data.cast("B") if column.size else b"")

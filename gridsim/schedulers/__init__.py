@@ -1,131 +1,67 @@
-"""The schedulers that come with gridsim, by class and by name; importing this registers the names."""
+"""The schedulers that come with gridsim, by class and by name; importing this registers the names.
+
+A class is imported when it is first used: a run needs one of them.
+"""
+
+# The classes are those of `__init__.pyi`.
 
 from __future__ import annotations
 
-from gridsim.schedulers.centralized.heuristics import (
-    KPercentBest,
-    MaxMin,
-    Mct,
-    Met,
-    MinMin,
-    Olb,
-    Sufferage,
-    SwitchingAlgorithm,
-)
-from gridsim.schedulers.centralized.ideal_tree import IdealTree
-from gridsim.schedulers.centralized.pull import Fcfs, MinCent
-from gridsim.schedulers.classics.scheduler import (
-    JoinIdleQueue,
-    JoinShortestQueue,
-    LeastWork,
-    PowerOfD,
-    Random,
-    RoundRobin,
-    WorkStealing,
-)
-from gridsim.schedulers.coallocation.sites import Metascheduler
-from gridsim.schedulers.coallocation.zorilla import Zorilla
-from gridsim.schedulers.dgs.scheduler import DgsAcap, DgsAsap
-from gridsim.schedulers.fair_tree.scheduler import FairTree
-from gridsim.schedulers.market.scheduler import Market
-from gridsim.schedulers.probes.eagle import Dlwl, Eagle
-from gridsim.schedulers.probes.hawk import Hawk, Lwl
-from gridsim.schedulers.probes.sparrow import Sparrow
-from gridsim.schedulers.rigid.asap import Asap
-from gridsim.schedulers.rigid.backfill import Backfill
-from gridsim.schedulers.rjss.scheduler import NoMigration, ResourceExclusion, Rjss
-from gridsim.schedulers.search.scheduler import (
-    Advertisement,
-    ExpandingRing,
-    RandomWalkSearch,
-    Rendezvous,
-)
-from gridsim.schedulers.steady_state.scheduler import BandwidthCentric, SteadyState
-from gridsim.schedulers.wave.scheduler import MODES, Wave
-from gridsim.schedulers.wqr.scheduler import WqrFt
+import lazy_loader
+
 from gridsim.schedulers.wqr.selections import POLICIES
-from gridsim.scheduling.registry import register
+from gridsim.scheduling.registry import register_own
 
-__all__ = [
-    "Advertisement",
-    "Asap",
-    "Backfill",
-    "BandwidthCentric",
-    "DgsAcap",
-    "DgsAsap",
-    "Dlwl",
-    "Eagle",
-    "ExpandingRing",
-    "FairTree",
-    "Fcfs",
-    "Hawk",
-    "IdealTree",
-    "JoinIdleQueue",
-    "JoinShortestQueue",
-    "KPercentBest",
-    "LeastWork",
-    "Lwl",
-    "MODES",
-    "Market",
-    "MaxMin",
-    "Mct",
-    "Met",
-    "Metascheduler",
-    "MinCent",
-    "MinMin",
-    "NoMigration",
-    "Olb",
-    "PowerOfD",
-    "Random",
-    "RandomWalkSearch",
-    "Rendezvous",
-    "ResourceExclusion",
-    "Rjss",
-    "RoundRobin",
-    "Sparrow",
-    "SteadyState",
-    "Sufferage",
-    "SwitchingAlgorithm",
-    "Wave",
-    "WorkStealing",
-    "WqrFt",
-    "Zorilla",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-register("fair-tree", FairTree)
-register("ideal-tree", IdealTree)
-register("dgs-asap", DgsAsap)
-register("dgs-acap", DgsAcap)
-register("zorilla", Zorilla)
-register("metascheduler", Metascheduler)
-register("asap", Asap)
-register("backfill", Backfill)
-register("backfill-fcfs", Backfill, mode="fcfs")
-register("mincent", MinCent)
-register("mincent-once", MinCent, mode="once")
-register("fcfs", Fcfs)
-register("fcfs-pull", Fcfs, mode="pull")
-register("fcfs-random", Fcfs, mode="random")
-register("rjss", Rjss)
-register("rjss-best", Rjss, pick="best")
-register("resource-exclusion", ResourceExclusion)
-register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
-register("no-migration", NoMigration)
-for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
-    register(_class.name, _class)
-for _classic in (Random, RoundRobin, PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing):
-    register(_classic.name, _classic)
-for _probing in (Sparrow, Hawk, Eagle, Lwl, Dlwl):
-    register(_probing.name, _probing)
-register("market", Market)
-register("steady-state", SteadyState)
-register("bandwidth-centric", BandwidthCentric)
-register("expanding-ring", ExpandingRing)
-register("random-walk-search", RandomWalkSearch)
-register("advertisement", Advertisement)
-register("rendezvous", Rendezvous)
+register_own("fair-tree", "FairTree")
+register_own("ideal-tree", "IdealTree")
+register_own("dgs-asap", "DgsAsap")
+register_own("dgs-acap", "DgsAcap")
+register_own("zorilla", "Zorilla")
+register_own("metascheduler", "Metascheduler")
+register_own("asap", "Asap")
+register_own("backfill", "Backfill")
+register_own("backfill-fcfs", "Backfill", mode="fcfs")
+register_own("mincent", "MinCent")
+register_own("mincent-once", "MinCent", mode="once")
+register_own("fcfs", "Fcfs")
+register_own("fcfs-pull", "Fcfs", mode="pull")
+register_own("fcfs-random", "Fcfs", mode="random")
+register_own("rjss", "Rjss")
+register_own("rjss-best", "Rjss", pick="best")
+register_own("resource-exclusion", "ResourceExclusion")
+register_own("resource-exclusion-fastest", "ResourceExclusion", reading="fastest")
+register_own("no-migration", "NoMigration")
+register_own("mct", "Mct")
+register_own("met", "Met")
+register_own("olb", "Olb")
+register_own("switching", "SwitchingAlgorithm")
+register_own("k-percent-best", "KPercentBest")
+register_own("min-min", "MinMin")
+register_own("max-min", "MaxMin")
+register_own("sufferage", "Sufferage")
+register_own("random", "Random")
+register_own("round-robin", "RoundRobin")
+register_own("power-of-d", "PowerOfD")
+register_own("join-shortest-queue", "JoinShortestQueue")
+register_own("least-work", "LeastWork")
+register_own("join-idle-queue", "JoinIdleQueue")
+register_own("work-stealing", "WorkStealing")
+register_own("sparrow", "Sparrow")
+register_own("hawk", "Hawk")
+register_own("eagle", "Eagle")
+register_own("lwl", "Lwl")
+register_own("dlwl", "Dlwl")
+register_own("market", "Market")
+register_own("steady-state", "SteadyState")
+register_own("bandwidth-centric", "BandwidthCentric")
+register_own("expanding-ring", "ExpandingRing")
+register_own("random-walk-search", "RandomWalkSearch")
+register_own("advertisement", "Advertisement")
+register_own("rendezvous", "Rendezvous")
 for _name, (_order, _choice) in POLICIES.items():
-    register(_name, WqrFt, task_order=_order, machine_choice=_choice)
-register("wave", Wave)
-for _mode in MODES:
-    register(_mode, Wave, mode=_mode)
+    register_own(_name, "WqrFt", task_order=_order, machine_choice=_choice)
+register_own("wave", "Wave")
+for _mode in ("migration-immediate", "wave-immediate", "migration-linger", "wave-linger"):
+    register_own(_mode, "Wave", mode=_mode)

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -77,8 +77,8 @@ def label(scheduler: Any) -> str:
     kind = type(scheduler)
     given = changed_fields(scheduler)
     changed = {name: getattr(scheduler, name) for name in given}
-    for name, (cls, preset) in registered().items():
-        if cls is kind and dict(preset) == changed:
+    for name, entry in _entries():
+        if entry.stated == kept_name(kind) and entry.preset == changed and entry.cls is kind:
             return name
     return " ".join([kind.name, *(f"{name}={said}" for name, said in given.items())])
 
@@ -97,22 +97,21 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
     Raises ScenarioError for an unknown name or parameter (the message lists the known ones), for a value that
     does not fit, and for one that contradicts a value for which the name stands.
     """
-    known = registered()
-    if name not in known:
-        raise ScenarioError(f"unknown scheduler {name!r}; {_near(known, name)}")
-    cls, preset = known[name]
+    cls, preset = _known(name)
     check_preset(name, cls, parameters or {})
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
 
 
 def scheduler_class(name: str) -> type[Scheduler]:
     """Return the class of a scheduler that is registered, or ``module:Class``.  Raises ScenarioError."""
-    if ":" in name:
-        return _imported(name)
-    known = registered()
-    if name not in known:
-        raise ScenarioError(f"unknown scheduler {name!r}; {_near(known, name)}")
-    return known[name][0]
+    return _imported(name) if ":" in name else _known(name)[0]
+
+
+def _known(name: str) -> tuple[type[Scheduler], Mapping[str, Any]]:
+    """Return the class and the preset parameters of a name; raise ScenarioError for an unknown one."""
+    if (entry := _entry(name)) is None:
+        raise ScenarioError(f"unknown scheduler {name!r}; {_near(registered(), name)}")
+    return entry.cls, entry.preset
 
 
 def _near(known: Collection[str], name: str) -> str:
@@ -127,11 +126,12 @@ def _near(known: Collection[str], name: str) -> str:
 
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
     """Raise ScenarioError if a parameter contradicts the preset of `name`, where that stands for `cls`."""
-    known, preset = registered().get(name, (None, {}))
+    if not parameters or (entry := _entry(name)) is None or entry.cls is not cls or name == cls.name:
+        return
     for key, value in parameters.items():
-        if known is cls and name != cls.name and value != preset.get(key, value):
+        if value != entry.preset.get(key, value):
             raise ScenarioError(
-                f"{name}.{key} must be {preset[key]!r}, for which the name stands, got {shown(value)}; "
+                f"{name}.{key} must be {entry.preset[key]!r}, for which the name stands, got {shown(value)}; "
                 f"say {cls.name} for others"
             )
 
@@ -195,9 +195,9 @@ def scheduler_from(
         if current_name(imported_as) != stated:
             raise ScenarioError(f"--scheduler must be {whose}'s, {stated}, got {imported_as!r}")
         return import_scheduler(imported_as, parameters)
-    for cls, _ in registered().values():
-        if kept_name(cls) == stated:
-            return build_scheduler(cls, parameters, cls.name)
+    for _, entry in _entries():
+        if entry.stated == stated:
+            return build_scheduler(entry.cls, parameters, entry.cls.name)
     raise ScenarioError(
         f"the scheduler of {whose}, {description['name']!r}, is {stated}, which is not known by a name: "
         f"say --scheduler {stated} to import it"
@@ -296,9 +296,30 @@ def _words(kind: Any) -> tuple[str, str] | None:
 
 #: Other names of schedulers -> the name here.
 _MEANT = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
-#: Packages that register their schedulers when they are imported.
-_REGISTER_THEMSELVES = ("gridsim.schedulers",)
-_REGISTRY: dict[str, tuple[type[Scheduler], Mapping[str, Any]]] = {}
+#: The package of gridsim's own schedulers, which registers their names when it is imported.
+_OWN = "gridsim.schedulers"
+
+
+class _Entry:
+    """What a name stands for: a class, or a name of one in `_OWN`, and preset parameters.
+
+    stated : the class, as `kept_name` says it, for which it need not be imported.
+    """
+
+    def __init__(self, cls: type[Scheduler] | str, preset: Mapping[str, Any]) -> None:
+        self._cls, self.preset = cls, preset
+        self.stated = f"gridsim:{cls}" if isinstance(cls, str) else kept_name(cls)
+
+    @property
+    def cls(self) -> type[Scheduler]:
+        """The class; one of gridsim's own is imported when it is first asked for."""
+        if isinstance(self._cls, str):
+            found: type[Scheduler] = getattr(importlib.import_module(_OWN), self._cls)
+            self._cls = found
+        return self._cls
+
+
+_REGISTRY: dict[str, _Entry] = {}
 
 
 def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
@@ -309,6 +330,7 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise ValueError(f"the name of a scheduler must be a text without a colon, got {name!r}")
+    importlib.import_module(_OWN)
     if name in _REGISTRY:
         raise ValueError(f"scheduler {name!r} is registered already")
     if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
@@ -316,19 +338,55 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
     for key in parameters:
         if key not in cls.__struct_fields__:
             raise TypeError(f"{key!r} is not a parameter of {cls.__name__}, for the scheduler {name!r}")
-    _REGISTRY[name] = cls, parameters
+    _REGISTRY[name] = _Entry(cls, parameters)
 
 
-def registered() -> dict[str, tuple[type[Scheduler], Mapping[str, Any]]]:
+def register_own(name: str, cls: str, **parameters: Any) -> None:
+    """Make the class called `cls` of gridsim's own package available under `name`, without importing it."""
+    _REGISTRY[name] = _Entry(cls, parameters)
+
+
+class _Registered(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
+    """Name -> (class, preset parameters); a class is imported when it is asked for."""
+
+    def __init__(self, entries: Mapping[str, _Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> tuple[type[Scheduler], Mapping[str, Any]]:
+        entry = self._entries[name]
+        return entry.cls, entry.preset
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def registered() -> Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]:
     """Return name -> (class, preset parameters) of all schedulers with a name.
 
     These are the registered ones, and those that installed packages add by entry points of the group
-    ``gridsim.schedulers``, whose value is a class.
+    ``gridsim.schedulers``, whose value is a class.  A class of gridsim is imported when it is asked for.
     """
-    for package in _REGISTER_THEMSELVES:
-        importlib.import_module(package)
-    added = plugins("gridsim.schedulers", _fault, _REGISTRY)
-    return _REGISTRY | {name: (cls, {}) for name, cls in added.items()}
+    return _Registered(dict(_entries()))
+
+
+def _entry(name: str) -> _Entry | None:
+    """Return what a name stands for.  A registered name needs no look at installed packages."""
+    importlib.import_module(_OWN)
+    return _REGISTRY.get(name) or _added().get(name)
+
+
+def _entries() -> Iterator[tuple[str, _Entry]]:
+    """Iterate over the names and what they stand for: the registered ones, then those of packages."""
+    importlib.import_module(_OWN)
+    yield from list(_REGISTRY.items())
+    yield from _added().items()
+
+
+def _added() -> dict[str, _Entry]:
+    return {name: _Entry(cls, {}) for name, cls in plugins("gridsim.schedulers", _fault, _REGISTRY).items()}
 
 
 def _fault(loaded: Any) -> str:

@@ -167,6 +167,7 @@ def check_size(
     with np.errstate(over="ignore"):
         shortest = least / fastest * NS
         longest = float(most.max() / slowest)
+        work = float(applications.size.sum())
     for i in first_true(shortest < 1):
         raise ScenarioError(
             f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
@@ -176,9 +177,8 @@ def check_size(
         raise ScenarioError(
             f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
         )
-    if (tasks := total(applications.tasks)) > 2**53:
+    if (tasks := int(applications.tasks.sum())) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
-    work = total(applications.size)
     factor, said = 1.0, ""
     if pace is not None:
         factor = float(pace.factors.min())
@@ -301,7 +301,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         )
     last = int(outcome.applications["finish"].max())
     # copies that others have outdone may end later than the last task
-    cut = np.any(outcome.applications.get("cancelled", 0))
+    cut = "cancelled" in outcome.applications and np.any(outcome.applications["cancelled"])
     later = cut or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if later else 0)
     busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
@@ -312,7 +312,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     for u in first_true(busy > up_time):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     speeds = platform.speeds / NS
-    worked, work = total(busy * speeds), total(size)
+    worked, work = float((busy * speeds).sum()), float(size.sum())
     # each task's duration is rounded to whole ns, and products and sums have rounding errors too
     slack = float(done @ speeds) + 1e-9 * max(work, worked)
     if outcome.cycles:
@@ -325,8 +325,8 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
 
 def _in_vain(outcome: Outcome) -> bool:
     """Return whether machines may have worked on what is lost: of failures, or of users who cancel jobs."""
-    lost = (outcome.applications.get(name, np.zeros(0)) for name in ("resubmitted", "cancelled"))
-    return any(np.any(each) for each in lost)
+    given = outcome.applications
+    return any(np.any(given[name]) for name in ("resubmitted", "cancelled") if name in given)
 
 
 def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
@@ -354,6 +354,8 @@ def unfinished(outcome: Outcome, applications: Applications) -> int:
 
 def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
     """Return bool[applications], which applications the scheduler reports as rejected or cancelled."""
-    failed = outcome.applications["failed"] if applications.rigid else np.zeros(len(applications))
-    cancelled = outcome.applications.get("cancelled", np.zeros(len(applications)))
-    return np.asarray(failed).astype(np.bool_) | np.asarray(cancelled).astype(np.bool_)
+    found = np.zeros(len(applications), np.bool_)
+    for name in ("failed", "cancelled"):
+        if (name == "cancelled" or applications.rigid) and name in outcome.applications:
+            found |= np.asarray(outcome.applications[name]) != 0
+    return found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
@@ -27,7 +27,6 @@ from gridsim.results.table import Table
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler, Share
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import scheduler_of
-from gridsim.simulation.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.simulation.checks import (
     check_contract,
     check_kind,
@@ -46,6 +45,9 @@ from gridsim.support.progress import Progress as Progress
 from gridsim.support.progress import bar
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful, packed
+
+if TYPE_CHECKING:
+    from gridsim.simulation.checkpoint import About, Keeper
 
 #: Names of what a run can record.
 Recording = Literal["schedule", "decisions", "messages"]
@@ -410,17 +412,19 @@ class Simulation(Stateful):
         return Decisions(words, self.options.decisions_limit)
 
     def _schedule_releases(self) -> None:
-        release = self.applications.release_ns.tolist()
+        release = self.applications.release_ns
         # where the policy takes them, the engine must get control now and then: for a progress bar, a
         # checkpoint, and Ctrl-C
         which = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
-        for index in which:
-            self.engine.at(release[index], "release", index)
+        for index, due in zip(which, release[:: which.step].tolist(), strict=True):
+            self.engine.at(due, "release", index)
         if which[-1] < len(release) - 1:
-            self.engine.at(release[-1], "release", len(release) - 1)
+            self.engine.at(int(release[-1]), "release", len(release) - 1)
 
     def keep(self, path: str | os.PathLike[str], every: float) -> None:
         """Save the run in the checkpoint file `path` from now on, after each `every` s of work."""
+        from gridsim.simulation.checkpoint import Keeper, check_replaceable
+
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
@@ -436,6 +440,8 @@ class Simulation(Stateful):
 
     def about(self, every: float) -> About:
         """Return all that is needed to set up this simulation again, for a checkpoint each `every` s."""
+        from gridsim.simulation.checkpoint import About, SchedulerAbout
+
         told = describe(self.scheduler)
         return About(
             scenario=self.scenario.to_toml(),

@@ -21,7 +21,8 @@ from gridsim.support.clock import NS
 def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
     given = outcome.applications
     first, finish = (frozen(_seconds(given[name])) for name in ("first_start", "finish"))
-    stretch = np.where(given["finish"] >= 0, (given["finish"] - applications.release_ns) / NS, np.nan)
+    stretch = (given["finish"] - applications.release_ns) / NS
+    stretch[given["finish"] < 0] = np.nan
     stretch /= applications.size
     further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
     own: dict[str, NDArray[Any]] = {}
@@ -60,7 +61,9 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
 
 def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
     """Convert ns to s; -1 ns stands for never and becomes NaN."""
-    return np.where(ns >= 0, ns / NS, np.nan)
+    seconds = ns / NS
+    seconds[ns < 0] = np.nan
+    return seconds
 
 
 def _rigid_columns(

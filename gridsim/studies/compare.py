@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
@@ -29,8 +27,6 @@ from gridsim.studies.comparison_table import (
     scalar,
     verdict,
 )
-from gridsim.studies.execution.run_cells import check_executor
-from gridsim.studies.replicate import Replicates, replicate
 from gridsim.support import html
 from gridsim.support.arguments import hint, unknown
 from gridsim.support.progress import Progress, watched
@@ -38,7 +34,11 @@ from gridsim.support.provenance import FirstRead
 from gridsim.support.text import WIDTH, fitted, to_json, wrapped
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from matplotlib.figure import Figure
+
+    from gridsim.studies.replicate import Replicates
 
 
 @dataclass(frozen=True)
@@ -204,10 +204,7 @@ def compare(
     study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
     check_scenario(scenario)
-    known = (*signature(compare).parameters, *signature(replicate).parameters)
-    for name in study:
-        if name not in known:
-            raise ScenarioError(f"compare has no argument {name!r}{hint(known, name)}")
+    _check_study(study)
     schedulers = chosen_schedulers(schedulers, scenario.schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)
@@ -218,6 +215,8 @@ def compare(
     if replicates is not None:
         if bound != "fluid" or threads != 1 or record:
             raise ScenarioError("bound, threads and record are for a single run, not for replicates")
+        from gridsim.studies.replicate import replicate
+
         return replicate(
             scenario,
             schedulers,
@@ -233,7 +232,6 @@ def compare(
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
-    check_executor(executor)
     warn_unusual(scenario)
     results: dict[str, Result] = {}
     read = FirstRead()
@@ -247,6 +245,9 @@ def compare(
         for name, scheduler in schedulers.items():
             have(name, execute(scenario, scheduler, progress=progress, **options))
     else:
+        from gridsim.studies.execution.run_cells import check_executor
+
+        check_executor(executor)
         runs = {
             name: executor.submit(execute, scenario, each, **options) for name, each in schedulers.items()
         }
@@ -257,6 +258,20 @@ def compare(
             for run in runs.values():
                 run.cancel()
     return Comparison(scenario, results, baseline, bound)
+
+
+def _check_study(study: Mapping[str, Any]) -> None:
+    """Raise ScenarioError if one of `study` is an argument neither of `compare` nor of `replicate`."""
+    if not study:
+        return
+    from inspect import signature
+
+    from gridsim.studies.replicate import replicate
+
+    known = (*signature(compare).parameters, *signature(replicate).parameters)
+    for name in study:
+        if name not in known:
+            raise ScenarioError(f"compare has no argument {name!r}{hint(known, name)}")
 
 
 def applicable(

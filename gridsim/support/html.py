@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 from gridsim.errors import in_line
 
@@ -41,4 +40,6 @@ def text(*lines: str) -> str:
 
 
 def _cell(said: str) -> str:
+    from html import escape  # only notebooks need it, and its table of entities is long
+
     return escape(in_line(said))

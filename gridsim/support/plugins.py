@@ -14,10 +14,12 @@ import sys
 import warnings
 from collections.abc import Callable, Collection
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridsim.errors import PluginWarning, text_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def plugins(group: str, check: Callable[[Any], str], taken: Collection[str] = ()) -> dict[str, Any]:
@@ -39,6 +41,8 @@ def plugins(group: str, check: Callable[[Any], str], taken: Collection[str] = ()
 @cache
 def _declared(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, by name; for a search path, as looking takes a while."""
+    from importlib.metadata import entry_points  # which imports as much as a small run needs
+
     return tuple(sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)))
 
 

@@ -15,23 +15,13 @@ from typing import Any
 from gridsim.errors import FileChanged
 from gridsim.support.files import opened
 
+#: The version of gridsim, which `pyproject.toml` takes from here: that of the code that runs.
+VERSION = "0.1.0"
 #: Bytes that are read at once.
 _CHUNK = 1 << 20
 #: The packages that, with numpy, determine the outcome of a run.
 PACKAGES = ("gridcore", "gridsim")
 _SOURCES = (".py", ".pyx", ".pxd", ".h")
-
-
-@cache
-def version() -> str:
-    """Return the version of the installed distribution; "unknown" in a source tree never installed."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("gridcore")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 @cache
@@ -43,7 +33,7 @@ def code_version() -> str:
     import numpy
 
     # the packages are in one distribution, side by side
-    return f"{version()}+{digest_of_sources(Path(__file__).parents[2], numpy.__version__)[:16]}"
+    return f"{VERSION}+{digest_of_sources(Path(__file__).parents[2], numpy.__version__)[:16]}"
 
 
 def digest_of_sources(folder: Path, numpy: str) -> str:
@@ -51,9 +41,12 @@ def digest_of_sources(folder: Path, numpy: str) -> str:
     total = hashlib.sha256(numpy.encode())
     for package in PACKAGES:
         root = folder / package
-        for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
-            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
-            total.update(path.read_bytes())
+        for place, _, names in sorted(os.walk(root)):
+            inside = Path(place).relative_to(root).as_posix()
+            for name in sorted(name for name in names if name.endswith(_SOURCES)):
+                total.update(f"{inside}/{name}\n".encode())
+                with open(os.path.join(place, name), "rb") as source:
+                    total.update(source.read())
     return total.hexdigest()
 
 
@@ -172,7 +165,7 @@ def _machine() -> dict[str, str]:
     import numpy
 
     return {
-        "gridcore": version(),
+        "gridcore": VERSION,
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "numpy": numpy.__version__,

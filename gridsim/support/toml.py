@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Any
 
 from gridsim.errors import ScenarioError
@@ -46,6 +45,8 @@ def parsed(toml: str, file: StrPath) -> dict[str, Any]:
     for number, line in enumerate(toml.split("\n"), 1):
         if line.count(".") >= MOST_PARTS and _LONG_KEY.search(line):
             raise ScenarioError(f"{file}:{number}: a key of more than {MOST_PARTS} parts")
+    import tomllib  # not needed where scenarios are made by code
+
     try:
         document = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:

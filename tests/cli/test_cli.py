@@ -597,6 +597,27 @@ def test_import_is_light(tmp_path):
     assert not loaded & {"pandas", "pyarrow", "xarray", "scipy", "matplotlib", "dask", "distributed"}
 
 
+def test_a_run_imports_one_scheduler(tmp_path):
+    """And of kernels, packages and processes only what it needs."""
+    code = """if True:
+        import sys, gridsim as gs
+        scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.bags(2, 10.0, seed=1))
+        gs.simulate(scenario, "fcfs")
+        print(*sorted(sys.modules))
+    """
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True)
+    loaded = set(found.stdout.split())
+    assert {"gridsim.schedulers.centralized.pull", "gridcore.queues.task_queues"} <= loaded
+    assert not loaded & {
+        "gridsim.schedulers.fair_tree",
+        "gridsim.schedulers.dgs",
+        "gridcore.nodes.message_core",
+    }
+    assert not loaded & {"importlib.metadata", "multiprocessing", "tomllib", "zipfile"}
+
+
 def test_every_table_of_a_scenario_counts(folder):
     """What the command line runs and saves is the scenario of the file, with each of its tables."""
     scenario = gs.Scenario(

@@ -21,10 +21,13 @@ def cited(key: str) -> str | None:
 
 
 def test_one_version() -> None:
-    """That of pyproject.toml: in citation, metadata and recipe, on top of the changelog, and in the tag."""
+    """That of the code: in citation, metadata and recipe, on top of the changelog, and in the tag."""
     newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
-    own = PROJECT["project"]["version"]
+    source = (ROOT / "gridsim" / "support" / "provenance.py").read_text()
+    stated = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
+    assert stated and PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
+    own = stated[1]
     assert (own, own) == (cited("version"), newest[1])
     assert json.loads((ROOT / "codemeta.json").read_text())["version"] == own
     assert f'{{% set version = "{own}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()

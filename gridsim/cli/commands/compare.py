@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from gridsim.model.scenario import Scenario
     from gridsim.studies.replicate import Replicates
 
@@ -111,7 +114,6 @@ def _demanding(scenario: Scenario) -> bool:
 
 def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
     from gridsim.studies import compare as experiment
-    from gridsim.support.processes import executor_of
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}
@@ -124,7 +126,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
     check_report(flags["report"])
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
-    with executor_of(1 if flags["workers"] is None else flags["workers"]) as executor:
+    with _workers(flags["workers"]) as executor:
         comparison = experiment.compare(
             scenario,
             schedulers,
@@ -154,6 +156,15 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         click.echo(f"not applicable: {name}: {why}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
         click.echo(f"saved {file}")
+
+
+def _workers(count: int | None) -> AbstractContextManager[Executor | None]:
+    """Return the executor for the runs; None: they are executed in this process, as usual."""
+    if count is None:
+        return nullcontext()
+    from gridsim.support.processes import executor_of
+
+    return executor_of(count)
 
 
 def _again(found: Replicates, flags: Flags) -> str:

@@ -8,7 +8,6 @@ import click
 
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import import_option
-from gridsim.simulation.resume import resume
 
 
 @click.command("resume")
@@ -52,6 +51,7 @@ def resume_command(
     )
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.simulation.checkpoint import Checkpoint
+    from gridsim.simulation.resume import resume
 
     with Checkpoint(file) as kept:
         about = kept.about.scheduler

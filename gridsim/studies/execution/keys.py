@@ -56,13 +56,13 @@ class Keys:
         return self._known(scenario).files
 
     def _known(self, scenario: Scenario) -> _Known:
-        from gridsim.traces import format_of_name
-
         if id(scenario) not in self._scenarios:
             sources = scenario.sources()
             files = {file: self._file(file) for of_path in sources.values() for file in of_path}
 
             def content(path: str) -> str:
+                from gridsim.traces import format_of_name
+
                 # the file's name decides how the file is read
                 packed = ("gz:" if file.endswith(".gz") else "" for file in sources[path])
                 parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]

@@ -176,7 +176,8 @@ class Store:
 
     def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
         """Add records of runs under their keys: a new shard, and another one if there are new scenarios."""
-        schedulers = {id(cell.scheduler): _described(cell.scheduler) for _, cell, _ in rows}
+        different = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
+        schedulers = {number: _described(scheduler) for number, scheduler in different.items()}
         tomls = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
         names = [hashlib.sha256(toml.encode()).hexdigest() for toml in tomls]
         if new := {name: toml for name, toml in zip(names, tomls, strict=True) if name not in self._told}:

@@ -1,0 +1,37 @@
+# Where each public kernel is: the one list of them, which `__init__.py` reads.
+
+from .centralized.earliest_ends import EarliestEnds as EarliestEnds
+from .centralized.earliest_ends import bind_earliest as bind_earliest
+from .centralized.mapping import map_batch as map_batch
+from .centralized.mapping import map_in_turn as map_in_turn
+from .centralized.pull_queue import PullQueue as PullQueue
+from .common.state import NEVER as NEVER
+from .dgs.overlay import Views as Views
+from .dgs.protocol import JobFlow as JobFlow
+from .dgs.slots import SlotSchedules as SlotSchedules
+from .fair_tree.protocol import TreeFlow as TreeFlow
+from .fair_tree.summaries import aggregate as aggregate
+from .fair_tree.summaries import aggregate_into as aggregate_into
+from .fair_tree.summaries import debit as debit
+from .fair_tree.summaries import debit_drop as debit_drop
+from .fair_tree.summaries import lookup as lookup
+from .fair_tree.summaries import lowest_stretch as lowest_stretch
+from .fair_tree.summaries import split as split
+from .fair_tree.summary_tree import SummaryTree as SummaryTree
+from .network.links import Links as Links
+from .nodes.message_core import NodeCore as NodeCore
+from .nodes.random_stream import RandomStream as RandomStream
+from .nodes.view import View as View
+from .queues.availability import available_tasks as available_tasks
+from .queues.availability import gap as gap
+from .queues.availability import sample_availability as sample_availability
+from .queues.availability import sample_availability_batch as sample_availability_batch
+from .queues.data_queues import DataQueues as DataQueues
+from .queues.edf import meets_deadlines as meets_deadlines
+from .queues.edf import optimal_stretch as optimal_stretch
+from .queues.edf import project_queues as project_queues
+from .queues.summary_grid import SummaryGrid as SummaryGrid
+from .queues.task_queues import TaskQueues as TaskQueues
+from .random_walk.walk import JobWalks as JobWalks
+from .rigid_queue.backfill import BackfillQueue as BackfillQueue
+from .work_queue.dispatch import WorkQueue as WorkQueue
