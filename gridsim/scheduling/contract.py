@@ -277,7 +277,7 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = False
     #: Whether the nodes of a decentralized scheduler know at once which others are up.
     failures_known: ClassVar[bool] = False
-    #: Whether its nodes derive anything from the number of an application, such as the machine of a hash.
+    #: Whether its nodes derive anything from the number of an application or task, as the machine of a hash.
     numbers_known: ClassVar[bool] = False
     #: Whether it schedules rigid jobs, whose tasks all start together; otherwise it schedules bags of tasks.
     rigid: ClassVar[bool] = False

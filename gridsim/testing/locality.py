@@ -48,8 +48,8 @@ _WHILE_DOWN = 3
 _AFTER_THE_END = 1e6
 #: How many numbers further a changed stream begins.
 _FURTHER = 12_345
-#: The turn of `_another` at which an application is released later.
-_LATER = 1
+#: The turns of `_another` at which an application is released later, and takes longer.
+_LATER, _LONGER = 1, 2
 
 
 def only_owners(scheduler: Scheduler) -> bool:
@@ -165,11 +165,14 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     count, platform, seed = len(applications), plain.platform, plain.seed
     # the first, the last, and some in between
     chosen = sorted({k * (count - 1) // (_CHANGED - 1) for k in range(_CHANGED)})
+    # where nodes know the numbers of jobs, they know how many there are before their own
+    fixed = scheduler.numbers_known and applications.requested is None
     for i, turn in [*((i, i + seed) for i in chosen), *((i, _LATER) for i in chosen[-2:])]:
+        turn = _LONGER if fixed and turn % 4 != _LATER else turn
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
         workload, what = _another(applications, i, platform, turn)
         yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
-    if applications.requested is None:
+    if applications.requested is None and not fixed:
         yield _much_less(applications, chosen[seed % len(chosen)], plain)
     if count > 1 and not scheduler.numbers_known:
         for i in {chosen[(seed + 1) % len(chosen)], count - 1}:
@@ -238,7 +241,7 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
         later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
-    elif turn % 4 == 2 or (applications.rigid and most == 1):
+    elif turn % 4 == _LONGER or (applications.rigid and most == 1):
         size[i] *= 1.5
         said = f"{who} takes half as long again"
     elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:

@@ -86,6 +86,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     retry: Annotated[float, Limits(low=1e-3, high=1e6, unit="s")] = 600.0
 
     owners: ClassVar[bool] = True
+    numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,8 +102,8 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """Return whether probes take as long as messages; see `gridsim.scheduling.contract.Scheduler`."""
-        return self.probe_latency == "network"
+        """Return whether probes take as long as messages, and nodes foresee nothing; see `Scheduler`."""
+        return self.probe_latency == "network" and self.predictor != "exact"
 
     def _among_volunteers(self) -> dict[str, Any]:
         """See `_Walker`."""
