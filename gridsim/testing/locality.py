@@ -48,8 +48,8 @@ _WHILE_DOWN = 3
 _AFTER_THE_END = 1e6
 #: How many numbers further a changed stream begins.
 _FURTHER = 12_345
-#: The turns of `_another` at which an application is released later, and takes longer.
-_LATER, _LONGER = 1, 2
+#: The turn of `_another` at which an application is released later.
+_LATER = 1
 
 
 def only_owners(scheduler: Scheduler) -> bool:
@@ -168,9 +168,8 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     # where nodes know the numbers of jobs, they know how many there are before their own
     fixed = scheduler.numbers_known and applications.requested is None
     for i, turn in [*((i, i + seed) for i in chosen), *((i, _LATER) for i in chosen[-2:])]:
-        turn = _LONGER if fixed and turn % 4 != _LATER else turn
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        workload, what = _another(applications, i, platform, turn)
+        workload, what = _another(applications, i, platform, turn, fixed)
         yield _Change(dataclasses.replace(plain, workload=workload), what, v, at)
     if applications.requested is None and not fixed:
         yield _much_less(applications, chosen[seed % len(chosen)], plain)
@@ -229,8 +228,13 @@ def _failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple
     return calm, _Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at), fails=True)
 
 
-def _another(applications: Applications, i: int, platform: Platform, turn: int) -> tuple[Workload, str]:
-    """Return the workload with application i changed, and the change in words; `turn` selects the change."""
+def _another(
+    applications: Applications, i: int, platform: Platform, turn: int, fixed: bool
+) -> tuple[Workload, str]:
+    """Return the workload with application i changed, and the change in words.
+
+    turn : which change.  fixed : whether the number of its tasks stays as it is.
+    """
     changed = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
     release, tasks, size = changed.values()
     who = f"application {i} of machine {applications.submitter[i]}"
@@ -241,7 +245,7 @@ def _another(applications: Applications, i: int, platform: Platform, turn: int) 
         later = min(200.0, (latest - release[i]) / 2)
         release[i] += later
         said = f"{who} is released {later:g} s later"
-    elif turn % 4 == _LONGER or (applications.rigid and most == 1):
+    elif fixed or turn % 4 == 2 or (applications.rigid and most == 1):
         size[i] *= 1.5
         said = f"{who} takes half as long again"
     elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:

@@ -204,7 +204,4 @@ class _Placements(Policy):
         """Return the outcome; jobs that still wait want more machines than will ever be up at once."""
         failed = np.zeros(len(self.resubmitted), np.int64)
         failed[[*self.waiting, *self.rejected]] = 1
-        outcome = self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
-        if self.run.applications.deadline is not None:
-            outcome.facts["too_late"] = len(self.rejected)
-        return outcome
+        return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
