@@ -6,10 +6,11 @@ Nothing is fetched during the build.  It needs the extra ``docs``, and gridcore 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
-# The compiled modules first: else autodoc takes their .pyi, which have no docstrings, in their place.
 import gridcore
 import gridsim
 
@@ -19,10 +20,13 @@ import docstrings
 import links
 import tables
 
+# All compiled modules first: else autodoc takes their .pyi, which have no docstrings, in their place.
+for module in walk_packages(gridcore.__path__, "gridcore."):
+    import_module(module.name)
+
 project = "gridsim"
 author = "the gridsim developers"
 version = release = gridsim.__version__
-assert gridcore.__file__
 
 extensions = [
     "myst_nb",
