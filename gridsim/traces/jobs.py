@@ -6,15 +6,15 @@ import os
 import re
 import warnings
 from array import array
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.common.whole_numbers import whole_numbers
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
@@ -202,9 +202,12 @@ def parse_jobs(
     if not within or fractions:
         raise _first_fault(path, format, "a field is not a finite (whole) number")
 
-    jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
-    for name in JOB_FIELDS:
-        jobs[name] = table[:, format.fields.index(name)] if name in format.fields else -1
+    jobs: NDArray[np.void] = np.full(len(table), -1, dtype=JOB_DTYPE)
+    # all at once, which is right for fields of the table's kind: each field has 8 bytes
+    jobs.view(table.dtype).reshape(len(table), -1)[:, : len(format.fields)] = table
+    for k, name in enumerate(format.fields):
+        if JOB_DTYPE[name] != table.dtype:
+            jobs[name] = table[:, k]
     jobs["line"] = numbers
     return header_of(comments), jobs
 
@@ -213,62 +216,76 @@ def _columns(
     path: StrPath, format: JobFormat, plain: Callable[[str], str] | None
 ) -> tuple[list[str], array[int], NDArray[Any]]:
     """Return the comments, the line of each job, and the fields; ValueError if these are no numbers."""
-    if plain is None:  # most logs have whole numbers only, which are read in a fifth of the time
-        with warnings.catch_warnings(), suppress(ValueError, DeprecationWarning):
-            warnings.simplefilter("error", DeprecationWarning)  # some numpys cut fractions off and warn
-            return _read(path, format, plain, np.int64)
-    return _read(path, format, plain, np.float64)
+    if plain is None and (whole := _whole(path, format)) is not None:
+        return whole
+    found, tables = _Lines(path, format), []
+    with closing(text_blocks(path)) as blocks:
+        for block in blocks:
+            lines = found.jobs(block)
+            if lines:
+                if plain is not None:
+                    lines = [*map(plain, lines)]
+                tables.append(np.loadtxt(lines, comments=None, usecols=range(len(format.fields)), ndmin=2))
+    return found.comments, found.numbers, found.joined(tables)
 
 
-def _read(
-    path: StrPath,
-    format: JobFormat,
-    plain: Callable[[str], str] | None,
-    kind: type[np.int64] | type[np.float64],
-) -> tuple[list[str], array[int], NDArray[Any]]:
-    """Read as `_columns` does, numbers of a `kind`."""
-    comments: list[str] = []
-    numbers = array("q")
+def _whole(path: StrPath, format: JobFormat) -> tuple[list[str], array[int], NDArray[np.int64]] | None:
+    """Return what `_columns` does of a log of whole numbers, as most are, soon; else None."""
+    found, tables = _Lines(path, format), []
+    with closing(text_blocks(path)) as blocks:
+        for block in blocks:
+            table = whole_numbers(block, len(format.fields))
+            if table is not None:
+                found.all_jobs(len(table))
+            elif lines := found.jobs(block):
+                table = whole_numbers("\n".join(lines), len(format.fields))
+                if table is None:
+                    return None
+            if table is not None:
+                tables.append(table)
+    return found.comments, found.numbers, found.joined(tables)
 
-    def job_blocks() -> Generator[list[str], None, None]:
-        first, reached = True, 0
-        for block in text_blocks(path):
-            lines, before = block.split("\n"), reached
-            reached += len(lines)
-            if not first and plain is None and format.comment not in block and all(map(str.strip, lines)):
-                numbers.extend(range(before + 1, reached + 1))
-                yield lines  # no need to look at each
-                continue
-            found = []
-            for number, line in enumerate(lines, before + 1):
-                text = line.lstrip()
-                if text.startswith(format.comment):
-                    comments.append(text.removeprefix(format.comment))
-                    if len(comments) > _MOST_COMMENTS:
-                        raise format_error(path, number, f"more than {_MOST_COMMENTS} lines of comments")
-                elif text:
-                    if not (first and names_columns(text)):
-                        numbers.append(number)
-                        found.append(text if plain is None else plain(text))
-                    first = False
-            if found:
-                yield found
 
-    with closing(job_blocks()) as blocks:
-        first = next(blocks, None)
-        if first is None:
-            raise format_error(path, max(1, len(comments)), "no jobs in this log")
-        count = len(format.fields)
-        # without usecols loadtxt is faster; lines with other columns than the first are an error then
-        alike = kind is np.int64 and len(first[0].split()) == count
-        table = np.loadtxt(
-            chain(first, chain.from_iterable(blocks)),
-            dtype=kind,
-            comments=None,
-            usecols=None if alike else range(count),
-            ndmin=2,
-        )
-    return comments, numbers, table
+class _Lines:
+    """Tells the lines of jobs from the others of a log, which is read in blocks.
+
+    comments : the comments so far.  numbers : the line of each job so far.
+    """
+
+    def __init__(self, path: StrPath, format: JobFormat) -> None:
+        self.comments: list[str] = []
+        self.numbers = array("q")
+        self._path, self._format = path, format
+        self._first, self._reached = True, 0
+
+    def jobs(self, block: str) -> list[str]:
+        """Return the lines of the next block that are jobs, without blanks around them."""
+        found, comment = [], self._format.comment
+        for number, line in enumerate(block.split("\n"), self._reached + 1):
+            self._reached = number
+            text = line.strip()
+            if text.startswith(comment):
+                self.comments.append(line.lstrip().removeprefix(comment))
+                if len(self.comments) > _MOST_COMMENTS:
+                    message = f"more than {_MOST_COMMENTS} lines of comments"
+                    raise format_error(self._path, number, message)
+            elif text:
+                if not (self._first and names_columns(text)):
+                    self.numbers.append(number)
+                    found.append(text)
+                self._first = False
+        return found
+
+    def all_jobs(self, count: int) -> None:
+        """Take all `count` lines of the next block as jobs."""
+        self.numbers.frombytes(np.arange(self._reached + 1, self._reached + count + 1).tobytes())
+        self._first, self._reached = False, self._reached + count
+
+    def joined(self, tables: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return the fields of all blocks, of which there must be some."""
+        if not tables:
+            raise format_error(self._path, max(1, len(self.comments)), "no jobs in this log")
+        return np.concatenate(tables)
 
 
 def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, int, str]]]:

@@ -32,7 +32,8 @@ MESSAGE_CORE = (
 PARTS = [
     path
     for path in KERNELS
-    if path.stem in ("machine_queues", "negotiations", "task_numbers", "transit", "exchange", "shared_flow")
+    if path.stem
+    in ("machine_queues", "negotiations", "task_numbers", "transit", "exchange", "shared_flow", "whole_numbers")
     or path.parent.name == "probes"
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
@@ -268,7 +269,8 @@ def test_validation_shares_nothing_with_what_it_checks() -> None:
             todo += [entry.target for entry in imports(homes[name]) if not entry.typing]
     assert "gridsim.results.result" in seen and "gridsim.model.faults" in seen
     assert not {name for name in seen for part in ("engine", *ORDER[7:]) if inside(name, f"gridsim.{part}")}
-    words = {"gridcore.common.arrays", "gridcore.common.names"}  # types, and words of errors about names
+    # types, words of errors about names, and tables of numbers in text
+    words = {f"gridcore.common.{name}" for name in ("arrays", "names", "whole_numbers")}
     assert not {name for name in seen - words if inside(name, "gridcore")}
 
 
