@@ -44,6 +44,7 @@ from gridsim.testing.own import Own
 from gridsim.testing.patience import patience
 from gridsim.testing.reached import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
+from gridsim.testing.served import unserved
 from gridsim.testing.truth import false_decision
 from gridsim.validation.results import validate_result
 
@@ -70,6 +71,7 @@ LAWS = {
     "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
     "messages sent = delivered + dropped + in flight, and each in the log, of no machine that was down",
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
+    "served": "no rigid job is rejected for which there are enough machines",
     "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
     "seed of the scenario",
     "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
@@ -193,6 +195,8 @@ def check_scheduler(
         left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
     elif trial.speeds_known:
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
+    if kind["rigid"] and not trial.serves:
+        left_out["served"] = "the scheduler says that it may reject jobs (Scheduler.may_reject)"
     if not trial.keeps_state:
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
     if not trial.ordered:
@@ -310,7 +314,7 @@ class _Trial:
         self.reached = reached
         self.findings = Findings()
         self.tried = self.failing = self.found_after = 0
-        self.local = self.ordered = self.speeds_known = self.noted = self.isolates = False
+        self.local = self.ordered = self.speeds_known = self.noted = self.isolates = self.serves = False
         self.own: Own | None = None
         self.watched = Watched()
         self.name = ""
@@ -353,7 +357,7 @@ class _Trial:
         elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
         result = self.runs(scenario, scheduler)
         # hidden state and randomness break other invariants, too, in ways that say less: they come first
-        for law in ("sound", "closed", "repeatable", "hash seed", *_FURTHER):
+        for law in ("sound", "served", "closed", "repeatable", "hash seed", *_FURTHER):
             if only not in (None, law):
                 continue
             if law == "hash seed":
@@ -391,6 +395,13 @@ class _Trial:
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
             raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
+
+    def served(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not scheduler.rigid or scheduler.may_reject:
+            return
+        self.serves = True
+        if said := unserved(result, scheduler.order):
+            raise ConformanceError("served", said, scenario, scheduler)
 
     def closed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         assert self.own is not None

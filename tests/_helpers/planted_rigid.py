@@ -1,0 +1,124 @@
+"""Wrong schedulers of rigid jobs, each in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from planted import Fault
+
+from gridsim.engine.engine import TIMER
+from gridsim.model.applications import reserved
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+
+#: After everything else of an instant.
+_LAST = 4001
+
+
+class FirstFit(Scheduler, frozen=True, kw_only=True):
+    """Starts each job as soon as enough machines are free, those with the shortest requested times first."""
+
+    name: ClassVar[str] = "first-fit"
+    rigid: ClassVar[bool] = True
+    constraints: ClassVar[bool] = True
+
+    def start(self, run: Run) -> Policy:
+        return FirstFitPolicy(run)
+
+
+class FirstFitPolicy(Policy):
+    STATE: ClassVar[tuple[str, ...]] = ("runs", "waiting", "free", "resubmitted")
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.jobs = run, run.applications
+        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), "requested")
+        self.runs = Runs(run, lasts)
+        self.waiting: list[int] = []
+        self.free = np.ones(len(run.speeds), np.bool_)
+        self.resubmitted = np.zeros(len(self.jobs), np.int64)
+        run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
+        run.engine.on("dispatch", self.dispatch, priority=_LAST, phase=TIMER)
+
+    def on_release(self, applications: list[int]) -> None:
+        self.wait(applications)
+
+    def wait(self, jobs: list[int]) -> None:
+        """Let `jobs` wait, and start at this instant what can start."""
+        self.waiting += jobs
+        self.run.engine.at(self.run.engine.now, "dispatch", 0)
+
+    def dispatch(self, _: list[int]) -> None:
+        for job in sorted(self.waiting, key=lambda job: (self.estimate[job], job)):
+            usable, suited = self.free & self.run.up, self.jobs.machines_for(job)
+            nodes = np.flatnonzero(usable if suited is None else usable & suited)[: self.jobs.tasks[job]]
+            if len(nodes) == self.jobs.tasks[job]:
+                self.waiting.remove(job)
+                self.free[nodes] = False
+                self.run.engine.at(self.runs.place(job, nodes, self.run.engine.now), "finish", job)
+
+    def on_finish(self, jobs: list[int]) -> None:
+        for job in jobs:
+            if job in self.runs.placed and self.runs.end_of(job) <= self.run.engine.now:
+                self.free[self.runs.finish(job)[0]] = True
+        self.wait([])
+        if self.runs.completed == len(self.jobs):
+            self.run.engine.stop()
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        lost = [job for job in sorted(self.runs.placed) if np.isin(self.runs.placed[job][0], failed).any()]
+        for job in lost:
+            nodes, _ = self.runs.placed[job]
+            self.runs.cut(job, self.run.engine.now)
+            self.free[nodes] = True
+            self.resubmitted[job] += len(nodes)
+        self.wait(self.again(lost))
+
+    def again(self, lost: list[int]) -> list[int]:
+        """Return which of the jobs that have lost a machine wait again."""
+        return lost
+
+    def unfinished(self) -> Any:
+        return np.flatnonzero(self.runs.end < 0)
+
+    def finish(self) -> Outcome:
+        failed = (self.runs.end < 0).astype(np.int64)
+        return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
+
+
+class _RunsNone(FirstFitPolicy):
+    """Rejects all jobs."""
+
+    def dispatch(self, _: list[int]) -> None:
+        pass
+
+
+class _DropsLost(FirstFitPolicy):
+    """Of jobs that are lost at one instant, rejects all except the first."""
+
+    def again(self, lost: list[int]) -> list[int]:
+        return lost[:1]
+
+
+def _scheduler(policy: type[Policy]) -> type[Scheduler]:
+    def start(self: Any, run: Run) -> Policy:
+        return policy(run)
+
+    name = policy.__name__.removeprefix("_")
+    body = {"start": start, "__module__": __name__}
+    make: Callable[..., Any] = type(FirstFit)
+    made: type[Scheduler] = make(name, (FirstFit,), body, frozen=True, kw_only=True)
+    globals()[name] = made
+    return made
+
+
+_KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
+    "loses or repeats tasks": {_RunsNone: ("served",), _DropsLost: ("served",)},
+}
+
+PLANTED_RIGID = {
+    policy.__name__.removeprefix("_"): Fault(_scheduler(policy), kind, "rigid", laws)
+    for kind, policies in _KINDS.items()
+    for policy, laws in policies.items()
+}
