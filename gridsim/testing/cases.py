@@ -10,12 +10,14 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.model.applications import JobTime
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Fluctuation
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
+from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 
@@ -88,6 +90,7 @@ def scenarios(
     moves_data: bool = False,
     crowded: bool = False,
     reachable: bool = False,
+    job_times: tuple[JobTime, ...] = (),
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -102,6 +105,7 @@ def scenarios(
         fail, want certain ones in some of the scenarios.
     moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
+    job_times : the times that rigid jobs state in some of the scenarios.
     """
     if rigid:
         plain = _rigid(max_nodes, faults, crowded)
@@ -109,6 +113,8 @@ def scenarios(
         plain = _bags(max_nodes, faults, unequal, crowded, reachable)
     if rigid and constraints:
         plain = plain.flatmap(some_want_machines)
+    if rigid and job_times:
+        plain = plain.flatmap(lambda scenario: _some_state_times(scenario, job_times))
     if constraints and not (rigid or faults or unequal or reachable):
         plain = plain.flatmap(_some_need)
     if moves_data and not (rigid or faults or unequal or reachable):
@@ -198,6 +204,30 @@ def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
             jobs.release, jobs.tasks, run_time, jobs.requested, jobs.submitter, memory, kinds
         ),
     )
+
+
+@st.composite
+def _some_state_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, ...]) -> Scenario:
+    """Draw times that jobs state, many of which are those of another event if the job starts at once."""
+    recipe = scenario.workload.recipe
+    stated = [name for name in names if draw(st.sampled_from((True, True, False)))]
+    if not isinstance(recipe, JobListRecipe) or not stated:
+        return scenario
+    lasts = recipe.run_time if recipe.requested is None or draw(st.booleans()) else recipe.requested
+    # parts of what a job takes, and s
+    after: dict[JobTime, tuple[tuple[float, float], ...]] = {
+        "not_before": ((0.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.0, 61.0), (0.0, 400.0)),
+        "deadline": ((inf, 0.0), (1.0, 0.0), (1.0, 30.0), (1.0, 60.0), (1.0, 90.0), (5.0, 500.0)),
+        "cancel_at": ((inf, 0.0), (inf, 0.0), (0.0, 1.0), (0.5, 0.0), (0.9, 60.0), (1.0, 0.0), (0.0, 400.0)),
+    }
+
+    def column(name: JobTime) -> tuple[float, ...]:
+        each = draw(st.lists(st.sampled_from(after[name]), min_size=len(lasts), max_size=len(lasts)))
+        rows = zip(recipe.release, lasts, each, strict=True)
+        return tuple(release + part * last + seconds for release, last, (part, seconds) in rows)
+
+    stating = msgspec.structs.replace(recipe, **{name: column(name) for name in stated})
+    return dataclasses.replace(scenario, workload=Workload(stating))
 
 
 @st.composite

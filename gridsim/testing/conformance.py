@@ -34,6 +34,7 @@ from gridsim.scheduling.registry import registered
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
+from gridsim.testing.cancellations import foreseen_cancellation
 from gridsim.testing.cases import scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
@@ -59,12 +60,12 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality")
+_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "cancellations")
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
 #: The kinds of scenarios that a scheduler may support.
-KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data")
+KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
 
 LAWS = {
     "runs": "no error, and an end",
@@ -85,6 +86,7 @@ LAWS = {
     "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
+    "cancellations": "nothing depends on whether a job will be cancelled before its user cancels it",
 }
 
 
@@ -517,6 +519,13 @@ class _Trial:
         if said := differing_decision(scenario, scheduler, self.able):
             raise ConformanceError("locality", said, scenario, scheduler)
 
+    def cancellations(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        def run(other: Scenario) -> Result:
+            return simulate(other, scheduler, record="schedule", **LIMITS)
+
+        if said := foreseen_cancellation(result, run):
+            raise ConformanceError("cancellations", said, scenario, scheduler)
+
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     """Return the ways in which the nodes can run the scenario.
@@ -544,12 +553,12 @@ def _stirred(number: int) -> list[bytes]:
 
 def policy_of(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
-) -> tuple[type[Policy], dict[str, bool], bool, Reached]:
+) -> tuple[type[Policy], dict[str, Any], bool, Reached]:
     """Return the class of the scheduler's policy, what it supports, and who sees what runs.
 
     What it supports is the options of `scenarios`, and whether machines may fail.
     """
-    policies: list[tuple[type[Policy], dict[str, bool], bool, Reached]] = []
+    policies: list[tuple[type[Policy], dict[str, Any], bool, Reached]] = []
     errors: list[ConformanceError] = []  # raised at the end: Hypothesis would run again what fails
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gridsim.model.applications import Applications
+from gridsim.model.applications import JOB_TIMES, Applications
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
@@ -181,6 +181,8 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
             axes = [(each.moves_data, each.group is None) for each in (applications, others)]
             if axes[0] == axes[1]:
                 yield change
+    if applications.cancel_at is not None:
+        yield _not_cancelled(applications, plain)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -216,6 +218,19 @@ def _one_missing(applications: Applications, i: int, plain: Scenario) -> _Change
     changed = dataclasses.replace(plain, workload=workload)
     what = f"application {i} of machine {v} is not submitted"
     return _Change(changed, what, v, int(applications.release_ns[i]), missing=i)
+
+
+def _not_cancelled(applications: Applications, plain: Scenario) -> _Change:
+    """Return the change that the job which is cancelled first, or last, is not."""
+    assert applications.cancel_at is not None
+    at, chosen = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
+    i = int(min(chosen, key=at.__getitem__) if plain.seed % 2 else max(chosen, key=at.__getitem__))
+    v, since, at[i] = int(applications.submitter[i]), nanoseconds(float(at[i])), math.inf
+    names = ("release", "tasks", "task_size")
+    columns = {name: getattr(applications, name) for name in names}
+    workload = _workload(dataclasses.replace(applications, cancel_at=at), plain.platform, **columns)
+    what = f"the user of job {i} of machine {v} does not cancel it"
+    return _Change(dataclasses.replace(plain, workload=workload), what, v, since)
 
 
 def _failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, _Change]:
@@ -278,7 +293,10 @@ def _workload(
         run_time = task_size / platform.speeds[0]
         requested = applications.requested * (task_size / applications.task_size)
         wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
-        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted)
+        later = release - applications.release[kept]
+        stated = {name: getattr(applications, name) for name in JOB_TIMES}
+        times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted, **times)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     given = {name: getattr(applications, name) for name in names}
     further = {name: column if column is None else column[kept] for name, column in given.items()}
@@ -339,6 +357,7 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
 
     # the inner scheduler has run the scenario, so it supports it
     unequal = fluctuating = owners = constraints = moves_data = True
+    job_times = JOB_TIMES
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

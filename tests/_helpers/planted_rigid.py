@@ -10,6 +10,7 @@ from planted import Fault
 
 from gridsim.engine.engine import TIMER
 from gridsim.model.applications import reserved
+from gridsim.schedulers.rigid.asap import Asap, _Placements
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 
@@ -25,13 +26,13 @@ class FirstFit(Scheduler, frozen=True, kw_only=True):
     constraints: ClassVar[bool] = True
 
     def start(self, run: Run) -> Policy:
-        return FirstFitPolicy(run)
+        return FirstFitPolicy(self, run)
 
 
 class FirstFitPolicy(Policy):
     STATE: ClassVar[tuple[str, ...]] = ("runs", "waiting", "free", "resubmitted")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, parameters: Scheduler, run: Run) -> None:
         self.run, self.jobs = run, run.applications
         lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), "requested")
         self.runs = Runs(run, lasts)
@@ -101,20 +102,76 @@ class _DropsLost(FirstFitPolicy):
         return lost[:1]
 
 
+class _ForgetsNotBefore(_Placements):
+    """A job that is lost may start again at once, whatever it states."""
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        kept, self.earliest = self.earliest, np.zeros_like(self.earliest)
+        super().on_faults(failed, back)
+        self.earliest = kept
+
+
+class _ExtendsDeadlines(_Placements):
+    """Long jobs may end a slot after their deadlines."""
+
+    def __init__(self, parameters: Asap, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.latest = np.where((self.length > 4) & (self.latest < 2**40), self.latest + 1, self.latest)
+
+
+class _ForeseesCancellations(_Placements):
+    """A job that its user cancels within ten minutes is not placed at all."""
+
+    def _place(self, jobs: list[int]) -> None:
+        at, soon = self.run.applications.instants("cancel_at"), self.run.engine.now + 600 * 10**9
+        doomed = [] if at is None else [job for job in jobs if at[job] < soon]
+        self.waiting += doomed
+        super()._place([job for job in jobs if job not in doomed])
+
+
+class _CancelsLate(_Placements):
+    """A job that runs goes on for a slot when its user cancels it."""
+
+    STATE = (*_Placements.STATE, "late")
+
+    def __init__(self, parameters: Asap, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.late: list[int] = []
+
+    def on_call_off(self, jobs: list[int]) -> None:
+        now = self.run.engine.now
+        for job in jobs:
+            runs = job in self.runs.placed and self.runs.placed[job][1] <= now
+            if runs and job not in self.late and self.runs.end_of(job) > now + self.slot:
+                self.late.append(job)
+                self.run.engine.at(now + self.slot, "call-off", job)
+            else:
+                super().on_call_off([job])
+
+
 def _scheduler(policy: type[Policy]) -> type[Scheduler]:
+    make_policy: Callable[..., Policy] = policy
+    base: type[Scheduler] = Asap if issubclass(policy, _Placements) else FirstFit
+
     def start(self: Any, run: Run) -> Policy:
-        return policy(run)
+        return make_policy(self, run)
 
     name = policy.__name__.removeprefix("_")
     body = {"start": start, "__module__": __name__}
-    make: Callable[..., Any] = type(FirstFit)
-    made: type[Scheduler] = make(name, (FirstFit,), body, frozen=True, kw_only=True)
+    make: Callable[..., Any] = type(base)
+    made: type[Scheduler] = make(name, (base,), body, frozen=True, kw_only=True)
     globals()[name] = made
     return made
 
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
     "loses or repeats tasks": {_RunsNone: ("served",), _DropsLost: ("served",)},
+    "knows what is yet to come": {_ForeseesCancellations: ("cancellations",)},
+    "breaks the times that jobs state": {
+        _ForgetsNotBefore: ("sound",),
+        _ExtendsDeadlines: ("sound",),
+        _CancelsLate: ("sound",),
+    },
 }
 
 PLANTED_RIGID = {

@@ -28,6 +28,8 @@ SOON = (
     "SignalNode",
     "RunsNone",
     "DropsLost",
+    "ForeseesCancellations",
+    "CancelsLate",
 )
 sys.path.insert(0, str(HELPERS))  # the names of tests are those of the faults
 PLANTED = {
