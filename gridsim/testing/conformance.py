@@ -49,7 +49,7 @@ from gridsim.testing.served import unserved
 from gridsim.testing.truth import false_decision
 from gridsim.validation.results import validate_result
 
-#: Simulated s, after which a run counts as endless: the failures of an example are over by 1500 s.
+#: Simulated s, after which a run counts as endless: the failures of an example are over by 40,000 s.
 LONGEST = 1.0e7
 #: s of wall time that a run may take.
 PATIENCE = 60.0
