@@ -102,6 +102,39 @@ class _DropsLost(FirstFitPolicy):
         return lost[:1]
 
 
+class _StartsEarly(FirstFitPolicy):
+    """Starts what is released within 0.3 s when a job ends."""
+
+    STATE = (*FirstFitPolicy.STATE, "ahead")
+
+    def __init__(self, parameters: Scheduler, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.ahead: list[int] = []
+
+    def on_release(self, applications: list[int]) -> None:
+        super().on_release([job for job in applications if job not in self.ahead])
+
+    def on_finish(self, jobs: list[int]) -> None:
+        release, now = self.jobs.release_ns, self.run.engine.now
+        soon = np.flatnonzero((release > now) & (release <= now + 300_000_000)).tolist()
+        soon = [job for job in soon if job not in self.ahead]
+        self.ahead += soon
+        self.waiting += soon
+        super().on_finish(jobs)
+
+
+class _CompletesTooSoon(FirstFitPolicy):
+    """A job that loses a machine after 90 % of its time counts as completed."""
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        now = self.run.engine.now
+        for job, (nodes, start) in sorted(self.runs.placed.items()):
+            if np.isin(nodes, failed).any() and 0.9 * self.runs.lasts[job] < now - start:
+                self.runs.lasts[job] = min(self.runs.lasts[job], now - start)
+                self.free[self.runs.finish(job)[0]] = True
+        super().on_faults(failed, back)
+
+
 class _ForgetsNotBefore(_Placements):
     """A job that is lost may start again at once, whatever it states."""
 
@@ -166,7 +199,11 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
     "loses or repeats tasks": {_RunsNone: ("served",), _DropsLost: ("served",)},
-    "knows what is yet to come": {_ForeseesCancellations: ("cancellations",)},
+    "knows what is yet to come": {
+        _ForeseesCancellations: ("cancellations",),
+        _StartsEarly: ("runs", "sound"),
+    },
+    "misreports": {_CompletesTooSoon: ("runs", "sound")},
     "breaks the times that jobs state": {
         _ForgetsNotBefore: ("sound",),
         _ExtendsDeadlines: ("sound",),
