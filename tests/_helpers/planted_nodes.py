@@ -103,7 +103,7 @@ class CountsNumbers(HonestNode):
     def places(self, view: Any, application: Any, tasks: int) -> Any:
         elsewhere = application.number - self.last
         self.last = application.number
-        if elsewhere > 3 and view.work > 60.0:
+        if elsewhere > 2 and view.work > 60.0:
             return [view.node]
         return super().places(view, application, tasks)
 

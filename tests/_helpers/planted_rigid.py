@@ -198,7 +198,7 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
 
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
-    "loses or repeats tasks": {_RunsNone: ("served",), _DropsLost: ("served",)},
+    "rejects jobs that can run": {_RunsNone: ("served",), _DropsLost: ("served",)},
     "knows what is yet to come": {
         _ForeseesCancellations: ("cancellations",),
         _StartsEarly: ("runs", "sound"),
