@@ -1,8 +1,9 @@
 """How soon `check_scheduler` finds each planted fault: scenarios and seconds, over ten seeds.
 
-The faults are those of `tests/_helpers/planted.py` (schedulers on cohorts) and `planted_nodes.py` (node
-programs).  A check has up to 200 scenarios of up to 12 machines.  Other interpreters are started for the
-faults that only they show.  Seconds are of the processor, of this process and those, which take a second.
+The faults are those of `tests/_helpers/planted.py` (schedulers on cohorts), `planted_nodes.py` (node
+programs) and `planted_rigid.py` (schedulers of rigid jobs).  A check has up to 200 scenarios of up to 12
+machines.  Other interpreters are started for the faults that only they show.  Seconds are of the processor,
+of this process and those, which take a second.
 
     python benchmarks/bench_faults.py [--seeds 10] [--faults A,B] [--minutes 60] [--out faults.jsonl]
 
@@ -76,7 +77,11 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Check what is not in the file yet, and print the table."""
-    faults = {**import_module("planted").PLANTED, **import_module("planted_nodes").PLANTED_NODES}
+    faults = {
+        **import_module("planted").PLANTED,
+        **import_module("planted_nodes").PLANTED_NODES,
+        **import_module("planted_rigid").PLANTED_RIGID,
+    }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--faults", default=",".join(faults))

@@ -287,6 +287,8 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     constraints: ClassVar[bool] = False
     #: The times that rigid jobs may state under it (`gridsim.model.applications.JOB_TIMES`).
     job_times: ClassVar[tuple[JobTime, ...]] = ()
+    #: Whether it may reject rigid jobs without a deadline for which there are enough machines.
+    may_reject: ClassVar[bool] = False
     #: Whether it supports background load on the machines (`Run.pace`).  It must then report
     #: `Outcome.cycles`; otherwise the machines seem busier than their tasks explain.
     fluctuating: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -10,12 +11,14 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.model.applications import JobTime
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.faults import Faults
 from gridsim.model.fluctuation import Fluctuation
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
+from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 
@@ -23,6 +26,11 @@ from gridsim.model.workload import Workload
 _MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 #: Instants of failures, s: while the first requests descend or a summary travels, at a heartbeat, and others.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)
+#: s from the end of an application to the failure of a machine, and to the release of another one.
+_TO_FAILURE = (-1.0, -0.05, -1e-9, 0.0, 1e-9, 0.05)
+_TO_RELEASE = (1e-9, 0.05, 0.3, 1.0)
+#: s by which some applications are released later than others.
+_HOURS = 9000.0
 
 
 def networks() -> st.SearchStrategy[Network]:
@@ -37,15 +45,22 @@ def networks() -> st.SearchStrategy[Network]:
 
 
 @st.composite
-def fault_schedules(draw: st.DrawFn, machines: int, reachable: bool = False) -> Faults:
+def fault_schedules(
+    draw: st.DrawFn, machines: int, reachable: bool = False, ends: Sequence[float] = ()
+) -> Faults:
     """Draw transient failures and outages of any machines at once; one machine has no outages.
 
     reachable : whether owners come and go instead, see `Faults.of`.
+    ends : s, instants just before or after which machines fail, too.
     """
+    instants = st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0)
+    if ends:
+        close = st.tuples(st.sampled_from(ends), st.sampled_from(_TO_FAILURE))
+        instants |= close.map(lambda each: max(0.0, sum(each)))
     safe = draw(st.integers(0, machines - 1))
     rows: list[tuple[int, float, float]] = []
     for _ in range(draw(st.integers(1, 4))):
-        at = draw(st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0))
+        at = draw(instants)
         last = at + draw(st.sampled_from((0.0, 0.0, 0.2, 30.0, 700.0, inf)))
         struck = draw(
             st.just(range(machines)) | st.sets(st.integers(0, machines - 1), min_size=1, max_size=3)
@@ -88,6 +103,7 @@ def scenarios(
     moves_data: bool = False,
     crowded: bool = False,
     reachable: bool = False,
+    job_times: tuple[JobTime, ...] = (),
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -102,6 +118,7 @@ def scenarios(
         fail, want certain ones in some of the scenarios.
     moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
+    job_times : the times that rigid jobs state in some of the scenarios.
     """
     if rigid:
         plain = _rigid(max_nodes, faults, crowded)
@@ -109,6 +126,8 @@ def scenarios(
         plain = _bags(max_nodes, faults, unequal, crowded, reachable)
     if rigid and constraints:
         plain = plain.flatmap(some_want_machines)
+    if rigid and job_times:
+        plain = plain.flatmap(lambda scenario: _some_state_times(scenario, job_times))
     if constraints and not (rigid or faults or unequal or reachable):
         plain = plain.flatmap(_some_need)
     if moves_data and not (rigid or faults or unequal or reachable):
@@ -201,6 +220,30 @@ def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 
 @st.composite
+def _some_state_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, ...]) -> Scenario:
+    """Draw times that jobs state, many of which are those of another event if the job starts at once."""
+    recipe = scenario.workload.recipe
+    stated = [name for name in names if draw(st.sampled_from((True, True, False)))]
+    if not isinstance(recipe, JobListRecipe) or not stated:
+        return scenario
+    lasts = recipe.run_time if recipe.requested is None or draw(st.booleans()) else recipe.requested
+    # parts of what a job takes, and s
+    after: dict[JobTime, tuple[tuple[float, float], ...]] = {
+        "not_before": ((0.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.0, 61.0), (0.0, 400.0)),
+        "deadline": ((inf, 0.0), (1.0, 0.0), (1.0, 30.0), (1.0, 60.0), (1.0, 90.0), (5.0, 500.0)),
+        "cancel_at": ((inf, 0.0), (inf, 0.0), (0.0, 1.0), (0.5, 0.0), (0.9, 60.0), (1.0, 0.0), (0.0, 400.0)),
+    }
+
+    def column(name: JobTime) -> tuple[float, ...]:
+        each = draw(st.lists(st.sampled_from(after[name]), min_size=len(lasts), max_size=len(lasts)))
+        rows = zip(recipe.release, lasts, each, strict=True)
+        return tuple(release + part * last + seconds for release, last, (part, seconds) in rows)
+
+    stating = msgspec.structs.replace(recipe, **{name: column(name) for name in stated})
+    return dataclasses.replace(scenario, workload=Workload(stating))
+
+
+@st.composite
 def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scenario:
     together = draw(st.booleans())  # all at once at one of few nodes: its jobs compete for machines
     if together:
@@ -216,12 +259,14 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scen
     seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
     small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
     releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if crowded else 300.0)
+    lasts = column(seconds)
+    release = [0.0] * count if together else draw(_releases(column(releases), lasts))
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
-            release=[0.0] * count if together else column(releases),
+            release=release,
             nodes=column(st.integers(1, max(1, nodes // 2)) if together else small | large),
-            run_time=column(seconds),
+            run_time=lasts,
             requested=column(seconds) if draw(st.booleans()) else None,
             submitter=[draw(st.integers(0, nodes - 1))] * count
             if together
@@ -229,8 +274,28 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scen
         ),
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes)) if faults else None,
+        faults=draw(fault_schedules(nodes, ends=_ends(release, lasts))) if faults else None,
     )
+
+
+@st.composite
+def _releases(draw: st.DrawFn, releases: list[float], lasts: list[float]) -> list[float]:
+    """Draw which of `releases` are just after the end of the one before instead, and which after hours.
+
+    lasts : s that one task of each application takes.
+    """
+    made, gaps = releases.copy(), st.none() | st.none() | st.sampled_from(_TO_RELEASE)
+    if draw(st.booleans()):
+        each = draw(st.lists(gaps, min_size=len(made), max_size=len(made)))
+        for i, gap in enumerate(each[1:]):
+            made[i + 1] = releases[i + 1] if gap is None else made[i] + lasts[i] + gap
+    first = draw(st.sampled_from((len(made), len(made), len(made), 0, len(made) // 2)))
+    return made[:first] + [each + _HOURS for each in made[first:]]
+
+
+def _ends(releases: list[float], lasts: list[float]) -> list[float]:
+    """Return when a task of each application ends that starts at its release, s."""
+    return [release + last for release, last in zip(releases, lasts, strict=True)]
 
 
 def _machines(most: int) -> st.SearchStrategy[int]:
@@ -251,24 +316,31 @@ def _bags(
     # an accept or a request, sent at 0, arrives after 0.05136 s with the usual network
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
-    platform = Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes)))
+    fast = draw(st.lists(speeds, min_size=nodes, max_size=nodes))
     release = column(instants | st.floats(0.0, 1200.0 if crowded else 30.0, allow_subnormal=False))
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
     homes = st.integers(0, nodes - 1)
     if crowded:
         homes = st.sampled_from(draw(st.lists(homes, min_size=1, max_size=3)))
         tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
+    few: list[list[float]] = []
     if unequal and draw(st.booleans()):
         # few sizes that repeat: large bags stay easy to draw and to shrink, and more events coincide
         few = column(st.lists(sizes, min_size=1, max_size=6))
-        each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
-        workload = Workload.of_tasks(release, each, column(homes))
+        mflop, home = [some[0] for some in few], column(homes)
     else:
-        workload = Workload.of(release, tasks, column(sizes), column(homes))
+        mflop, home = column(sizes), column(homes)
+    lasts = [size / fast[u] for size, u in zip(mflop, home, strict=True)]
+    release = draw(_releases(release, lasts))
+    if few:
+        each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
+        workload = Workload.of_tasks(release, each, home)
+    else:
+        workload = Workload.of(release, tasks, mflop, home)
     return Scenario(
-        platform=platform,
+        platform=Platform.of(fast),
         workload=workload,
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes, reachable)) if faults else None,
+        faults=draw(fault_schedules(nodes, reachable, _ends(release, lasts))) if faults else None,
     )

@@ -34,6 +34,7 @@ from gridsim.scheduling.registry import registered
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
+from gridsim.testing.cancellations import foreseen_cancellation
 from gridsim.testing.cases import scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
@@ -44,10 +45,11 @@ from gridsim.testing.own import Own
 from gridsim.testing.patience import patience
 from gridsim.testing.reached import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
+from gridsim.testing.served import unserved
 from gridsim.testing.truth import false_decision
 from gridsim.validation.results import validate_result
 
-#: Simulated s, after which a run counts as endless: the failures of an example are over by 1500 s.
+#: Simulated s, after which a run counts as endless: the failures of an example are over by 40,000 s.
 LONGEST = 1.0e7
 #: s of wall time that a run may take.
 PATIENCE = 60.0
@@ -58,18 +60,19 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality")
+_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "cancellations")
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
 #: The kinds of scenarios that a scheduler may support.
-KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data")
+KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
 
 LAWS = {
     "runs": "no error, and an end",
     "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
     "messages sent = delivered + dropped + in flight, and each in the log, of no machine that was down",
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
+    "served": "no rigid job is rejected for which there are enough machines",
     "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
     "seed of the scenario",
     "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
@@ -83,6 +86,7 @@ LAWS = {
     "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
+    "cancellations": "nothing depends on whether a job will be cancelled before its user cancels it",
 }
 
 
@@ -193,6 +197,8 @@ def check_scheduler(
         left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
     elif trial.speeds_known:
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
+    if kind["rigid"] and not trial.serves:
+        left_out["served"] = "the scheduler says that it may reject jobs (Scheduler.may_reject)"
     if not trial.keeps_state:
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
     if not trial.ordered:
@@ -310,7 +316,7 @@ class _Trial:
         self.reached = reached
         self.findings = Findings()
         self.tried = self.failing = self.found_after = 0
-        self.local = self.ordered = self.speeds_known = self.noted = self.isolates = False
+        self.local = self.ordered = self.speeds_known = self.noted = self.isolates = self.serves = False
         self.own: Own | None = None
         self.watched = Watched()
         self.name = ""
@@ -353,7 +359,7 @@ class _Trial:
         elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
         result = self.runs(scenario, scheduler)
         # hidden state and randomness break other invariants, too, in ways that say less: they come first
-        for law in ("sound", "closed", "repeatable", "hash seed", *_FURTHER):
+        for law in ("sound", "served", "closed", "repeatable", "hash seed", *_FURTHER):
             if only not in (None, law):
                 continue
             if law == "hash seed":
@@ -391,6 +397,13 @@ class _Trial:
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
             raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
+
+    def served(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not scheduler.rigid or scheduler.may_reject:
+            return
+        self.serves = True
+        if said := unserved(result, scheduler.order):
+            raise ConformanceError("served", said, scenario, scheduler)
 
     def closed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         assert self.own is not None
@@ -506,6 +519,13 @@ class _Trial:
         if said := differing_decision(scenario, scheduler, self.able):
             raise ConformanceError("locality", said, scenario, scheduler)
 
+    def cancellations(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        def run(other: Scenario) -> Result:
+            return simulate(other, scheduler, record="schedule", **LIMITS)
+
+        if said := foreseen_cancellation(result, run):
+            raise ConformanceError("cancellations", said, scenario, scheduler)
+
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     """Return the ways in which the nodes can run the scenario.
@@ -533,12 +553,12 @@ def _stirred(number: int) -> list[bytes]:
 
 def policy_of(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
-) -> tuple[type[Policy], dict[str, bool], bool, Reached]:
+) -> tuple[type[Policy], dict[str, Any], bool, Reached]:
     """Return the class of the scheduler's policy, what it supports, and who sees what runs.
 
     What it supports is the options of `scenarios`, and whether machines may fail.
     """
-    policies: list[tuple[type[Policy], dict[str, bool], bool, Reached]] = []
+    policies: list[tuple[type[Policy], dict[str, Any], bool, Reached]] = []
     errors: list[ConformanceError] = []  # raised at the end: Hypothesis would run again what fails
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))

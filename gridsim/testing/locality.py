@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gridsim.model.applications import Applications
+from gridsim.model.applications import JOB_TIMES, Applications
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
@@ -147,7 +148,7 @@ class _Change:
     what : the change in words.  machine, since : where, and from when on (ns).
     fails : whether the machine fails then.  by_all : whether all machines know at once, but none before.
     down : the machine that is down throughout; what is sent in its name comes from one that acts for it.
-    missing : the application that is left out, so that later ones have lower numbers; None if none is.
+    missing : the applications that are left out, so that later ones have lower numbers.
     """
 
     scenario: Scenario
@@ -157,7 +158,7 @@ class _Change:
     fails: bool = False
     by_all: bool = False
     down: int | None = None
-    missing: int | None = None
+    missing: tuple[int, ...] = ()
 
 
 def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[_Change]:
@@ -174,13 +175,16 @@ def _changes(plain: Scenario, applications: Applications, scheduler: Scheduler) 
     if applications.requested is None and not fixed:
         yield _much_less(applications, chosen[seed % len(chosen)], plain)
     if count > 1 and not scheduler.numbers_known:
-        for i in {chosen[(seed + 1) % len(chosen)], count - 1}:
-            change = _one_missing(applications, i, plain)
+        several = _before_a_busy_one(applications, platform)
+        for gone in {(chosen[(seed + 1) % len(chosen)],), (count - 1,), several} - {()}:
+            change = _missing(applications, gone, plain)
             others = change.scenario.workload.realize(platform)
             # what summaries have axes for is known before the run
             axes = [(each.moves_data, each.group is None) for each in (applications, others)]
             if axes[0] == axes[1]:
                 yield change
+    if applications.cancel_at is not None:
+        yield _not_cancelled(applications, plain)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -208,14 +212,45 @@ def _much_less(applications: Applications, i: int, plain: Scenario) -> _Change:
     return _Change(dataclasses.replace(plain, workload=workload), what, v, int(applications.release_ns[i]))
 
 
-def _one_missing(applications: Applications, i: int, plain: Scenario) -> _Change:
-    """Return the change that application i is never submitted."""
-    v = int(applications.submitter[i])
+def _before_a_busy_one(applications: Applications, platform: Platform) -> tuple[int, ...]:
+    """Return up to three applications of one machine just before one of a busy machine comes; () for none.
+
+    The busy machine has submitted the most work until then, and nothing since they came: it may count them.
+    """
+    busiest, found, submitter = -math.inf, tuple[int, ...](), applications.submitter.tolist()
+    for i in range(1, len(submitter)):
+        mine = [k for k in range(i) if submitter[k] == submitter[i]]
+        if not mine or submitter[i - 1] == submitter[i]:
+            continue
+        waits = applications.size[mine].sum() / platform.speeds[submitter[i]] - applications.release[i]
+        if waits > busiest:
+            between = [k for k in range(mine[-1] + 1, i) if submitter[k] == submitter[i - 1]]
+            busiest, found = waits, tuple(between[-3:])
+    return found
+
+
+def _missing(applications: Applications, gone: tuple[int, ...], plain: Scenario) -> _Change:
+    """Return the change that the applications `gone`, of one machine, are never submitted."""
+    v = int(applications.submitter[gone[0]])
     columns = {name: getattr(applications, name) for name in ("release", "tasks", "task_size")}
-    workload = _workload(applications, plain.platform, **columns, without=i)
+    workload = _workload(applications, plain.platform, **columns, without=gone)
     changed = dataclasses.replace(plain, workload=workload)
-    what = f"application {i} of machine {v} is not submitted"
-    return _Change(changed, what, v, int(applications.release_ns[i]), missing=i)
+    which, verb = (f"application {gone[0]}", "is") if len(gone) == 1 else (f"applications {gone}", "are")
+    what = f"{which} of machine {v} {verb} not submitted"
+    return _Change(changed, what, v, int(applications.release_ns[gone[0]]), missing=gone)
+
+
+def _not_cancelled(applications: Applications, plain: Scenario) -> _Change:
+    """Return the change that the job which is cancelled first, or last, is not."""
+    assert applications.cancel_at is not None
+    at, chosen = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
+    i = int(min(chosen, key=at.__getitem__) if plain.seed % 2 else max(chosen, key=at.__getitem__))
+    v, since, at[i] = int(applications.submitter[i]), nanoseconds(float(at[i])), math.inf
+    names = ("release", "tasks", "task_size")
+    columns = {name: getattr(applications, name) for name in names}
+    workload = _workload(dataclasses.replace(applications, cancel_at=at), plain.platform, **columns)
+    what = f"the user of job {i} of machine {v} does not cancel it"
+    return _Change(dataclasses.replace(plain, workload=workload), what, v, since)
 
 
 def _failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, _Change]:
@@ -266,19 +301,22 @@ def _workload(
     release: Floats,
     tasks: Integers,
     task_size: Floats,
-    without: int | None = None,
+    without: tuple[int, ...] = (),
 ) -> Workload:
     """Return the workload of `applications` with these columns in place of theirs.
 
-    without : the application that is left out.
+    without : the applications that are left out.
     """
-    kept = np.array([i for i in range(len(release)) if i != without])
+    kept = np.array([i for i in range(len(release)) if i not in without])
     submitter, release, tasks = applications.submitter[kept], release[kept], tasks[kept]
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         requested = applications.requested * (task_size / applications.task_size)
         wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
-        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted)
+        later = release - applications.release[kept]
+        stated = {name: getattr(applications, name) for name in JOB_TIMES}
+        times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted, **times)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     given = {name: getattr(applications, name) for name in names}
     further = {name: column if column is None else column[kept] for name, column in given.items()}
@@ -339,6 +377,7 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
 
     # the inner scheduler has run the scenario, so it supports it
     unequal = fluctuating = owners = constraints = moves_data = True
+    job_times = JOB_TIMES
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]
@@ -480,18 +519,18 @@ def _differ(one: _Seen, other: _Seen, change: _Change) -> str | None:
     return f"machine {machine}, {at / NS} s: {kind} {dict(values)}, {verb}; it has no news until {until} s"
 
 
-def _alike(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: int | None) -> bool:
-    """Return whether two rows are the same, except for numbers of applications after the `missing` one."""
-    if a is None or b is None or missing is None or a[:3] != b[:3]:
+def _alike(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: tuple[int, ...]) -> bool:
+    """Return whether two rows are the same, except for numbers of applications after the `missing` ones."""
+    if a is None or b is None or not missing or a[:3] != b[:3]:
         return a == b
     return all(
-        one == other or (name == of and one - 1 == other >= missing)
+        one == other or (name == of and other == one - bisect_left(missing, one) and one not in missing)
         for (name, one), (of, other) in zip(a[3], b[3], strict=True)
     )
 
 
 def _first_apart(
-    one: _Seen, other: _Seen, known: list[int], missing: int | None = None
+    one: _Seen, other: _Seen, known: list[int], missing: tuple[int, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
     """Return the first row that only one run has, of those before `known` (ns) of their machine."""
     here, there = ([row for row in seen.rows if row[0] < known[row[1]]] for seen in (one, other))

@@ -86,6 +86,28 @@ class Blackboard(HonestNode):
         return min(view.neighbours, key=lambda u: (BOARD.get(u, 0.0), u))
 
 
+class PeeksAfterHours(Blackboard):
+    """Nodes read it after two hours."""
+
+    def next(self, view: Any) -> int:
+        return super().next(view) if view.now > 7200.0 else HonestNode.next(self, view)
+
+
+class CountsNumbers(HonestNode):
+    """A node with much work keeps what comes, unless numbers tell that others have submitted much, too."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.last = 0
+
+    def places(self, view: Any, application: Any, tasks: int) -> Any:
+        elsewhere = application.number - self.last
+        self.last = application.number
+        if elsewhere > 2 and view.work > 60.0:
+            return [view.node]
+        return super().places(view, application, tasks)
+
+
 class OutlivesFailures(HonestNode):
     """What a node has dealt is kept in the class, which a failure does not erase."""
 
@@ -308,6 +330,8 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
         KnowsObjects: ("isolated", "resumed", "locality"),
         Collector: ("repeatable", "isolated", "locality", "hash seed", "forms"),
         SignalNode: ("locality",),
+        PeeksAfterHours: ("isolated", "resumed", "locality"),
+        CountsNumbers: ("locality",),
     },
     "remembers beyond the run": {
         DefaultArgument: ("repeatable", "hash seed", "isolated"),

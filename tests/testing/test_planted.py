@@ -26,11 +26,16 @@ SOON = (
     "CountsNoBytes",
     "Blackboard",
     "SignalNode",
+    "RunsNone",
+    "DropsLost",
+    "ForeseesCancellations",
+    "CancelsLate",
 )
 sys.path.insert(0, str(HELPERS))  # the names of tests are those of the faults
 PLANTED = {
     **import_module("planted").PLANTED,
     **import_module("planted_nodes").PLANTED_NODES,
+    **import_module("planted_rigid").PLANTED_RIGID,
 }
 sys.path.remove(str(HELPERS))
 
@@ -58,6 +63,14 @@ def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> 
         )
     error = caught.value
     assert error.law in fault.laws and 1 <= error.examples <= 200 and error.file is not None
+
+
+@pytest.mark.usefixtures("importable")
+def test_the_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
+    """That of which the faults are made."""
+    scheduler = import_module("planted_rigid").FirstFit()
+    found = check_scheduler(scheduler, examples=20, max_nodes=12, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures >= 8 and "served" not in found.left_out
 
 
 @pytest.mark.parametrize("name", ["Honest", "Blackboards"])

@@ -407,6 +407,11 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     suspension: Annotated[float, Limits(low=1e-3, unit="s", finite=False)] = math.inf
     wide: Literal["coallocate", "reject"] = "coallocate"
 
+    @property
+    def may_reject(self) -> bool:  # type: ignore[override]
+        """Whether it rejects jobs that are larger than any site."""
+        return self.wide == "reject"
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return Sites(self, run)

@@ -213,6 +213,7 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "zorilla"
     decentralized: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
+    may_reject: ClassVar[bool] = True  # jobs that are too old, see `lifetime`
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     decision_words: ClassVar[Words] = WORDS

@@ -63,6 +63,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
     job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
+    may_reject: ClassVar[bool] = True  # searches may reach too few machines
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
     decision_words: ClassVar[Words] = WORDS

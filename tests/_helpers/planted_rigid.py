@@ -1,0 +1,218 @@
+"""Wrong schedulers of rigid jobs, each in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from planted import Fault
+
+from gridsim.engine.engine import TIMER
+from gridsim.model.applications import reserved
+from gridsim.schedulers.rigid.asap import Asap, _Placements
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+
+#: After everything else of an instant.
+_LAST = 4001
+
+
+class FirstFit(Scheduler, frozen=True, kw_only=True):
+    """Starts each job as soon as enough machines are free, those with the shortest requested times first."""
+
+    name: ClassVar[str] = "first-fit"
+    rigid: ClassVar[bool] = True
+    constraints: ClassVar[bool] = True
+
+    def start(self, run: Run) -> Policy:
+        return FirstFitPolicy(self, run)
+
+
+class FirstFitPolicy(Policy):
+    STATE: ClassVar[tuple[str, ...]] = ("runs", "waiting", "free", "resubmitted")
+
+    def __init__(self, parameters: Scheduler, run: Run) -> None:
+        self.run, self.jobs = run, run.applications
+        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), "requested")
+        self.runs = Runs(run, lasts)
+        self.waiting: list[int] = []
+        self.free = np.ones(len(run.speeds), np.bool_)
+        self.resubmitted = np.zeros(len(self.jobs), np.int64)
+        run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
+        run.engine.on("dispatch", self.dispatch, priority=_LAST, phase=TIMER)
+
+    def on_release(self, applications: list[int]) -> None:
+        self.wait(applications)
+
+    def wait(self, jobs: list[int]) -> None:
+        """Let `jobs` wait, and start at this instant what can start."""
+        self.waiting += jobs
+        self.run.engine.at(self.run.engine.now, "dispatch", 0)
+
+    def dispatch(self, _: list[int]) -> None:
+        for job in sorted(self.waiting, key=lambda job: (self.estimate[job], job)):
+            usable, suited = self.free & self.run.up, self.jobs.machines_for(job)
+            nodes = np.flatnonzero(usable if suited is None else usable & suited)[: self.jobs.tasks[job]]
+            if len(nodes) == self.jobs.tasks[job]:
+                self.waiting.remove(job)
+                self.free[nodes] = False
+                self.run.engine.at(self.runs.place(job, nodes, self.run.engine.now), "finish", job)
+
+    def on_finish(self, jobs: list[int]) -> None:
+        for job in jobs:
+            if job in self.runs.placed and self.runs.end_of(job) <= self.run.engine.now:
+                self.free[self.runs.finish(job)[0]] = True
+        self.wait([])
+        if self.runs.completed == len(self.jobs):
+            self.run.engine.stop()
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        lost = [job for job in sorted(self.runs.placed) if np.isin(self.runs.placed[job][0], failed).any()]
+        for job in lost:
+            nodes, _ = self.runs.placed[job]
+            self.runs.cut(job, self.run.engine.now)
+            self.free[nodes] = True
+            self.resubmitted[job] += len(nodes)
+        self.wait(self.again(lost))
+
+    def again(self, lost: list[int]) -> list[int]:
+        """Return which of the jobs that have lost a machine wait again."""
+        return lost
+
+    def unfinished(self) -> Any:
+        return np.flatnonzero(self.runs.end < 0)
+
+    def finish(self) -> Outcome:
+        failed = (self.runs.end < 0).astype(np.int64)
+        return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
+
+
+class _RunsNone(FirstFitPolicy):
+    """Rejects all jobs."""
+
+    def dispatch(self, _: list[int]) -> None:
+        pass
+
+
+class _DropsLost(FirstFitPolicy):
+    """Of jobs that are lost at one instant, rejects all except the first."""
+
+    def again(self, lost: list[int]) -> list[int]:
+        return lost[:1]
+
+
+class _StartsEarly(FirstFitPolicy):
+    """Starts what is released within 0.3 s when a job ends."""
+
+    STATE = (*FirstFitPolicy.STATE, "ahead")
+
+    def __init__(self, parameters: Scheduler, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.ahead: list[int] = []
+
+    def on_release(self, applications: list[int]) -> None:
+        super().on_release([job for job in applications if job not in self.ahead])
+
+    def on_finish(self, jobs: list[int]) -> None:
+        release, now = self.jobs.release_ns, self.run.engine.now
+        soon = np.flatnonzero((release > now) & (release <= now + 300_000_000)).tolist()
+        soon = [job for job in soon if job not in self.ahead]
+        self.ahead += soon
+        self.waiting += soon
+        super().on_finish(jobs)
+
+
+class _CompletesTooSoon(FirstFitPolicy):
+    """A job that loses a machine after 90 % of its time counts as completed."""
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        now = self.run.engine.now
+        for job, (nodes, start) in sorted(self.runs.placed.items()):
+            if np.isin(nodes, failed).any() and 0.9 * self.runs.lasts[job] < now - start:
+                self.runs.lasts[job] = min(self.runs.lasts[job], now - start)
+                self.free[self.runs.finish(job)[0]] = True
+        super().on_faults(failed, back)
+
+
+class _ForgetsNotBefore(_Placements):
+    """A job that is lost may start again at once, whatever it states."""
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        kept, self.earliest = self.earliest, np.zeros_like(self.earliest)
+        super().on_faults(failed, back)
+        self.earliest = kept
+
+
+class _ExtendsDeadlines(_Placements):
+    """Long jobs may end a slot after their deadlines."""
+
+    def __init__(self, parameters: Asap, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.latest = np.where((self.length > 4) & (self.latest < 2**40), self.latest + 1, self.latest)
+
+
+class _ForeseesCancellations(_Placements):
+    """A job that its user cancels within ten minutes is not placed at all."""
+
+    def _place(self, jobs: list[int]) -> None:
+        at, soon = self.run.applications.instants("cancel_at"), self.run.engine.now + 600 * 10**9
+        doomed = [] if at is None else [job for job in jobs if at[job] < soon]
+        self.waiting += doomed
+        super()._place([job for job in jobs if job not in doomed])
+
+
+class _CancelsLate(_Placements):
+    """A job that runs goes on for a slot when its user cancels it."""
+
+    STATE = (*_Placements.STATE, "late")
+
+    def __init__(self, parameters: Asap, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.late: list[int] = []
+
+    def on_call_off(self, jobs: list[int]) -> None:
+        now = self.run.engine.now
+        for job in jobs:
+            runs = job in self.runs.placed and self.runs.placed[job][1] <= now
+            if runs and job not in self.late and self.runs.end_of(job) > now + self.slot:
+                self.late.append(job)
+                self.run.engine.at(now + self.slot, "call-off", job)
+            else:
+                super().on_call_off([job])
+
+
+def _scheduler(policy: type[Policy]) -> type[Scheduler]:
+    make_policy: Callable[..., Policy] = policy
+    base: type[Scheduler] = Asap if issubclass(policy, _Placements) else FirstFit
+
+    def start(self: Any, run: Run) -> Policy:
+        return make_policy(self, run)
+
+    name = policy.__name__.removeprefix("_")
+    body = {"start": start, "__module__": __name__}
+    make: Callable[..., Any] = type(base)
+    made: type[Scheduler] = make(name, (base,), body, frozen=True, kw_only=True)
+    globals()[name] = made
+    return made
+
+
+_KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
+    "rejects jobs that can run": {_RunsNone: ("served",), _DropsLost: ("served",)},
+    "knows what is yet to come": {
+        _ForeseesCancellations: ("cancellations",),
+        _StartsEarly: ("runs", "sound"),
+    },
+    "misreports": {_CompletesTooSoon: ("runs", "sound")},
+    "breaks the times that jobs state": {
+        _ForgetsNotBefore: ("sound",),
+        _ExtendsDeadlines: ("sound",),
+        _CancelsLate: ("sound",),
+    },
+}
+
+PLANTED_RIGID = {
+    policy.__name__.removeprefix("_"): Fault(_scheduler(policy), kind, "rigid", laws)
+    for kind, policies in _KINDS.items()
+    for policy, laws in policies.items()
+}
