@@ -37,6 +37,7 @@ from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
+from gridsim.testing.foresight import FORESEEN, foreseen
 from gridsim.testing.isolated import can_be_isolated, isolated
 from gridsim.testing.locality import MOST_EVENTS, differing_decision, only_owners
 from gridsim.testing.order import broken_promise
@@ -58,7 +59,7 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality")
+_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "foresight", "locality")
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
@@ -82,6 +83,7 @@ LAWS = {
     "decisions": "noting decisions does not change the digest, each application that is completed has one, "
     "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
+    "foresight": "what is done does not depend on what is submitted or fails later, or on how long jobs will run",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
 }
 
@@ -498,6 +500,13 @@ class _Trial:
                 where = f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead"
                 text = f"in a process {where}, another environment, nothing run before: {said}"
                 raise ConformanceError("hash seed", text, scenario, scheduler)
+
+    def foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if unknown := sorted({*scheduler.foresees} - {*FORESEEN}):
+            said = f"it says that it foresees {unknown[0]!r}, which is none of {FORESEEN}"
+            raise ConformanceError("foresight", said, scenario, scheduler)
+        if said := foreseen(scenario, scheduler, LIMITS):
+            raise ConformanceError("foresight", said, scenario, scheduler)
 
     def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.informed_by_messages:
