@@ -37,7 +37,7 @@ from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
-from gridsim.testing.foresight import FORESEEN, foreseen
+from gridsim.testing.foresight import FORESEEN, foreknown
 from gridsim.testing.isolated import can_be_isolated, isolated
 from gridsim.testing.locality import MOST_EVENTS, differing_decision, only_owners
 from gridsim.testing.order import broken_promise
@@ -59,7 +59,7 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "foresight", "locality")
+_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
@@ -83,8 +83,9 @@ LAWS = {
     "decisions": "noting decisions does not change the digest, each application that is completed has one, "
     "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
-    "foresight": "what is done does not depend on what is submitted or fails later, or on how long jobs will run",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
+    "foresight": "what is done does not depend on what comes or fails later, nor on how long jobs will run "
+    "where users state estimates, except for what `Scheduler.foresees` names",
 }
 
 
@@ -195,6 +196,8 @@ def check_scheduler(
         left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
     elif trial.speeds_known:
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
+    for what in sorted(trial.foreseen):
+        left_out[f"foresight of {what}"] = "the scheduler says that it foresees them"
     if not trial.keeps_state:
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
     if not trial.ordered:
@@ -316,6 +319,8 @@ class _Trial:
         self.own: Own | None = None
         self.watched = Watched()
         self.name = ""
+        #: What of the future the scheduler says that it knows, in all scenarios.
+        self.foreseen: set[str] = {*FORESEEN}
         #: Why the nodes cannot be compiled.
         self.not_compiled = ""
         #: Of the first scenario of which a run does not end: to look for a smaller one would take for ever.
@@ -501,19 +506,20 @@ class _Trial:
                 text = f"in a process {where}, another environment, nothing run before: {said}"
                 raise ConformanceError("hash seed", text, scenario, scheduler)
 
-    def foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if unknown := sorted({*scheduler.foresees} - {*FORESEEN}):
-            said = f"it says that it foresees {unknown[0]!r}, which is none of {FORESEEN}"
-            raise ConformanceError("foresight", said, scenario, scheduler)
-        if said := foreseen(scenario, scheduler, LIMITS):
-            raise ConformanceError("foresight", said, scenario, scheduler)
-
     def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.informed_by_messages:
             return
         self.local, self.speeds_known = True, scheduler.speeds_known
         if said := differing_decision(scenario, scheduler, self.able):
             raise ConformanceError("locality", said, scenario, scheduler)
+
+    def foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if unknown := sorted({*scheduler.foresees} - {*FORESEEN}):
+            said = f"it says that it foresees {unknown[0]!r}, which is none of {FORESEEN}"
+            raise ConformanceError("foresight", said, scenario, scheduler)
+        self.foreseen &= {*scheduler.foresees}
+        if known := foreknown(scenario, scheduler, LIMITS):
+            raise ConformanceError("foresight", known, scenario, scheduler)
 
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:

@@ -23,7 +23,7 @@ from gridsim.schedulers.coallocation.claims import (
     Job,
 )
 from gridsim.schedulers.coallocation.grid import Grid, Nodes
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.policy import Message, View, array
 from gridsim.support.arrays import Integers
@@ -406,6 +406,11 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     count_sent: bool = True
     suspension: Annotated[float, Limits(low=1e-3, unit="s", finite=False)] = math.inf
     wide: Literal["coallocate", "reject"] = "coallocate"
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        return ("run times",) if self.duration == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
