@@ -76,7 +76,11 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Check what is not in the file yet, and print the table."""
-    faults = {**import_module("planted").PLANTED, **import_module("planted_nodes").PLANTED_NODES}
+    faults = {
+        **import_module("planted").PLANTED,
+        **import_module("planted_nodes").PLANTED_NODES,
+        **import_module("planted_future").PLANTED_FUTURE,
+    }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--faults", default=",".join(faults))
