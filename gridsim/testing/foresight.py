@@ -48,12 +48,17 @@ def foreknown(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) 
     """Return what a scheduler does differently before an instant if all is different afterwards; else None.
 
     What the scheduler says that it foresees (`Scheduler.foresees`) stays the same.  So does what it derives
-    from platform and workload before the run (`Scheduler.explicit`), and the mean up time of machines.
+    from platform and workload before the run (`Scheduler.explicit`), and the mean up time of machines.  Where
+    no user states how long a rigid job may run, all state twice its run time.
 
     limits : options of the runs.
     """
     if not (kinds := tuple(kind for kind in FORESEEN if kind not in scheduler.foresees)):
         return None
+    recipe = scenario.workload.recipe
+    if isinstance(recipe, JobListRecipe) and recipe.requested is None:
+        recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * each for each in recipe.run_time))
+        scenario = dataclasses.replace(scenario, workload=Workload(recipe))
     fixed = scheduler.explicit(scenario.platform.speeds, scenario.workload.realize(scenario.platform))
     record: list[Recording] = ["schedule", "decisions"] if scheduler.decision_words else ["schedule"]
     first = simulate(scenario, fixed, record=record, **limits)
@@ -167,8 +172,7 @@ def _others(recipe: _Recipe, nodes: int, later: Bools) -> _Recipe:
 
 def _other_run_times(recipe: JobListRecipe, first: Result, at: int) -> JobListRecipe:
     """Return the recipe with other run times, up to the estimates, of jobs that have not ended by `at` ns."""
-    if recipe.requested is None:
-        return recipe
+    assert recipe.requested is not None
     number = np.argsort(np.argsort(_ns(recipe.release), kind="stable"))  # of the application of each entry
     table, finish = first.tables["schedule"], first.applications["finish"]
     ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
