@@ -52,7 +52,7 @@ cdef class SummaryTree:
     cdef long long gap, hold_off
     # applications
     cdef bint celled
-    cdef double longest                 # Mflop, the largest task of all applications
+    cdef double longest                 # Mflop, the last sample of the task size
     cdef const double[::1] size, task_size, release
     cdef long long[::1] size_sample, task_size_sample
     cdef const double[::1] speed

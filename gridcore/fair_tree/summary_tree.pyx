@@ -121,6 +121,7 @@ cdef class SummaryTree:
         self.gs, self.gw, self.ga = grid.stretch, grid.size, grid.task_size
         self.g.n_stretch, self.g.n_size, self.g.n_task_size = grid.shape
         self.g.stretch, self.g.size, self.g.task_size = &self.gs[0], &self.gw[0], &self.ga[0]
+        self.longest = self.ga[self.g.n_task_size - 1]
         self.cells = grid.cells
         self.leaves, self.nodes, self.first_leaf = n, m, n - 1
         self.bound, self.hold_off = bound, hold_off
@@ -179,7 +180,6 @@ cdef class SummaryTree:
         # the grid samples to look up: the largest size <= the application's, the smallest task size >= its own
         self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
         self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
-        self.longest = np.max(self.task_size, initial=0.0)
 
     cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil:
         """Return the release (s) for which the summary of `child` was sampled, as it counts at `now` s."""

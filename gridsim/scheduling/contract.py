@@ -43,6 +43,9 @@ Order = Literal["fifo", "fcfs", "edf", "list", None]
 #: How the nodes of a decentralized scheduler are run, see `Scheduler.node_forms`.
 NodeForm = Literal["interpreted", "compiled"]
 
+#: What a scheduler may know of the future, see `Scheduler.foresees`.
+Foreseen = Literal["applications", "failures", "run times"]
+
 #: Columns of `Outcome.schedule`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
 #: Further columns of `Outcome.schedule`, where tasks may have several copies.
@@ -319,6 +322,16 @@ class Scheduler(Declared, frozen=True, kw_only=True):
         which assumes more.
         """
         return self.decentralized
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """What it knows of the future, by design.
+
+        "applications": what will be submitted; "failures": which machines will fail and recover; "run times":
+        how long rigid jobs will run where users state estimates.  Nothing for a scheduler that could be used
+        in practice.  What it knows of platform and workload before the run is a matter of `explicit`.
+        """
+        return ()
 
     @property
     def moves_data(self) -> bool:

@@ -34,10 +34,10 @@ from gridsim.scheduling.registry import registered
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
-from gridsim.testing.cancellations import foreseen_cancellation
 from gridsim.testing.cases import scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
+from gridsim.testing.foresight import FORESEEN, foreknown
 from gridsim.testing.isolated import can_be_isolated, isolated
 from gridsim.testing.locality import MOST_EVENTS, differing_decision, only_owners
 from gridsim.testing.order import broken_promise
@@ -60,7 +60,7 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "cancellations")
+_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
@@ -86,7 +86,8 @@ LAWS = {
     "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
-    "cancellations": "nothing depends on whether a job will be cancelled before its user cancels it",
+    "foresight": "what is done does not depend on what comes or fails later, nor on how long jobs will run "
+    "where users state estimates, except for what `Scheduler.foresees` names",
 }
 
 
@@ -199,6 +200,8 @@ def check_scheduler(
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
     if kind["rigid"] and not trial.serves:
         left_out["served"] = "the scheduler says that it may reject jobs (Scheduler.may_reject)"
+    for what in sorted(trial.foreseen):
+        left_out[f"foresight of {what}"] = "the scheduler says that it foresees them"
     if not trial.keeps_state:
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
     if not trial.ordered:
@@ -320,6 +323,8 @@ class _Trial:
         self.own: Own | None = None
         self.watched = Watched()
         self.name = ""
+        #: What of the future the scheduler says that it knows, in all scenarios.
+        self.foreseen: set[str] = {*FORESEEN}
         #: Why the nodes cannot be compiled.
         self.not_compiled = ""
         #: Of the first scenario of which a run does not end: to look for a smaller one would take for ever.
@@ -519,12 +524,13 @@ class _Trial:
         if said := differing_decision(scenario, scheduler, self.able):
             raise ConformanceError("locality", said, scenario, scheduler)
 
-    def cancellations(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        def run(other: Scenario) -> Result:
-            return simulate(other, scheduler, record="schedule", **LIMITS)
-
-        if said := foreseen_cancellation(result, run):
-            raise ConformanceError("cancellations", said, scenario, scheduler)
+    def foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if unknown := sorted({*scheduler.foresees} - {*FORESEEN}):
+            said = f"it says that it foresees {unknown[0]!r}, which is none of {FORESEEN}"
+            raise ConformanceError("foresight", said, scenario, scheduler)
+        self.foreseen &= {*scheduler.foresees}
+        if known := foreknown(scenario, scheduler, LIMITS):
+            raise ConformanceError("foresight", known, scenario, scheduler)
 
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:

@@ -199,8 +199,8 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
     "rejects jobs that can run": {_RunsNone: ("served",), _DropsLost: ("served",)},
-    "knows what is yet to come": {
-        _ForeseesCancellations: ("cancellations",),
+    "knows the future": {
+        _ForeseesCancellations: ("foresight",),
         _StartsEarly: ("runs", "sound"),
     },
     "misreports": {_CompletesTooSoon: ("runs", "sound")},

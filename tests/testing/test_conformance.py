@@ -20,6 +20,7 @@ from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr.selections import POLICIES
 from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler, conformance
+from gridsim.testing.foresight import foreknown
 from tests._helpers.scenarios import (
     CENTRAL,
     CLASSICS,
@@ -51,6 +52,11 @@ def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
 def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
     """The invariant of decisions, if the scheduler notes none."""
     return set() if scheduler.decision_words else {"decisions"}
+
+
+def foreseen(scheduler: gs.Scheduler) -> set[str]:
+    """What is not checked of the invariant of foresight."""
+    return {f"foresight of {what}" for what in scheduler.foresees}
 
 
 def test_all_that_are_registered_are_tried() -> None:
@@ -180,7 +186,7 @@ def test_the_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Pat
     found = check_scheduler(scheduler, examples=20, folder=tmp_path)
     assert found.examples >= 20 and found.with_failures >= 5
     order = {"order"} if scheduler.order is None else set()
-    assert set(found.left_out) == {"locality"} | order | quiet(scheduler)
+    assert set(found.left_out) == {"locality"} | order | quiet(scheduler) | foreseen(scheduler)
 
 
 @pytest.mark.slow
@@ -201,7 +207,8 @@ def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
         task_order=wqr_choices.random, machine_choice=wqr_choices.avail, checkpoint_interval=5.0
     )
     found = check_scheduler(asking, examples=15, folder=tmp_path)
-    assert found.with_failures >= 4 and set(found.left_out) == {"locality", "order"}
+    left_out = {"locality", "order", "foresight of failures"}
+    assert found.with_failures >= 4 and set(found.left_out) == left_out
 
 
 @pytest.mark.slow
@@ -379,6 +386,24 @@ def test_a_promise_that_there_is_not(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="it promises 'somehow', which is none of") as caught:
         check_scheduler(Promises(), examples=5, hash_seeds=False, folder=tmp_path)
     assert caught.value.law == "order"
+
+
+def test_foresight_that_there_is_not(wrong: Any, tmp_path: Path) -> None:
+    class Foresees(wrong.Shares, frozen=True, kw_only=True):
+        foresees = ("weather",)
+
+    with pytest.raises(ConformanceError, match="it foresees 'weather', which is none of") as caught:
+        check_scheduler(Foresees(), examples=5, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "foresight"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_mean_up_time_counts_as_known(seed: int) -> None:
+    """Intervals by Young's formula follow from it, also where it is that of a list of failures."""
+    faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
+    workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
+    scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)
+    assert foreknown(scenario, gs.WqrFt(checkpoint_cost=2.0), {}) is None
 
 
 def test_a_scheduler_known_by_name_is_saved_with_its_parameters(

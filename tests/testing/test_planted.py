@@ -30,12 +30,16 @@ SOON = (
     "DropsLost",
     "ForeseesCancellations",
     "CancelsLate",
+    "KnowsTheLast",
+    "AvoidsTheDoomed",
+    "ReservesRunTimes",
 )
 sys.path.insert(0, str(HELPERS))  # the names of tests are those of the faults
 PLANTED = {
     **import_module("planted").PLANTED,
     **import_module("planted_nodes").PLANTED_NODES,
     **import_module("planted_rigid").PLANTED_RIGID,
+    **import_module("planted_future").PLANTED_FUTURE,
 }
 sys.path.remove(str(HELPERS))
 

@@ -23,7 +23,7 @@ from gridsim.schedulers.coallocation.claims import (
     Job,
 )
 from gridsim.schedulers.coallocation.grid import Grid, Nodes
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.policy import Message, View, array
 from gridsim.support.arrays import Integers
@@ -411,6 +411,11 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     def may_reject(self) -> bool:  # type: ignore[override]
         """Whether it rejects jobs that are larger than any site."""
         return self.wide == "reject"
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        return ("run times",) if self.duration == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -20,7 +20,7 @@ from gridsim.schedulers.dgs.acap import Acap
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.interpreted import Interpreted
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
 from gridsim.support.parameters import Limits
 
 #: The longest time, s (three years): many slots and polls are added up in int64 nanoseconds.
@@ -92,6 +92,11 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     def failures_known(self) -> bool:  # type: ignore[override]
         """Whether nodes know at once who is up: a shuffle with a failed node shows that it is."""
         return self.overlay == "cyclon"
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        return ("run times",) if self.duration == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.

@@ -43,7 +43,7 @@ class Tree(Stateful):
         self.stretch: list[float] = grid.stretch.tolist()
         self.first_leaf = len(run.speeds) - 1
         self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
-        self.longest_task = float(run.applications.task_size.max())
+        self.longest_task = float(grid.task_size[-1])
         self.hold_off = nanoseconds(parameters.hold_off)
         self.cell = nanoseconds(parameters.release_cell)
         self.nbytes = 4 * int(np.prod(self.shape)) + parameters.summary_header

@@ -17,7 +17,7 @@ from gridsim.model.applications import JOB_TIMES, JobTime, reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import set_cancellations, slots_allowed
-from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -58,6 +58,11 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     slot: Annotated[float, Limits(low=1e-9, high=1e9, unit="s")] = 60.0
     duration: Literal["run", "requested"] = "run"
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        return ("run times",) if self.duration == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -12,7 +12,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.decisions import WORDS, Replay
-from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import SCHEDULE, Foreseen, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
@@ -49,6 +49,11 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     def order(self) -> Literal["list"] | None:
         """See `gridsim.scheduling.contract.Scheduler`."""
         return "list" if self.mode == "fcfs" else None
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: the run times, if these are the estimates."""
+        return ("run times",) if (self.mode, self.duration) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -18,7 +18,7 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rjss.decisions import STAY, VOLUNTEER_WORDS, WORDS
 from gridsim.schedulers.rjss.policy import Jobs, ProbeLatency, Walking
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import nanoseconds
@@ -104,6 +104,11 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     def informed_by_messages(self) -> bool:
         """Return whether probes take as long as messages, and nodes foresee nothing; see `Scheduler`."""
         return self.probe_latency == "network" and self.predictor != "exact"
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: returns of owners, by exact predictions."""
+        return ("failures",) if self.predictor == "exact" else ()
 
     def _among_volunteers(self) -> dict[str, Any]:
         """See `_Walker`."""

@@ -32,7 +32,7 @@ from gridsim.schedulers.wqr.selections import (
     function_named,
     sequence,
 )
-from gridsim.scheduling.contract import NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, nanoseconds
@@ -146,6 +146,12 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         Tasks of an application may overtake replicas of an earlier one, or by some `bag_order` its tasks.
         """
         return None
+
+    @property
+    def foresees(self) -> tuple[Foreseen, ...]:
+        """See `gridsim.scheduling.contract.Scheduler`: failures, if it asks for exact predictions."""
+        asks = self.predictor == "exact" and self.machine_choice not in ("none", "cpu")
+        return ("failures",) if asks else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

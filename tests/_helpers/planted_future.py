@@ -1,0 +1,103 @@
+"""Wrong central schedulers, each of which knows something of the future."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from planted import Fault
+
+from gridsim.model.applications import reserved
+from gridsim.results.decisions import Words
+from gridsim.schedulers.centralized.immediate import Bound
+from gridsim.schedulers.rigid.asap import Asap, _Placements
+from gridsim.scheduling.contract import Policy, Run, Scheduler
+
+
+class Evenly(Scheduler, frozen=True, kw_only=True):
+    """Each application goes in equal shares to the machines that are up."""
+
+    name: ClassVar[str] = "evenly"
+    decision_words: ClassVar[Words] = {"bound": ("bound {tasks} tasks", "their number:", "")}
+
+    def start(self, run: Run) -> Policy:
+        return EvenlyPolicy(run)
+
+
+class EvenlyPolicy(Bound):
+    def share(self, application: int, count: int, now: int) -> Any:
+        tasks, chosen = np.zeros(len(self.run.speeds), np.int64), self.chosen(application, now)
+        tasks[chosen] = count // len(chosen) + (np.arange(len(chosen)) < count % len(chosen))
+        return tasks
+
+    def chosen(self, application: int, now: int) -> Any:
+        return np.flatnonzero(self.run.up)
+
+    def grounds(self, application: int, machines: Any, now: int) -> float:
+        return float(len(machines))
+
+
+class _KnowsTheLast(EvenlyPolicy):
+    """The last application of all goes to one machine."""
+
+    def chosen(self, application: int, now: int) -> Any:
+        honest = super().chosen(application, now)
+        return honest[:1] if application == len(self.run.applications) - 1 else honest
+
+
+class _KeepsOneForALarger(EvenlyPolicy):
+    """One machine is kept free if a larger application comes within a minute."""
+
+    def chosen(self, application: int, now: int) -> Any:
+        honest, bags, after = super().chosen(application, now), self.run.applications, application + 1
+        if len(honest) < 2 or after == len(bags) or bags.release[after] - bags.release[application] > 60.0:
+            return honest
+        return honest[1:] if bags.size[after] > bags.size[application] else honest
+
+
+class _AvoidsTheDoomed(EvenlyPolicy):
+    """A machine whose first failure comes within two minutes gets nothing."""
+
+    def chosen(self, application: int, now: int) -> Any:
+        honest = super().chosen(application, now)
+        if self.run.feed is None:
+            return honest
+        first = self.run.feed.first[honest]
+        safe = honest[(first <= now) | (first > now + 120 * 10**9)]
+        return safe if len(safe) else honest
+
+
+class _ReservesRunTimes(_Placements):
+    """What a job runs is reserved, though users state estimates."""
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        lasts, _ = reserved(run.applications, float(run.speeds[0]), "run")
+        self.length = -(-lasts // self.slot)
+
+
+def _fault(policy: type[Policy], base: type[Scheduler]) -> Fault:
+    def start(self: Any, run: Run) -> Policy:
+        make: Any = policy
+        return make(self, run) if issubclass(base, Asap) else make(run)  # type: ignore[no-any-return]
+
+    name = policy.__name__.removeprefix("_")
+    body = {"name": name.lower(), "start": start, "foresees": (), "__module__": __name__}
+    body["__annotations__"] = {"name": "ClassVar[str]"}
+    make: Callable[..., Any] = type(base)
+    made: type[Any] = make(name, (base,), body, frozen=True, kw_only=True)
+    globals()[name] = made
+    return Fault(made, "knows the future", "cohorts", ("foresight",))
+
+
+#: Name -> fault.
+PLANTED_FUTURE = {
+    policy.__name__.removeprefix("_"): _fault(policy, base)
+    for policy, base in (
+        (_KnowsTheLast, Evenly),
+        (_KeepsOneForALarger, Evenly),
+        (_AvoidsTheDoomed, Evenly),
+        (_ReservesRunTimes, Asap),
+    )
+}
