@@ -26,6 +26,7 @@ from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
+from gridsim.support.random_streams import Streams
 
 #: All that a scheduler may foresee.
 FORESEEN: tuple[Foreseen, ...] = get_args(Foreseen)
@@ -93,7 +94,7 @@ def _instants(scenario: Scenario, first: Result, kinds: tuple[Foreseen, ...]) ->
     if "run times" in kinds and isinstance(scenario.workload.recipe, JobListRecipe):
         pools.append(_ns(first.tables["schedule"]["start"]) + 1)
     pools = [np.unique(pool[pool > 0]) for pool in pools if (pool > 0).any()]
-    chance = np.random.default_rng([scenario.seed, scenario.platform.nodes, len(first.applications)])
+    chance = Streams(scenario.seed)(f"foresight {scenario.platform.nodes} {len(first.applications)}")
     for k in range(_INSTANTS if pools else 0):
         pool = pools[(scenario.seed + k) % len(pools)]
         yield int(chance.choice(pool)), bool(chance.integers(2))
