@@ -93,6 +93,7 @@ class ConformanceError(AssertionError):
     scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
     examples : the number of scenarios that were tried until a first one broke it; 0 if that is not known.
     file : where the scenario has been saved; None before that.
+    left_out : why the file lacks the scheduler's parameters, "" if it has them or needs none.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -100,13 +101,15 @@ class ConformanceError(AssertionError):
         self.law, self.scenario, self.scheduler = law, scenario, scheduler
         self.examples = 0
         self.file: str | None = None
+        self.left_out = ""
 
     def __str__(self) -> str:
         which = f"breaks the invariant {self.law!r} ({LAWS[self.law]})" if self.law in LAWS else self.law
         said = f"{self.scheduler.name} {which}: {self.args[0]}"
         if self.file is None:
             return said
-        return f"{said}\n{self.scheduler!r}\n{self.file}:\n{self.scenario.to_toml()}"
+        left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""
+        return f"{said}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
 
 
 @dataclass(frozen=True)
@@ -612,14 +615,16 @@ def error_text(error: BaseException) -> str:
 def save(error: ConformanceError, folder: str) -> str:
     """Save the scenario of a broken invariant and return its path.
 
-    The file has the scheduler's parameters, too, if the scheduler is registered.
+    The file has the scheduler's parameters, too, if the scheduler is registered and none is a function.
     """
     scheduler, scenario = error.scheduler, error.scenario
     if scheduler.name in registered():
-        given: dict[str, Any] = {
-            key: value for key, value in msgspec.to_builtins(scheduler).items() if value is not None
-        }
-        scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
+        try:
+            stated: dict[str, Any] = msgspec.to_builtins(scheduler)
+            given = {key: value for key, value in stated.items() if value is not None}
+            scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
+        except (ScenarioError, TypeError) as found:  # a function, which no file names
+            error.left_out = text_of(found)
     os.makedirs(folder, exist_ok=True)
     name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))
     path = os.path.join(folder, f"{name[-100:]}.toml")

@@ -284,6 +284,21 @@ class SignalNode(HonestNode):
         return self.least if self.least >= 0 else view.neighbours[0]
 
 
+class SetNode(HonestNode):
+    """The order of a set of machines depends on its history, which no checkpoint keeps."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.heard: set[int] = set()
+
+    def on_share(self, view: Any, message: Any) -> None:
+        self.heard.add(message.sender)
+        super().on_share(view, message)
+
+    def next(self, view: Any) -> int:
+        return next(iter(self.heard))
+
+
 def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]:
     name = f"{policy.__name__}s"
     body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
@@ -325,7 +340,10 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
         HoldsLate: ("runs", "locality"),
         EndlessNode: ("runs",),
     },
-    "forgets in a checkpoint": {HiddenState: ("resumed", "isolated")},
+    "forgets in a checkpoint": {
+        HiddenState: ("resumed", "isolated"),
+        SetNode: ("resumed", "forms"),
+    },
     "misreports": {LightNode: ("locality",)},
     "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",)},
 }
