@@ -216,6 +216,19 @@ class FalseCount(HonestNode):
         super().on_release(view, application, tasks)
 
 
+class WrongPlace(HonestNode):
+    """Says that all tasks went to one machine, and deals them to several."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        places = self.places(view, application, tasks)
+        for k in range(len(places)):
+            share = tasks // len(places)
+            if k < tasks % len(places):
+                share += 1
+            view.decide("dealt", application.number, machine=places[-1], tasks=share)
+            self.give(view, places[k], application.number, share, 0)
+
+
 class QuietNode(HonestNode):
     """Does not say what becomes of large bags."""
 
@@ -311,6 +324,8 @@ def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]
 _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}
 _LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
 
+_TO_ONE = {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")}
+
 
 class LightNode(HonestNode):
     """Its messages carry three numbers in one byte."""
@@ -345,7 +360,7 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
         SetNode: ("resumed", "forms"),
     },
     "misreports": {LightNode: ("locality",)},
-    "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",)},
+    "false decisions": dict.fromkeys((FalseCount, QuietNode, WrongPlace), ("decisions",)),
 }
 
 PLANTED_NODES = {
@@ -354,6 +369,7 @@ PLANTED_NODES = {
             policy,
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
+            **({"decision_words": _TO_ONE} if policy is WrongPlace else {}),
         ),
         kind,
         "nodes",
