@@ -471,7 +471,8 @@ class _Trial:
         if not scheduler.decision_words:
             return
         self.noted = True
-        noted = simulate(scenario, scheduler, record=(*RECORDED, "decisions"), **LIMITS)
+        with self.reached.watching():  # some code runs only then
+            noted = simulate(scenario, scheduler, record=(*RECORDED, "decisions"), **LIMITS)
         if noted.digest != result.digest:
             raise ConformanceError("decisions", _first_difference(result, noted), scenario, scheduler)
         table, applications = noted.tables["decisions"], noted.applications
