@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import time
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -462,8 +463,14 @@ class _Trial:
     def isolated(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not self.isolates:
             return
-        with isolated(scheduler):
-            alone = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
+        try:
+            with isolated(scheduler):
+                alone = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
+        except Exception as error:
+            said = f"an error that comes only where nodes share no variable: {error_text(error)}"
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            said += f", in {at.name}, {at.filename}:{at.lineno}"
+            raise ConformanceError("isolated", said, scenario, scheduler) from error
         if alone.digest != result.digest:
             raise ConformanceError("isolated", _first_difference(result, alone), scenario, scheduler)
 
