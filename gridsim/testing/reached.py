@@ -68,8 +68,10 @@ class Reached:
         return self._line
 
     def missed(self) -> list[str]:
-        """Return the branches that never ran, in order of lines; those of a method that subclasses replace only
-        if the method ran."""
+        """Return the branches that never ran, in order of lines.
+
+        Those of a method that a subclass replaces count only if the method ran.
+        """
         called = {at for at in self.branches if self._overridden.get(at, at) in self.seen}
         silent = self._overridden.keys() - called
         missed = sorted(self.branches.keys() - self.seen - silent)

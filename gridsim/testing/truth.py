@@ -56,7 +56,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
 
 
 def _more_than_left(result: Result, tells: Bools) -> str | None:
-    """Return the first decision about more tasks than are not completed by then, of who knows that; else None.
+    """Return the first decision about more tasks than are left to complete at its time; else None.
 
     tells : which decisions say how many tasks they are about.
     """
@@ -68,9 +68,7 @@ def _more_than_left(result: Result, tells: Bools) -> str | None:
         done = np.concatenate([[0], np.cumsum(completed[of == i])])
         left = most[i] - done[np.searchsorted(end[of == i], table["time"][rows] - 1e-9)]
         for k in np.flatnonzero(table["tasks"][rows] > left)[:1]:
-            return (
-                f"decisions[{rows[k]}] cannot be: {left[k]} tasks are not completed yet: {table[rows[k]]}"
-            )
+            return f"decisions[{rows[k]}] cannot be: {left[k]} tasks are not completed yet: {table[rows[k]]}"
     return None
 
 
