@@ -255,6 +255,10 @@ class Policy(Stateful, ABC):
         """Return the applications that have not ended yet, ascending; None if it does not know them."""
         return None
 
+    def unplaced(self) -> str:
+        """Return who holds tasks that are in no queue, in words, for the error of a run that does not end."""
+        return ""
+
     def part(self) -> Any:
         """Return what process 0 must know for `finish`, where several processes share the run."""
         raise SchedulerError(f"{type(self).__name__} does not say what it does where processes share a run")

@@ -395,7 +395,7 @@ class Simulation(Stateful):
         )
         raise SchedulerError(
             f"t = {self.engine.now / NS} s: {self.scheduler.name} has not ended after {events} events, and "
-            f"events_limit is {limit}; {sent}"
+            f"events_limit is {limit}; {'; '.join(filter(None, (sent, self.policy.unplaced())))}"
         )
 
     def _decisions(self) -> Decisions | None:

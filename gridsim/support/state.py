@@ -120,25 +120,32 @@ def _plain(value: Any, save: Callable[[Array], int], what: str) -> Any:
     raise SchedulerError(f"{what} cannot be kept in a checkpoint: it is a {type(value).__qualname__}")
 
 
-def unpacked(value: Any, load: Callable[[int], Array]) -> Any:
+def unpacked(value: Any, load: Callable[[int], Array], made_set: Callable[[Iterable[Any]], Any] = set) -> Any:
     """Return the value that `packed` was given, with `Kept` for objects; `load` gets an array by its number.
+
+    made_set : makes a set of its items, which come in ascending order.
 
     A value that cannot have come from `packed` raises ValueError, TypeError or KeyError.
     """
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind in ("array", "scalar"):
-        return load(content) if kind == "array" else load(content)[()]
-    if kind == "arrays":
-        return map(load, content)
-    if kind == "state":
-        return Kept({name: unpacked(each, load) for name, each in content.items()})
-    if kind == "dict":
-        return {unpacked(key, load): unpacked(each, load) for key, each in content}
-    if kind in _MADE:
-        return _MADE[kind](unpacked(content, load))
-    return _SEQUENCES[kind](unpacked(each, load) for each in content)
+    sequences = {**_SEQUENCES, "set": made_set}
+
+    def of(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        ((kind, content),) = value.items()
+        if kind in ("array", "scalar"):
+            return load(content) if kind == "array" else load(content)[()]
+        if kind == "arrays":
+            return map(load, content)
+        if kind == "state":
+            return Kept({name: of(each) for name, each in content.items()})
+        if kind == "dict":
+            return {of(key): of(each) for key, each in content}
+        if kind in _MADE:
+            return _MADE[kind](of(content))
+        return sequences[kind](of(each) for each in content)
+
+    return of(value)
 
 
 def _generator(state: Any) -> np.random.Generator:
@@ -154,7 +161,6 @@ _MADE: dict[str, Callable[[Any], Any]] = {
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {
     "list": list,
     "tuple": tuple,
-    "set": set,
     "deque": deque,
 }
 #: Classes of records that a checkpoint may hold, with their names in it and the names of their fields.

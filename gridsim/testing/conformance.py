@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import time
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -98,6 +99,7 @@ class ConformanceError(AssertionError):
     scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
     examples : the number of scenarios that were tried until a first one broke it; 0 if that is not known.
     file : where the scenario has been saved; None before that.
+    left_out : why the file lacks the scheduler's parameters, "" if it has them or needs none.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -105,13 +107,15 @@ class ConformanceError(AssertionError):
         self.law, self.scenario, self.scheduler = law, scenario, scheduler
         self.examples = 0
         self.file: str | None = None
+        self.left_out = ""
 
     def __str__(self) -> str:
         which = f"breaks the invariant {self.law!r} ({LAWS[self.law]})" if self.law in LAWS else self.law
         said = f"{self.scheduler.name} {which}: {self.args[0]}"
         if self.file is None:
             return said
-        return f"{said}\n{self.scheduler!r}\n{self.file}:\n{self.scenario.to_toml()}"
+        left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""
+        return f"{said}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
 
 
 @dataclass(frozen=True)
@@ -477,8 +481,14 @@ class _Trial:
     def isolated(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not self.isolates:
             return
-        with isolated(scheduler):
-            alone = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
+        try:
+            with isolated(scheduler):
+                alone = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
+        except Exception as error:
+            said = f"an error that comes only where nodes share no variable: {error_text(error)}"
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            said += f", in {at.name}, {at.filename}:{at.lineno}"
+            raise ConformanceError("isolated", said, scenario, scheduler) from error
         if alone.digest != result.digest:
             raise ConformanceError("isolated", _first_difference(result, alone), scenario, scheduler)
 
@@ -486,7 +496,8 @@ class _Trial:
         if not scheduler.decision_words:
             return
         self.noted = True
-        noted = simulate(scenario, scheduler, record=("decisions", "messages"), **LIMITS)
+        with self.reached.watching():  # some code runs only then
+            noted = simulate(scenario, scheduler, record=(*RECORDED, "decisions"), **LIMITS)
         if noted.digest != result.digest:
             raise ConformanceError("decisions", _first_difference(result, noted), scenario, scheduler)
         table, applications = noted.tables["decisions"], noted.applications
@@ -638,14 +649,16 @@ def error_text(error: BaseException) -> str:
 def save(error: ConformanceError, folder: str) -> str:
     """Save the scenario of a broken invariant and return its path.
 
-    The file has the scheduler's parameters, too, if the scheduler is registered.
+    The file has the scheduler's parameters, too, if the scheduler is registered and none is a function.
     """
     scheduler, scenario = error.scheduler, error.scenario
     if scheduler.name in registered():
-        given: dict[str, Any] = {
-            key: value for key, value in msgspec.to_builtins(scheduler).items() if value is not None
-        }
-        scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
+        try:
+            stated: dict[str, Any] = msgspec.to_builtins(scheduler)
+            given = {key: value for key, value in stated.items() if value is not None}
+            scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
+        except (ScenarioError, TypeError) as found:  # a function, which no file names
+            error.left_out = text_of(found)
     os.makedirs(folder, exist_ok=True)
     name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))
     path = os.path.join(folder, f"{name[-100:]}.toml")

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support.arrays import Bools
 
+#: A sentence of an action that gives tasks to a machine.
+_GIVES = re.compile(r"^\w+ \{tasks\} tasks? (on )?to (\w+ )*machine \{machine\}")
+
 
 def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     """Return the first decision of a run that cannot be true; None if there is none.
 
-    result : it has the tables ``decisions`` and ``message_log``.
+    result : it has the tables ``decisions``, ``message_log``, ``schedule`` and ``arrivals``.
     """
     table, applications, machines = result.tables["decisions"], result.applications, len(result.machines)
     i, time, decider, tasks = (table[name] for name in ("application", "time", "decider", "tasks"))
     release, most = (applications[name] for name in ("release", "tasks"))
     # the sentence of an action says what its numbers mean
     of_tasks = [action for action, (said, _, _) in scheduler.decision_words.items() if "{tasks} task" in said]
-    tells = np.isin(table["action"], of_tasks) & scheduler.informed_by_messages
+    tells = np.isin(table["action"], of_tasks)
     known = (i >= 0) & (i < len(applications))
     for k in np.flatnonzero(~known)[:1]:
         return f"decisions[{k}] is about application {i[k]}, and there are {len(applications)}"
@@ -40,9 +46,62 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         return (
             f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
         )
-    if scheduler.informed_by_messages and result.scenario.faults is None:
-        all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
-        return (_too_few(result, tells) if all_tell else None) or unheard(result)
+    if not scheduler.informed_by_messages:
+        return _more_than_left(result, tells)
+    if result.scenario.faults is not None:
+        return None
+    all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
+    too_few = _too_few(result, tells) if all_tell else None
+    return too_few or unheard(result) or _not_handed_over(result, scheduler)
+
+
+def _more_than_left(result: Result, tells: Bools) -> str | None:
+    """Return the first decision about more tasks than are left to complete at its time; else None.
+
+    tells : which decisions say how many tasks they are about.
+    """
+    table, ran, most = result.tables["decisions"], result.tables["schedule"], result.applications["tasks"]
+    order = np.argsort(ran["end"], kind="stable")
+    of, end, completed = (ran[name][order] for name in ("application", "end", "completed"))
+    for i in np.unique(table["application"][tells]):
+        rows = np.flatnonzero(tells & (table["application"] == i))
+        done = np.concatenate([[0], np.cumsum(completed[of == i])])
+        left = most[i] - done[np.searchsorted(end[of == i], table["time"][rows] - 1e-9)]
+        for k in np.flatnonzero(table["tasks"][rows] > left)[:1]:
+            return f"decisions[{rows[k]}] cannot be: {left[k]} tasks are not completed yet: {table[rows[k]]}"
+    return None
+
+
+def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
+    """Return where decisions give a machine more tasks than it gets; else None.
+
+    They count if their sentences say that tasks went to the machine, and if a message to it moved tasks then.
+    Machines that send tasks of the application on are left out.
+
+    result : of a run without failures.
+    """
+    gives = [action for action, (said, _, _) in scheduler.decision_words.items() if _GIVES.search(said)]
+    moving = [kind for kind, each in getattr(scheduler, "messages", {}).items() if each.moves_tasks]
+    whole = "exchanges" not in result.tables and not result.provenance["message_log"].get("left_out")
+    if not gives or not moving or not whole or "arrivals" not in result.tables:
+        return None
+    table, log, arrivals = (result.tables[name] for name in ("decisions", "message_log", "arrivals"))
+    moved = np.isin(log["kind"], moving)
+    names = ("application", "sender", "receiver", "sent")
+    sent = set(zip(*(log[name][moved].tolist() for name in names), strict=True))
+    senders = set(zip(log["application"].tolist(), log["sender"].tolist(), strict=True))
+    said: Counter[tuple[int, int]] = Counter()
+    for row in table.rows():
+        i, machine = row["application"], row["machine"]
+        if row["action"] in gives and (i, row["decider"], machine, row["time"]) in sent:
+            said[i, machine] += row["tasks"]
+    for (i, machine), tasks in said.items():
+        here = (arrivals["application"] == i) & (arrivals["machine"] == machine) & (arrivals["tasks"] > 0)
+        got = int(arrivals["tasks"][here].sum())
+        if tasks > got and (i, machine) not in senders:
+            return (
+                f"decisions give {tasks} tasks of application {i} to machine {machine}, which has got {got}"
+            )
     return None
 
 

@@ -8,12 +8,14 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import wrong_schedulers
 from wrong_schedulers import SHARE, Shares, SharesPolicy
 
+from gridsim.schedulers.centralized.heuristics import ByRule, Olb
 from gridsim.scheduling.contract import Outcome, Policy, Run
 
 
@@ -684,6 +686,28 @@ def _scheduler(policy: type[SharesPolicy]) -> type[Shares]:
     return made
 
 
+class _AllAgain(ByRule):
+    """Says of tasks that are lost that they are all tasks of their application."""
+
+    def _bind(self) -> None:
+        log, tasks = self.run.decisions, self.run.applications.tasks
+        if log is not None:
+
+            def note(action: str, **columns: Any) -> None:
+                log.note(action, **{**columns, "tasks": int(tasks[columns["application"]])})
+
+            self.run.decisions = SimpleNamespace(note=note)
+        super()._bind()
+        self.run.decisions = log
+
+
+class AllAgain(Olb, frozen=True, kw_only=True):
+    name: ClassVar[str] = "all-again"
+
+    def start(self, run: Run) -> Policy:
+        return _AllAgain(run, "olb")
+
+
 class Fault(NamedTuple):
     """A wrong scheduler.
 
@@ -803,3 +827,4 @@ PLANTED = {
     for kind, names in _PLAIN.items()
     for name, laws in names.items()
 }
+PLANTED["AllAgain"] = Fault(AllAgain, "false decisions", "cohorts", ("decisions",))

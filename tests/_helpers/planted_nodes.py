@@ -238,6 +238,19 @@ class FalseCount(HonestNode):
         super().on_release(view, application, tasks)
 
 
+class WrongPlace(HonestNode):
+    """Says that all tasks went to one machine, and deals them to several."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        places = self.places(view, application, tasks)
+        for k in range(len(places)):
+            share = tasks // len(places)
+            if k < tasks % len(places):
+                share += 1
+            view.decide("dealt", application.number, machine=places[-1], tasks=share)
+            self.give(view, places[k], application.number, share, 0)
+
+
 class QuietNode(HonestNode):
     """Does not say what becomes of large bags."""
 
@@ -306,6 +319,21 @@ class SignalNode(HonestNode):
         return self.least if self.least >= 0 else view.neighbours[0]
 
 
+class SetNode(HonestNode):
+    """The order of a set of machines depends on its history, which no checkpoint keeps."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.heard: set[int] = set()
+
+    def on_share(self, view: Any, message: Any) -> None:
+        self.heard.add(message.sender)
+        super().on_share(view, message)
+
+    def next(self, view: Any) -> int:
+        return next(iter(self.heard))
+
+
 def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]:
     name = f"{policy.__name__}s"
     body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
@@ -317,6 +345,8 @@ def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]
 
 _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}
 _LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
+
+_TO_ONE = {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")}
 
 
 class LightNode(HonestNode):
@@ -349,9 +379,12 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
         HoldsLate: ("runs", "locality"),
         EndlessNode: ("runs",),
     },
-    "forgets in a checkpoint": {HiddenState: ("resumed", "isolated")},
+    "forgets in a checkpoint": {
+        HiddenState: ("resumed", "isolated"),
+        SetNode: ("resumed", "forms"),
+    },
     "misreports": {LightNode: ("locality",)},
-    "false decisions": {FalseCount: ("decisions",), QuietNode: ("decisions",)},
+    "false decisions": dict.fromkeys((FalseCount, QuietNode, WrongPlace), ("decisions",)),
 }
 
 PLANTED_NODES = {
@@ -360,6 +393,7 @@ PLANTED_NODES = {
             policy,
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
+            **({"decision_words": _TO_ONE} if policy is WrongPlace else {}),
         ),
         kind,
         "nodes",

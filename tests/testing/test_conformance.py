@@ -421,6 +421,21 @@ def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
     assert caught.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
 
 
+def test_a_scenario_is_saved_without_a_parameter_that_is_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
+    scheduler = gs.WqrFt(task_order=_greatest)
+    with pytest.raises(ConformanceError, match="everything") as caught:
+        check_scheduler(scheduler, examples=1, folder=tmp_path, hash_seeds=False, shrink=False)
+    assert gs.Scenario.from_toml(tmp_path / "WQR-FT-sound.toml") == caught.value.scenario
+    assert "without parameters of the scheduler: schedulers.WQR-FT.task_order" in str(caught.value)
+
+
+def _greatest(tasks: Any) -> int:
+    return int(tasks.residual.argmax())
+
+
 def test_without_failures_and_interpreters(wrong: Any, tmp_path: Path) -> None:
     found = check_scheduler(wrong.Loses(), examples=4, faults=False, hash_seeds=False, folder=tmp_path)
     assert found.with_failures == 0

@@ -135,3 +135,34 @@ def test_what_was_never_reached_is_reported(monkeypatch: pytest.MonkeyPatch, tmp
     missed = [what.partition(" (line")[0] for what in found.never_reached]
     assert missed == ["Dice.on_release, a branch", "Dice.on_message", "Dice.on_timer"]
     assert "never reached: Dice.on_timer (line " in str(found)
+
+
+class Replaced(Dice):
+    """A node that replaces one handler of its base class and calls another."""
+
+    def told(self, truth: Any) -> float:
+        return float(truth.now)
+
+    def on_message(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        super().on_release(view, application, tasks)
+        view.decide("kept", application.number, tasks=tasks)
+
+
+class Replacing(Dicing, frozen=True, kw_only=True):
+    name = "replacing"
+    policy = Replaced
+    decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {"kept": ("kept {tasks} tasks", "now", "s")}
+    truths: ClassVar[dict[str, Any]] = {"kept": lambda truth, node, machine: truth.memory(node).told(truth)}
+
+
+def test_handlers_that_a_subclass_replaces_are_not_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those that it calls are, and what runs only where decisions are recorded is seen."""
+    monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
+    found = check_scheduler(Replacing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    missed = [what.partition(" (line")[0] for what in found.never_reached]
+    assert missed == ["Dice.on_release, a branch", "Dice.on_timer", "Replaced.on_message"]

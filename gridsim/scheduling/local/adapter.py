@@ -321,17 +321,21 @@ class Adapter(CorePolicy):
         if placed != self.placed or placed[0] > placed[1] or all_done or more_to_come:
             self.placed, self.placed_at = placed, events
         elif events - self.placed_at > PATIENCE + PATIENCE_A_NODE * self.layout.nodes:
-            held = self.core.held()
-            held = held[held[:, 2] > 0]
-            left = "the tasks that are left are in messages, or lost"
-            if len(held):
-                node, application, tasks = held[0].tolist()
-                left = f"node {node} holds {tasks} tasks of application {application}, not placed"
-                left += f"; {len(held) - 1} more such" if len(held) > 1 else ""
+            left = self.unplaced() or "the tasks that are left are in messages, or lost"
             raise SchedulerError(
                 f"t = {self.now / NS} s: {self.parameters.name} seems never to end: for "
                 f"{events - self.placed_at} events no task has been queued or run; {left}"
             )
+
+    def unplaced(self) -> str:
+        """See `gridsim.scheduling.contract.Policy`."""
+        held = self.core.held()
+        held = held[held[:, 2] > 0]
+        if not len(held):
+            return ""
+        node, application, tasks = held[0].tolist()
+        more = f"; {len(held) - 1} more such" if len(held) > 1 else ""
+        return f"node {node} holds {tasks} tasks of application {application}, not placed{more}"
 
     def application_of(self) -> Integers | None:
         """Return the application of each number in a field ``application``; None if they are the same."""
@@ -443,7 +447,13 @@ class Adapter(CorePolicy):
         self.core.drain(self.now)
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
-        outcome.machines = {name: of[: len(self.run.speeds)] for name, of in outcome.machines.items()}
+        machines = len(self.run.speeds)
+        for extra in np.flatnonzero(outcome.machines["tasks"][machines:])[:1] + machines:
+            raise SchedulerError(
+                f"{self.parameters.name}: tasks must be queued on machines 0..{machines - 1}, got "
+                f"{outcome.machines['tasks'][extra]} on machine {extra}, that of a server, which runs none"
+            )
+        outcome.machines = {name: of[:machines] for name, of in outcome.machines.items()}
         outcome.tables = self.notes.tables()
         return outcome
 

@@ -37,7 +37,7 @@ class Layout:
     def with_server(cls, machines: int) -> Layout:
         """Return the layout with node u on machine u, and the last node, a server, on a further machine.
 
-        The server gets all that is submitted.
+        The server gets all that is submitted, and handles what the task queue of any machine does (`home`).
         """
         return cls(np.arange(machines + 1), np.full(machines + 1, machines))
 

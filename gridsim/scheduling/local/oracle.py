@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from types import MappingProxyType, MethodType
+from typing import Any, Protocol, cast
+
+import numpy as np
 
 from gridcore.common.names import listed
 from gridcore.nodes.message_core import NodeCore
@@ -59,8 +63,50 @@ class Truth:
         return self._grid.core.work_of(machine)
 
     def memory(self, machine: int) -> LocalPolicy:
-        """Return the node that is at home on `machine`; it must only be read."""
-        return self._grid.nodes[int(self._grid.layout.home[machine])]
+        """Return the node that is at home on `machine`, to be read only.
+
+        Its methods and attributes are those of the node, arrays are read-only, and lists, dicts and sets are
+        copies that do not change.  To set an attribute raises AttributeError.
+        """
+        return cast(LocalPolicy, _Reading(self._grid.nodes[int(self._grid.layout.home[machine])]))
+
+
+class _Reading:
+    """A node that can only be read; what it calls of its own methods cannot change it either."""
+
+    def __init__(self, node: LocalPolicy) -> None:
+        object.__setattr__(self, "_node", node)
+
+    def __getattribute__(self, name: str) -> Any:
+        node = object.__getattribute__(self, "_node")
+        if name == "__class__":
+            return type(node)
+        stated = getattr(type(node), name, None)
+        if isinstance(stated, property) and stated.fget is not None:
+            return stated.fget(self)
+        value = getattr(node, name)
+        if isinstance(value, MethodType) and value.__self__ is node:
+            return MethodType(value.__func__, self)
+        return _unchanging(value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name} of the memory of a node can only be read, not set to {value!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name} of the memory of a node can only be read, not deleted")
+
+
+def _unchanging(value: Any) -> Any:
+    """Return `value` as it can only be read."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if type(value) is dict:
+        return MappingProxyType({key: _unchanging(each) for key, each in value.items()})
+    if type(value) in (list, tuple, deque):
+        return tuple(map(_unchanging, value))
+    return frozenset(value) if type(value) is set else value
 
 
 #: Returns the true value when a node (second argument) decides something about a machine (third argument, -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import gridsim as gs
@@ -102,6 +103,47 @@ def test_what_a_node_says_and_what_is_true() -> None:
     result = gs.simulate(given, Telling(), record="decisions")
     assert result.digest == gs.simulate(given, Telling()).digest
     assert differing_end(given, Telling(), result, record="decisions") is None
+
+
+def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
+    """Neither by what it sets, nor by what it gets, nor by methods of the node."""
+
+    class Keeping(Node):
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters)
+            self.array, self.table, self.list = np.zeros(2), {0: [1.0]}, [1.0]
+
+        @property
+        def twice(self) -> float:
+            return 2 * self.list[0]
+
+        def forget(self) -> None:
+            self.at = -1.0
+
+    def truth_by(read: Any) -> gs.LocalScheduler:
+        class Reads(Telling, frozen=True, kw_only=True):
+            policy = Keeping
+            truths: ClassVar[dict[str, Any]] = {"keep": lambda truth, node, _: read(truth.memory(node))}
+
+        return Reads()
+
+    def reads(node: Any) -> float:
+        assert isinstance(node, Keeping) and node.table == {0: (1.0,)} and node.list == (1.0,)
+        return float(node.twice + node.array.sum())
+
+    given = scenario([0.0, 1.75])
+    found = gs.simulate(given, truth_by(reads), record="decisions")
+    assert found.tables["decisions"]["true"][0] == 2.0
+    for write in (
+        lambda node: setattr(node, "at", 1.0),
+        lambda node: node.forget(),
+        lambda node: node.array.__setitem__(0, 1.0),
+        lambda node: node.table.__setitem__(0, 1.0),
+        lambda node: node.table[0].append(1.0),
+        lambda node: node.list.append(1.0),
+    ):
+        with pytest.raises((AttributeError, TypeError, ValueError, gs.SchedulerError)):
+            gs.simulate(given, truth_by(write), record="decisions")
 
 
 def test_what_is_refused() -> None:

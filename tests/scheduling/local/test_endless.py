@@ -92,6 +92,12 @@ def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch,
         gs.simulate(scenario, Keeping(degree=1))
 
 
+def test_the_limit_of_events_names_tasks_that_nodes_hold() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
+    with pytest.raises(gs.SchedulerError, match="'news', [0-9]+; node 1 holds 3 tasks of application 0, not"):
+        gs.simulate(scenario, Keeping(degree=1), events_limit=500)
+
+
 class Chatting(Keeping, frozen=True, kw_only=True):
     to_the_end = True
     ticks: ClassVar[dict[str, float]] = {}

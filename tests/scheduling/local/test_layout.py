@@ -164,6 +164,22 @@ def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> No
     assert differing_end(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
 
 
+def test_a_server_runs_no_tasks() -> None:
+    class Running(LocalPolicy):
+        def on_release(self, view: Any, application: Any, tasks: int) -> None:
+            view.enqueue(application.number, tasks)
+
+    class Runs(Served, frozen=True, kw_only=True):
+        def program(self, node: int) -> LocalPolicy:
+            return Running(self) if node == 2 else Client(self)
+
+        ticks: ClassVar[dict[str, float]] = {}
+
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0]))
+    with pytest.raises(gs.SchedulerError, match=r"machines 0\.\.1, got 3 on machine 2, that of a server"):
+        gs.simulate(scenario, Runs())
+
+
 def test_a_timer_is_set_for_an_instant_to_come() -> None:
     class Late(Served, frozen=True, kw_only=True):
         timers = ("later",)
