@@ -33,7 +33,15 @@ PARTS = [
     path
     for path in KERNELS
     if path.stem
-    in ("machine_queues", "negotiations", "task_numbers", "transit", "exchange", "shared_flow", "whole_numbers")
+    in (
+        "machine_queues",
+        "negotiations",
+        "task_numbers",
+        "transit",
+        "exchange",
+        "shared_flow",
+        "whole_numbers",
+    )  # fmt: skip
     or path.parent.name == "probes"
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
