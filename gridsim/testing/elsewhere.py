@@ -33,6 +33,8 @@ from gridsim.testing.patience import patience
 
 #: PYTHONHASHSEED of the interpreters, and how far ahead their clocks are, s: a third of a day, and two.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
+#: Modules by which a program could know that it is tested.
+_TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
 #: How much faster than here the clocks of a scheduler's own code are that measure how long something takes.
 _FASTER = 1000
 #: Functions of this process that are replaced -> what replaces them; own modules may have their names, too.
@@ -172,12 +174,24 @@ def afresh(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Resul
     return found
 
 
+@contextmanager
+def _untested() -> Iterator[None]:
+    """Let no tool of tests be among the modules that are loaded."""
+    loaded = {name: sys.modules[name] for name in [*sys.modules] if name.startswith(_TOOLS)}
+    for name in loaded:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(loaded)
+
+
 def _run(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
     _estrange(Own(scheduler))
     folders = [os.path.dirname(os.path.abspath(module.__file__ or "")) for module in (os, json, np)]
     os.chdir(folders[zlib.crc32(scenario.encode()) % len(folders)])
     try:
-        with patience(limits["patience"]):
+        with patience(limits["patience"]), _untested():
             options = {name: value for name, value in limits.items() if name != "patience"}
             return simulate(Scenario.from_toml(scenario), scheduler, record=True, **options)
     except (Exception, SystemExit) as error:

@@ -6,6 +6,7 @@ import functools
 import gc
 import os
 import random
+import sys
 import time
 from typing import Any, ClassVar
 
@@ -319,6 +320,17 @@ class SignalNode(HonestNode):
         return self.least if self.least >= 0 else view.neighbours[0]
 
 
+class TestedNode(HonestNode):
+    """Sends shares on to its first neighbour, unless it is tested."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.tested = "gridsim.testing" in sys.modules
+
+    def next(self, view: Any) -> int:
+        return super().next(view) if self.tested else view.neighbours[0]
+
+
 class SetNode(HonestNode):
     """The order of a set of machines depends on its history, which no checkpoint keeps."""
 
@@ -369,6 +381,7 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "depends on its surroundings": {
         HourNode: ("hash seed",),
+        TestedNode: ("hash seed",),
         VariableNode: ("hash seed",),
         IdNode: ("repeatable", "hash seed", "isolated"),
     },
