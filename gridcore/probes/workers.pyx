@@ -156,7 +156,8 @@ cdef class Sparrow(Handlers):
         if left <= 0:
             return 0
         self._reserve(core, node, job, left)
-        return core._set_timer(node, RETRY, max(self.retry, core.now / 1e9 - core.queues.release[job]), job)
+        cdef double pause = max(self.retry, core.now / 1e9 - core.queues.release[job])
+        return core._set_timer(node, RETRY, min(pause, 100.0 * self.retry), job)
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 

@@ -26,11 +26,12 @@ from gridsim.model.workload import Workload
 _MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 #: Instants of failures, s: while the first requests descend or a summary travels, at a heartbeat, and others.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)
-#: s from the end of an application to the failure of a machine, and to the release of another one.
-_TO_FAILURE = (-1.0, -0.05, -1e-9, 0.0, 1e-9, 0.05)
-_TO_RELEASE = (1e-9, 0.05, 0.3, 1.0)
-#: s by which some applications are released later than others.
-_HOURS = 9000.0
+#: s from the release or end of an application to the failure of a machine.
+_TO_FAILURE = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
+#: s from the end of an application to the release of the next one, and from a failure to the next.
+_SOON = (1e-9, 0.05, 0.3, 1.0)
+#: s by which some applications are released later than others: more than two hours.
+PAUSE = 7300.0
 
 
 def networks() -> st.SearchStrategy[Network]:
@@ -46,21 +47,23 @@ def networks() -> st.SearchStrategy[Network]:
 
 @st.composite
 def fault_schedules(
-    draw: st.DrawFn, machines: int, reachable: bool = False, ends: Sequence[float] = ()
+    draw: st.DrawFn, machines: int, reachable: bool = False, turns: Sequence[float] = ()
 ) -> Faults:
     """Draw transient failures and outages of any machines at once; one machine has no outages.
 
     reachable : whether owners come and go instead, see `Faults.of`.
-    ends : s, instants just before or after which machines fail, too.
+    turns : s, instants just before or after which machines fail, too.
     """
     instants = st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0)
-    if ends:
-        close = st.tuples(st.sampled_from(ends), st.sampled_from(_TO_FAILURE))
+    if turns:
+        close = st.tuples(st.sampled_from(turns), st.sampled_from(_TO_FAILURE))
         instants |= close.map(lambda each: max(0.0, sum(each)))
     safe = draw(st.integers(0, machines - 1))
     rows: list[tuple[int, float, float]] = []
+    at = 0.0
     for _ in range(draw(st.integers(1, 4))):
-        at = draw(instants)
+        soon = st.sampled_from(_SOON).map(at.__add__)  # before the one before is noticed
+        at = draw(instants | soon if rows else instants)
         last = at + draw(st.sampled_from((0.0, 0.0, 0.2, 30.0, 700.0, inf)))
         struck = draw(
             st.just(range(machines)) | st.sets(st.integers(0, machines - 1), min_size=1, max_size=3)
@@ -104,6 +107,7 @@ def scenarios(
     crowded: bool = False,
     reachable: bool = False,
     job_times: tuple[JobTime, ...] = (),
+    pauses: bool = True,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -119,20 +123,26 @@ def scenarios(
     moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable : whether machines do not fail, but owners come and go.
     job_times : the times that rigid jobs state in some of the scenarios.
+    pauses : whether some applications come hours after the others, in some of the scenarios.
     """
     if rigid:
-        plain = _rigid(max_nodes, faults, crowded)
+        plain = _rigid(max_nodes, faults, crowded, pauses)
     else:
-        plain = _bags(max_nodes, faults, unequal, crowded, reachable)
+        plain = _bags(max_nodes, faults, unequal, crowded, reachable, pauses)
     if rigid and constraints:
         plain = plain.flatmap(some_want_machines)
     if rigid and job_times:
         plain = plain.flatmap(lambda scenario: _some_state_times(scenario, job_times))
-    if constraints and not (rigid or faults or unequal or reachable):
+    if constraints and not (rigid or faults or reachable):
         plain = plain.flatmap(_some_need)
-    if moves_data and not (rigid or faults or unequal or reachable):
+    if moves_data and not (rigid or faults or reachable):
         plain = plain.flatmap(_some_move_data)
     return plain.flatmap(_some_fluctuate) if fluctuating else plain
+
+
+def large_bag() -> Scenario:
+    """Return a scenario of two machines with a bag of more tasks than 16 bits can count, and a small one."""
+    return Scenario(Platform.equal(2, 1000.0), Workload.of([0.0, 1.0], [70_000, 5], 1.0, [0, 1]))
 
 
 @st.composite
@@ -244,7 +254,7 @@ def _some_state_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime,
 
 
 @st.composite
-def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scenario:
+def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses: bool) -> Scenario:
     together = draw(st.booleans())  # all at once at one of few nodes: its jobs compete for machines
     if together:
         nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
@@ -260,7 +270,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scen
     small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
     releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if crowded else 300.0)
     lasts = column(seconds)
-    release = [0.0] * count if together else draw(_releases(column(releases), lasts))
+    release = [0.0] * count if together else draw(_releases(column(releases), lasts, pauses))
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
@@ -274,28 +284,30 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool) -> Scen
         ),
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes, ends=_ends(release, lasts))) if faults else None,
+        faults=draw(fault_schedules(nodes, turns=_turns(release, lasts))) if faults else None,
     )
 
 
 @st.composite
-def _releases(draw: st.DrawFn, releases: list[float], lasts: list[float]) -> list[float]:
+def _releases(draw: st.DrawFn, releases: list[float], lasts: list[float], pauses: bool) -> list[float]:
     """Draw which of `releases` are just after the end of the one before instead, and which after hours.
 
-    lasts : s that one task of each application takes.
+    lasts : s that one task of each application takes.  pauses : whether some may come after hours.
     """
-    made, gaps = releases.copy(), st.none() | st.none() | st.sampled_from(_TO_RELEASE)
+    made, gaps = releases.copy(), st.none() | st.none() | st.sampled_from(_SOON)
     if draw(st.booleans()):
         each = draw(st.lists(gaps, min_size=len(made), max_size=len(made)))
         for i, gap in enumerate(each[1:]):
             made[i + 1] = releases[i + 1] if gap is None else made[i] + lasts[i] + gap
+    if not pauses:
+        return made
     first = draw(st.sampled_from((len(made), len(made), len(made), 0, len(made) // 2)))
-    return made[:first] + [each + _HOURS for each in made[first:]]
+    return made[:first] + [each + PAUSE for each in made[first:]]
 
 
-def _ends(releases: list[float], lasts: list[float]) -> list[float]:
-    """Return when a task of each application ends that starts at its release, s."""
-    return [release + last for release, last in zip(releases, lasts, strict=True)]
+def _turns(releases: list[float], lasts: list[float]) -> list[float]:
+    """Return when each application is released, and when a task of it ends that starts then, s."""
+    return [*releases, *(release + last for release, last in zip(releases, lasts, strict=True))]
 
 
 def _machines(most: int) -> st.SearchStrategy[int]:
@@ -304,7 +316,13 @@ def _machines(most: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def _bags(
-    draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool, crowded: bool, reachable: bool
+    draw: st.DrawFn,
+    max_nodes: int,
+    faults: bool,
+    unequal: bool,
+    crowded: bool,
+    reachable: bool,
+    pauses: bool,
 ) -> Scenario:
     nodes = draw(_machines(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
@@ -331,7 +349,7 @@ def _bags(
     else:
         mflop, home = column(sizes), column(homes)
     lasts = [size / fast[u] for size, u in zip(mflop, home, strict=True)]
-    release = draw(_releases(release, lasts))
+    release = draw(_releases(release, lasts, pauses))
     if few:
         each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
         workload = Workload.of_tasks(release, each, home)
@@ -342,5 +360,5 @@ def _bags(
         workload=workload,
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes, reachable, _ends(release, lasts))) if faults else None,
+        faults=draw(fault_schedules(nodes, reachable, _turns(release, lasts))) if faults else None,
     )

@@ -35,7 +35,7 @@ from gridsim.scheduling.registry import registered
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
-from gridsim.testing.cases import scenarios, without_needs
+from gridsim.testing.cases import PAUSE, large_bag, scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
 from gridsim.testing.foresight import FORESEEN, foreknown
@@ -62,6 +62,8 @@ LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
 _FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
+#: The most events of a run of so many machines that wait for hours, unless they poll one another.
+_WHILE_IDLE, _SEVERAL = 20_000, 5
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
@@ -194,8 +196,10 @@ def check_scheduler(
             for number, (fails, crowded, some) in enumerate(_rounds(examples - failing, failing)):
                 cases = scenarios(max_nodes=max_nodes, faults=fails, crowded=crowded, **kind)
                 _attempt(trial, cases, strategy, drawing(some, *phases), 1000 * seed + number)
+            if too_long := not kind["rigid"] and trial.large_bag():
+                left_out["a large bag"] = too_long
         except ConformanceError as error:
-            error.examples = trial.found_after
+            error.examples = trial.found_after or trial.tried
             error.file = save(error, os.fspath(folder))
             raise
     if not trial.local:
@@ -321,6 +325,8 @@ class _Trial:
         #: Whether the scheduler handles failures.
         self.able = able
         self.reached = reached
+        #: The one that was tried last.
+        self.scheduler: Scheduler | None = None
         self.findings = Findings()
         self.tried = self.failing = self.found_after = 0
         self.local = self.ordered = self.speeds_known = self.noted = self.isolates = self.serves = False
@@ -356,7 +362,7 @@ class _Trial:
             scenario = without_needs(scenario)
         self.tried += 1
         self.failing += scenario.faults is not None
-        self.name = scheduler.name
+        self.name, self.scheduler = scheduler.name, scheduler
         if self.interpreters:
             _check_importable(scheduler)
         text, limits = scenario.to_toml(), {**LIMITS, "patience": PATIENCE}
@@ -375,6 +381,21 @@ class _Trial:
                 self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
             else:
                 self.keeps(law, result, scenario, scheduler)
+
+    def large_bag(self) -> str:
+        """Check the first invariants on a bag that 16 bits cannot count; return why not, or ""."""
+        scenario, scheduler = large_bag(), self.scheduler
+        limits = {**LIMITS, "events_limit": 5 * MOST_EVENTS}  # a few for each task
+        assert scheduler is not None
+        try:
+            with patience(PATIENCE):
+                result = simulate(scenario, scheduler, record="schedule", **limits)
+        except (Exception, SystemExit) as error:
+            if "has not ended" in str(error):
+                return "its run takes too many events"
+            raise self.broken("runs", error, scenario, scheduler) from error
+        self.keeps("sound", result, scenario, scheduler)
+        return ""
 
     def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check one invariant; an error in one of its own runs breaks it, too."""
@@ -600,15 +621,7 @@ def policy_of(
                 policies.append((type(policy), kind, able, Reached(classes)))
                 return policy
 
-        from gridsim.model.attributes import ListedAttributes
-        from gridsim.model.platform import Platform
-        from gridsim.model.workload import Workload
-
-        workload = Workload.of([0.0], 1, 1000.0)
-        if scheduler.rigid:
-            workload = Workload.jobs_of([0.0], 1, 1.0)
-        place = ListedAttributes(x=(0.0,), y=(0.0,)) if scheduler.constraints else None
-        scenario = Scenario(Platform.equal(1, 1000.0, place), workload)
+        scenario = _plain(scheduler, 1, [0.0])
         try:
             with patience(PATIENCE):
                 simulate(scenario, Look(), **LIMITS)
@@ -618,12 +631,39 @@ def policy_of(
                 found.__cause__ = error
                 errors.append(found)
             # otherwise the trials meet the error again, and shrink it
+        if policies and not errors:
+            policies[0][1]["pauses"] = not _polls(scheduler)
 
     look()
     if errors:
         errors[0].file = save(errors[0], os.fspath(folder))
         raise errors[0]
     return policies[0]
+
+
+def _plain(scheduler: Scheduler, nodes: int, release: list[float]) -> Scenario:
+    """Return a scenario of equal machines, and of single tasks with these releases (s)."""
+    from gridsim.model.attributes import ListedAttributes
+    from gridsim.model.platform import Platform
+    from gridsim.model.workload import Workload
+
+    workload = Workload.of(release, 1, 1000.0)
+    if scheduler.rigid:
+        workload = Workload.jobs_of(release, 1, 1.0)
+    zeros = (0.0,) * nodes
+    place = ListedAttributes(x=zeros, y=zeros) if scheduler.constraints else None
+    return Scenario(Platform.equal(nodes, 1000.0, place), workload)
+
+
+def _polls(scheduler: Scheduler) -> bool:
+    """Return whether idle machines do so much that scenarios of hours would take long."""
+    try:
+        with patience(PATIENCE):
+            scenario = _plain(scheduler, _SEVERAL, [0.0, PAUSE])
+            simulate(scenario, scheduler, time_limit=LONGEST, events_limit=_WHILE_IDLE)
+    except (Exception, SystemExit) as error:
+        return "has not ended" in str(error)  # other errors are for the trials
+    return False
 
 
 # -- other interpreters -------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ def _estrange(own: Own) -> None:
     os.environ["GRIDSIM_ELSEWHERE"] = "1"
     _Environment.own = own
     os.environ.__class__ = _Environment
-    cores, host = os.cpu_count, socket.gethostname
+    host = socket.gethostname
 
     def for_own(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
         def asked(*args: Any) -> Any:
@@ -144,7 +144,13 @@ def _estrange(own: Own) -> None:
 
         return asked
 
-    _replace(os, "cpu_count", for_own(cores, lambda count: (count or 1) + 1))
+    for name in ("cpu_count", "process_cpu_count"):
+        if cores := getattr(os, name, None):
+            _replace(os, name, for_own(cores, lambda count: (count or 1) + 1))
+    if cores := getattr(os, "sched_getaffinity", None):
+        _replace(
+            os, "sched_getaffinity", for_own(cores, lambda processors: {*processors, max(processors) + 1})
+        )
     _replace(socket, "gethostname", for_own(host, lambda name: f"{name}1"))
     for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
         for each in (name, f"{name}_ns"):

@@ -1,4 +1,4 @@
-"""Wrong central schedulers, each of which knows something of the future."""
+"""Wrong central schedulers: those that know something of the future, and one that cannot count far."""
 
 from __future__ import annotations
 
@@ -77,7 +77,14 @@ class _ReservesRunTimes(_Placements):
         self.length = -(-lasts // self.slot)
 
 
-def _fault(policy: type[Policy], base: type[Scheduler]) -> Fault:
+class _CountsIn16Bits(EvenlyPolicy):
+    """The number of tasks that a machine gets wraps."""
+
+    def share(self, application: int, count: int, now: int) -> Any:
+        return super().share(application, count, now).astype(np.int16).astype(np.int64)
+
+
+def _fault(policy: type[Policy], base: type[Scheduler], kind: str, law: str) -> Fault:
     def start(self: Any, run: Run) -> Policy:
         make: Any = policy
         return make(self, run) if issubclass(base, Asap) else make(run)  # type: ignore[no-any-return]
@@ -88,16 +95,17 @@ def _fault(policy: type[Policy], base: type[Scheduler]) -> Fault:
     make: Callable[..., Any] = type(base)
     made: type[Any] = make(name, (base,), body, frozen=True, kw_only=True)
     globals()[name] = made
-    return Fault(made, "knows the future", "cohorts", ("foresight",))
+    return Fault(made, kind, "cohorts", (law,))
 
 
 #: Name -> fault.
 PLANTED_FUTURE = {
-    policy.__name__.removeprefix("_"): _fault(policy, base)
-    for policy, base in (
-        (_KnowsTheLast, Evenly),
-        (_KeepsOneForALarger, Evenly),
-        (_AvoidsTheDoomed, Evenly),
-        (_ReservesRunTimes, Asap),
+    policy.__name__.removeprefix("_"): _fault(policy, base, *rest)
+    for policy, base, *rest in (
+        (_KnowsTheLast, Evenly, "knows the future", "foresight"),
+        (_KeepsOneForALarger, Evenly, "knows the future", "foresight"),
+        (_AvoidsTheDoomed, Evenly, "knows the future", "foresight"),
+        (_ReservesRunTimes, Asap, "knows the future", "foresight"),
+        (_CountsIn16Bits, Evenly, "depends on an order", "runs"),
     )
 }

@@ -24,6 +24,8 @@ from gridsim.scheduling.local.policy import View
 from gridsim.support.parameters import Limits
 
 Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
+#: The longest pause before a job probes again, in times of the first.
+_LONGEST = 100.0
 
 
 class SparrowNode(LocalPolicy):
@@ -125,8 +127,10 @@ class SparrowNode(LocalPolicy):
         if left > 0:
             application = view.application(job)
             self.reserve(view, application, left)
-            # after ever longer pauses, since most reservations wait, and are not lost
-            view.timer(max(self.parameters.retry, view.now - application.release), "retry", job)
+            # after ever longer pauses, since most reservations wait, and are not lost; but without a limit
+            # a job would wait for ever where nearly all machines have left
+            retry = self.parameters.retry
+            view.timer(min(max(retry, view.now - application.release), _LONGEST * retry), "retry", job)
 
 
 class CancellingNode(SparrowNode):
@@ -251,7 +255,7 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
     probe_ratio : probes per task, at least one.
     patience : s after which a worker goes on without the answer of a scheduler that may have failed.
     retry : s after which a job that has tasks left probes again, since reservations may be lost with failed
-        workers; then again after pauses twice as long each.
+        workers; then again after pauses twice as long each, at most a hundred times as long.
 
     A job whose tasks or reservations are lost never ends without `retry`.
     Where no machine can fail nothing is lost: `patience` and `retry` are then without effect.
