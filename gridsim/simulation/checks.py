@@ -107,7 +107,7 @@ def check_kind(
         if not applications.rigid:
             a_job, able = (
                 "a task",
-                "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs, fcfs-random",
+                "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs (not mode = pull), fcfs-random",
             )
         raise ScenarioError(
             f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "

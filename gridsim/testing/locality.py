@@ -435,16 +435,20 @@ def _observe(scenario: Scenario, scheduler: Scheduler, stream: str | None = None
         time_limit=1e7,
     )
     table = result.tables["schedule"]
-    start = np.rint(table["start"] * NS).astype(np.int64).tolist()
-    for at, machine, application in zip(
-        start, table["machine"].tolist(), table["application"].tolist(), strict=True
+    start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
+    # tasks that run one after another may be one row or several, which no machine decides
+    count = table["tasks"] if scenario.fluctuation is None else np.ones(len(table), np.int64)
+    rows = zip(*(each.tolist() for each in (start, (end - start) // count, count)), strict=True)
+    for (at, lasts, tasks), machine, application in zip(
+        rows, table["machine"].tolist(), table["application"].tolist(), strict=True
     ):
-        seen.append((at, machine, "starts", (("application", application),)))
+        for k in range(tasks):
+            seen.append((at + k * lasts, machine, "starts", (("application", application),)))
     came = result.tables.get("arrivals")
     # when all tasks are where they will run, a run may end without the rest of its messages
-    end = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
+    last = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
     unsound = _faster(quick, nanoseconds(scenario.network.latency)) or _thin(result, fields)
-    return _Seen(seen, nanoseconds(float(end)), result, sorted(set(quick)), streams, unsound)
+    return _Seen(seen, nanoseconds(float(last)), result, sorted(set(quick)), streams, unsound)
 
 
 def _faster(quick: list[tuple[int, int, int, int]], latency: int) -> str | None:
