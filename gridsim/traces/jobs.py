@@ -202,12 +202,14 @@ def parse_jobs(
     if not within or fractions:
         raise _first_fault(path, format, "a field is not a finite (whole) number")
 
-    jobs: NDArray[np.void] = np.full(len(table), -1, dtype=JOB_DTYPE)
+    jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
     # all at once, which is right for fields of the table's kind: each field has 8 bytes
     jobs.view(table.dtype).reshape(len(table), -1)[:, : len(format.fields)] = table
     for k, name in enumerate(format.fields):
         if JOB_DTYPE[name] != table.dtype:
             jobs[name] = table[:, k]
+    for name in JOB_FIELDS[len(format.fields) :]:
+        jobs[name] = -1
     jobs["line"] = numbers
     return header_of(comments), jobs
 
