@@ -132,9 +132,9 @@ class TreeMembers(TreeAdapter):
         """Make the program of a machine; after a failure it has what was on the disk."""
         member = Member(self.tree, self.records)
         if self.started:
-            former = self.nodes[node]
-            assert isinstance(former, Member)
-            member.recall(former, node)
+            member.recall(self._member(node), node)
+        else:
+            member.begin(node, 0)
         return member
 
     def make_decider(self) -> Decider:
@@ -183,10 +183,16 @@ class TreeMembers(TreeAdapter):
         """See `gridsim.scheduling.contract.Policy`."""
         now = self.run.engine.now
         for machine in failed.tolist():
-            member = self.nodes[machine]
-            assert isinstance(member, Member)
-            self.vacated += [(router, now) for router in sorted(member.routers)]
+            self.vacated += [(router, now) for router in sorted(self._member(machine).routers)]
         super().on_faults(failed, back)
+        for machine in np.union1d(failed, back).tolist():
+            if self.run.up[machine]:
+                self._member(machine).begin(machine, now)
+
+    def _member(self, machine: int) -> Member:
+        member = self.nodes[machine]
+        assert isinstance(member, Member)
+        return member
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 

@@ -45,6 +45,11 @@ class Record:
         self.left[machine] = life, left, now
         return before[1] if life > before[0] else 0
 
+    def fail(self, machine: int, life: int, now: int) -> int:
+        """Note that a leaf began a life with no tasks, unless it has reported in that; see `report`."""
+        known = self.left.get(machine, (0, 0, 0))[0]
+        return self.report(machine, life, 0, 0, now) if life > known else 0
+
     def presume(self, silent: int) -> int:
         """Give up tasks on leaves that have been silent since `silent` (ns); return how many."""
         lost = [machine for machine, (_, tasks, heard) in self.left.items() if tasks and heard < silent]
