@@ -105,7 +105,7 @@ class Member(LocalPolicy):
         if self.life > 0 and view.machine in self.routers:
             self.announce(view, view.machine)
         for number in self.disk:
-            self.report(view, number, "failed", {"bag": number, "life": self.life})
+            self.report(view, number, "failed", {"whose": number, "life": self.life})
         self.disk = []
         self.leaf.on_start(self.part(view, self.own(view)))
 
@@ -180,8 +180,8 @@ class Member(LocalPolicy):
 
     def on_failed(self, view: View, message: Any) -> None:
         """Note that a leaf has lost the tasks that it had, and look for them."""
-        lost = self.records.of(message.bag).fail(message.sender, message.life, view.now_ns)
-        self.records.seek(message.bag, lost, view.now_ns)
+        lost = self.records.of(message.whose).fail(message.sender, message.life, view.now_ns)
+        self.records.seek(message.whose, lost, view.now_ns)
 
     # -- who is where ----------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Member(LocalPolicy):
         self.announce(view, router)
 
     def hold(self, router: int, machine: int, now: int, since: int) -> None:
-        """Claim a router for this machine, from `since` (ns) or just after the claim before; its memory is empty."""
+        """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
         since = max(since, self.claim(router)[0] + 1)
         self.claims[router] = since, machine
         self.routers[router] = made = Router(near(self.tree, router, known=False))

@@ -90,8 +90,8 @@ class Records(Stateful):
         return (machine + next(steps, 0)) % len(up)
 
     def of(self, application: int) -> Record:
-        """Return the record of an application, or of a bag of lost tasks."""
-        return self.records.setdefault(application, Record())
+        """Return the record of an application; `application` may be a bag of its lost tasks."""
+        return self.records.setdefault(int(self.bags.whose[application]), Record())
 
     def watch(self, application: int, now: int) -> None:
         """Seek tasks on leaves that are silent, and those of which nothing was heard for a heartbeat."""
@@ -107,4 +107,4 @@ class Records(Stateful):
         self.lost[whose] -= found
         self.doubted[whose] = max(self.doubted[whose], missing - found)
         if found:
-            self.submit(application, found, now)
+            self.submit(whose, found, now)

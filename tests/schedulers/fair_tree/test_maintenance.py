@@ -130,18 +130,20 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
 
 
 @settings(max_examples=8, deadline=None)
-@given(storms(), st.sampled_from([0, -1]))
+@given(storms(), st.sampled_from([0, -1]), st.sampled_from(["as-is", "new"]))
 # a request passed on by machine 2 is no claim of it on the router from which the request came
-@example((gs.Faults.of([4, 5, 6, 7], [20.0, 20.0, 20.0, 95.0], [120.0, 20.0, 20.0, 195.0]), 8), -1)
+@example((gs.Faults.of([4, 5, 6, 7], [20.0, 20.0, 20.0, 95.0], [120.0, 20.0, 20.0, 195.0]), 8), -1, "as-is")
 # machine 4 takes router 1 over at 780 s, and has not heard that it is at home since 750 s
-@example((gs.Faults.of([1, 2, 3, 4], [300.0, 95.0, 677.5, 300.0], [750.0, 287.0, 1127.5, 300.0]), 5), -1)
+@example(
+    (gs.Faults.of([1, 2, 3, 4], [300.0, 95.0, 677.5, 300.0], [750.0, 287.0, 1127.5, 300.0]), 5), -1, "as-is"
+)
 # the request of the submitter comes to its own machine before that starts again
-@example((gs.Faults.of([0], [10.0], [10.0]), 2), 0)
+@example((gs.Faults.of([0], [10.0], [10.0]), 2), 0, "as-is")
 def test_after_any_failures_each_router_is_at_home_and_knows_all_below(
-    storm: tuple[gs.Faults, int], submitter: int
+    storm: tuple[gs.Faults, int], submitter: int, resubmit: str
 ) -> None:
     """One tree, in which all know their neighbours, is left: no stand-in still believes to be one."""
-    policy = settled(*storm, heartbeat=60.0, submitter=submitter)
+    policy = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
     for machine, member in enumerate(policy.nodes):
         assert sorted(member.routers) == ([machine] if machine < policy.tree.first_leaf else [])  # type: ignore[attr-defined]
         for router, program in member.routers.items():  # type: ignore[attr-defined]
@@ -150,7 +152,7 @@ def test_after_any_failures_each_router_is_at_home_and_knows_all_below(
                 assert program.cells[which] is not None and not program.tree.gone[child]
                 assert program.tree.leaves[child] == policy.tree.leaves[child]
                 assert program.tree.speed[child] == pytest.approx(policy.tree.speed[child])
-    assert policy.records.lost == [0, 0]
+    assert policy.records.lost == policy.records.doubted == [0, 0]
 
 
 @pytest.mark.parametrize("machines", [6, 32])
@@ -204,6 +206,20 @@ def test_tasks_of_a_leaf_that_stays_away_are_missed_after_two_heartbeats() -> No
     log = result.tables["message_log"]
     again = log["sent"][(log["kind"] == "request") & (log["sent"] > 130.0)]
     assert 230.0 <= again.min() <= 300.0
+
+
+def test_tasks_are_missed_after_others_of_their_application_came_back_as_a_bag() -> None:
+    """Each machine runs its second task from 210 s on.
+
+    Machine 0 is reset at 240 s, and gets a new bag of one task, which ends at 340 s.  The task of machine 1,
+    which is silent since 210 s, is missed at 360 s all the same.
+    """
+    faults = gs.Faults.of([1, 0], [211.0, 240.0], [511.0, 240.0])
+    result = run(
+        faults, 2, release=[110.0], tasks=[4], latency=0.0, submitter=0, resubmit="new", heartbeat=60.0
+    )
+    assert result.applications["finish"].tolist() == [460.0]
+    assert result.applications["resubmitted"].tolist() == [2] and result.facts["tasks_doubted"] == 0
 
 
 def test_a_request_that_is_lost_on_its_way_is_sent_again() -> None:
