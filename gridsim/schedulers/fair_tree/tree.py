@@ -56,7 +56,7 @@ class Tree(Stateful):
         self.speed[self.first_leaf :] = run.speeds.tolist()
         for node in range(self.first_leaf - 1, -1, -1):
             self._add_up(node)
-        self.whose = np.arange(len(run.applications))
+        self.whose = np.arange(len(run.applications.submitter))
 
     def submitter(self, application: int) -> int:
         """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
