@@ -98,9 +98,8 @@ class TreeAdapter(Adapter):
     def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Integers) -> None:
         """Add bags of lost tasks; see `Bags`."""
         self.queues.add_applications(release, size, task_size, whose=whose)
-        submitter = self.run.applications.submitter[whose]
-        self.core.add_applications(submitter)
-        self.tree.submitters = np.append(self.tree.submitters, submitter + self.tree.first_leaf)
+        self.core.add_applications(self.run.applications.submitter[whose])
+        self.tree.whose = self.bags.whose
 
     # -- the end ---------------------------------------------------------------------------------------------
 

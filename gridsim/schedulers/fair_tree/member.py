@@ -83,24 +83,31 @@ class Member(LocalPolicy):
         mine = (application for application, tasks in former.leaf.left.items() if tasks)
         self.disk = sorted({*former.disk, *mine})
 
+    def begin(self, machine: int, now: int) -> None:
+        """Begin a life on a machine that is up from `now` (ns) on, with its home router.
+
+        Messages and timers may come first at this instant, before `on_start` says so to others.
+        """
+        self.born, self.life = now, max(now, self.life)
+        self.leaf = Worker(self.tree, self.life)
+        self.claims[self.tree.first_leaf + machine] = self.life, machine
+        if machine >= self.tree.first_leaf:
+            return
+        if self.life > 0:
+            self.hold(machine, machine, now, self.life)
+        else:
+            self.routers[machine] = Router(near(self.tree, machine, known=True))
+
     # -- starting, and what is due ---------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """Claim the home router, and report; after a failure, say whose tasks are lost."""
-        now, home, tree = view.now_ns, view.machine, self.tree
-        again = self.life > 0 or now > 0
-        self.born, self.life = now, max(now, self.life)
-        self.leaf = Worker(tree, self.life)
-        own = self.own(view)
-        self.claims[own] = self.life, home
-        if home < tree.first_leaf and not again:
-            self.routers[home] = Router(near(tree, home, known=True))
-        elif home < tree.first_leaf:
-            self.take(view, home, self.life)
+        """Say, unless all begin, that the home router is here, and whose tasks are lost; and report."""
+        if self.life > 0 and view.machine in self.routers:
+            self.announce(view, view.machine)
         for number in self.disk:
-            self.report(view, number, "failed", {"bag": number, "life": self.life})
+            self.report(view, number, "failed", {"whose": number, "life": self.life})
         self.disk = []
-        self.leaf.on_start(self.part(view, own))
+        self.leaf.on_start(self.part(view, self.own(view)))
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
         """Record tasks that are submitted, and send a request for them."""
@@ -173,8 +180,8 @@ class Member(LocalPolicy):
 
     def on_failed(self, view: View, message: Any) -> None:
         """Note that a leaf has lost the tasks that it had, and look for them."""
-        lost = self.records.of(message.bag).report(message.sender, message.life, 0, 0, view.now_ns)
-        self.records.seek(message.bag, lost, view.now_ns)
+        lost = self.records.of(message.whose).fail(message.sender, message.life, view.now_ns)
+        self.records.seek(message.whose, lost, view.now_ns)
 
     # -- who is where ----------------------------------------------------------------------------------------
 
@@ -247,22 +254,30 @@ class Member(LocalPolicy):
                 self.speak(view, child, parent)
                 self.part(view, child).act()
 
-    def take(self, view: View, router: int, now: int) -> None:
+    def take(self, view: View, router: int, since: int) -> None:
         """Claim a router, which begins with an empty memory, and tell its neighbours."""
-        since = max(now, self.claim(router)[0] + 1)
-        self.claims[router] = since, view.machine
+        self.hold(router, view.machine, view.now_ns, since)
+        self.announce(view, router)
+
+    def hold(self, router: int, machine: int, now: int, since: int) -> None:
+        """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
+        since = max(since, self.claim(router)[0] + 1)
+        self.claims[router] = since, machine
         self.routers[router] = made = Router(near(self.tree, router, known=False))
         made.number, made.issued = since, [since, since]  # above those of whoever had it before
         self.asked.pop(router, None)
-        self.heard[router] = view.now_ns
+        self.heard[router] = now
+        for child in self.below(router):
+            self.heard[child] = now
+            self.told.pop(child, None)
         if router > 0 and above(router) in self.routers:
             self.clear(above(router), router)
             self.routers[above(router)].tree.gone[router] = False
+
+    def announce(self, view: View, router: int) -> None:
+        """Tell the neighbours of a router that it is here, where it begins without knowledge."""
         self.seat(view, router, TAKEN)
         for other in self.neighbours(router):
-            if other > router:
-                self.heard[other] = view.now_ns
-                self.told.pop(other, None)
             self.speak(view, router, other)
         self.renew(view, router)
 

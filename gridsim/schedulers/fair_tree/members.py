@@ -43,12 +43,13 @@ def messages(parameters: Any) -> dict[str, Message]:
     (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the
     number of `leaves` below and their `speed`; a request, whether it was `passed` on (0 or 1).
 
-    accept, completion : how many tasks of the application the leaf has `left`, and has `done` in this `life`.
+    accept, completion : how many tasks of the application the leaf has `left`, and has `done` in this `life`;
+        those in bags of its lost tasks count with them.
     beat : a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1 if
         the receiver is to report anew.
     take : asks to take over a `router` that is silent since a claim of that time.
     where : a `router` is on that `machine`, `since` ns.
-    failed : a leaf has lost the tasks of a `bag` in a failure; it has begun a new `life`.
+    failed : a leaf has lost the tasks that it had of an application (`whose`); it has begun a new `life`.
     """
     kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
     summary_bytes: Any = kinds["summary"].nbytes
@@ -71,7 +72,7 @@ def messages(parameters: Any) -> dict[str, Message]:
         ),
         "accept": Message(parameters.accept_bytes, **of["accept"], **_LEFT),
         "completion": Message(parameters.completion_bytes, **of["completion"], **_LEFT),
-        "failed": Message(small, bag=int, life=int),
+        "failed": Message(small, whose=int, life=int),
         "beat": Message(
             lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3), **_TAG, wanted=int, moved=array(int)
         ),
@@ -132,9 +133,9 @@ class TreeMembers(TreeAdapter):
         """Make the program of a machine; after a failure it has what was on the disk."""
         member = Member(self.tree, self.records)
         if self.started:
-            former = self.nodes[node]
-            assert isinstance(former, Member)
-            member.recall(former, node)
+            member.recall(self._member(node), node)
+        else:
+            member.begin(node, 0)
         return member
 
     def make_decider(self) -> Decider:
@@ -166,27 +167,28 @@ class TreeMembers(TreeAdapter):
             return
         if not self.run.up.any():
             for application, tasks in due.items():
-                self.records.lost[int(self.bags.whose[application])] += tasks
+                self.records.lost[application] += tasks
             return
         applications, tasks = np.array(sorted(due.items()), np.int64).T.copy()
-        whose = self.bags.whose[applications]
-        np.add.at(self.resubmitted, whose, tasks)
+        self.resubmitted[applications] += tasks
         if self.of.resubmit == "new":
-            bags = self.bags.again(whose, tasks, now)
-            for old, bag, count in zip(applications.tolist(), bags.tolist(), tasks.tolist(), strict=True):
-                self.records.of(old).total -= count
-                self.records.of(bag).total += count
-            applications = bags
+            applications = self.bags.again(applications, tasks, now)
         self.core.resubmit(applications, tasks, now)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `gridsim.scheduling.contract.Policy`."""
         now = self.run.engine.now
         for machine in failed.tolist():
-            member = self.nodes[machine]
-            assert isinstance(member, Member)
-            self.vacated += [(router, now) for router in sorted(member.routers)]
+            self.vacated += [(router, now) for router in sorted(self._member(machine).routers)]
         super().on_faults(failed, back)
+        for machine in np.union1d(failed, back).tolist():
+            if self.run.up[machine]:
+                self._member(machine).begin(machine, now)
+
+    def _member(self, machine: int) -> Member:
+        member = self.nodes[machine]
+        assert isinstance(member, Member)
+        return member
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 

@@ -45,6 +45,11 @@ class Record:
         self.left[machine] = life, left, now
         return before[1] if life > before[0] else 0
 
+    def fail(self, machine: int, life: int, now: int) -> int:
+        """Note that a leaf began a life with no tasks, unless it has reported in that; see `report`."""
+        known = self.left.get(machine, (0, 0, 0))[0]
+        return self.report(machine, life, 0, 0, now) if life > known else 0
+
     def presume(self, silent: int) -> int:
         """Give up tasks on leaves that have been silent since `silent` (ns); return how many."""
         lost = [machine for machine, (_, tasks, heard) in self.left.items() if tasks and heard < silent]
@@ -85,8 +90,8 @@ class Records(Stateful):
         return (machine + next(steps, 0)) % len(up)
 
     def of(self, application: int) -> Record:
-        """Return the record of an application, or of a bag of lost tasks."""
-        return self.records.setdefault(application, Record())
+        """Return the record of an application; `application` may be a bag of its lost tasks."""
+        return self.records.setdefault(int(self.bags.whose[application]), Record())
 
     def watch(self, application: int, now: int) -> None:
         """Seek tasks on leaves that are silent, and those of which nothing was heard for a heartbeat."""
@@ -102,4 +107,4 @@ class Records(Stateful):
         self.lost[whose] -= found
         self.doubted[whose] = max(self.doubted[whose], missing - found)
         if found:
-            self.submit(application, found, now)
+            self.submit(whose, found, now)

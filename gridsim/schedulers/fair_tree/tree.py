@@ -23,6 +23,7 @@ class Tree(Stateful):
         has left the tree.  They change when nodes leave and return; a router is told those of its children.
     data, needs : the axes of bytes per Mflop, and of memory and disk; None if there is none.
     shape : of the cells of a summary.
+    whose : the application of each bag; see `Bags`.
     parameters : a `FairTree`.  gap, hold_off, cell : ns.
     """
 
@@ -55,11 +56,11 @@ class Tree(Stateful):
         self.speed[self.first_leaf :] = run.speeds.tolist()
         for node in range(self.first_leaf - 1, -1, -1):
             self._add_up(node)
-        self.submitters = run.applications.submitter + self.first_leaf
+        self.whose = np.arange(len(run.applications.submitter))
 
     def submitter(self, application: int) -> int:
         """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
-        return int(self.submitters[application])
+        return int(self.run.applications.submitter[self.whose[application]]) + self.first_leaf
 
     def holds(self, machine: int, application: int) -> bool:
         """Return whether a machine has the memory and disk that the tasks of an application need."""

@@ -13,8 +13,10 @@ from gridsim.support.clock import nanoseconds
 class Worker(Leaf):
     """A leaf whose reports to submitters say how many tasks it has left.
 
+    Reports are on all tasks of an application, those in bags of lost tasks with them.
+
     life : ns, when it began.  left, done : application -> tasks of this life.
-    reported : application -> ns, when its submitter heard of this leaf last.
+    reported : application -> ns, when its submitter heard of this leaf last, and of which bag that was.
     """
 
     def __init__(self, tree: Tree, life: int) -> None:
@@ -22,17 +24,19 @@ class Worker(Leaf):
         self.life = self.number = life  # numbers grow with time: they are above those of a former life
         self.left: dict[int, int] = {}
         self.done: dict[int, int] = {}
-        self.reported: dict[int, int] = {}
+        self.reported: dict[int, tuple[int, int]] = {}
 
     def on_request(self, view: View, message: Any) -> None:
         """See `Leaf`."""
-        self.left[message.application] = self.left.get(message.application, 0) + message.tasks
+        whose = int(self.tree.whose[message.application])
+        self.left[whose] = self.left.get(whose, 0) + message.tasks
         super().on_request(view, message)
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
         """Tell a submitter of so many tasks that have arrived or ended, and how many are left here."""
-        self.reported[application] = view.now_ns
-        left, done = self.left.get(application, 0), self.done.get(application, 0)
+        whose = int(self.tree.whose[application])
+        self.reported[whose] = view.now_ns, application
+        left, done = self.left.get(whose, 0), self.done.get(whose, 0)
         share = {"application": application, "tasks": tasks, "left": left, "done": done}
         view.send(self.tree.submitter(application), kind, life=self.life, **share)
 
@@ -56,6 +60,7 @@ class Worker(Leaf):
             return
         self.tell_completed(view)
         before = view.now_ns - nanoseconds(self.tree.parameters.heartbeat)
-        for application, tasks in self.left.items():
-            if tasks and self.reported[application] <= before:
-                self.tell(view, "completion", application, 0)
+        for whose, tasks in self.left.items():
+            reported, bag = self.reported[whose]
+            if tasks and reported <= before:
+                self.tell(view, "completion", bag, 0)

@@ -31,12 +31,13 @@ def run(
     release: Any = (10.0,),
     tasks: Any = (40,),
     latency: float = LATENCY,
+    submitter: int = -1,
     **parameters: Any,
 ) -> gs.Result:
-    """Tasks of 100 s, submitted by the last machine; no interface keeps a message waiting."""
+    """Tasks of 100 s, submitted by the last machine or another; no interface keeps a message waiting."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
-        gs.Workload.of(release, tasks, 1e5, [machines - 1] * len(release)),
+        gs.Workload.of(release, tasks, 1e5, [submitter % machines] * len(release)),
         gs.Network(latency=latency, bandwidth=math.inf),
         faults=faults,
     )
@@ -115,11 +116,10 @@ def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
 
 @st.composite
 def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
-    """Failures of many machines, often at the same instant, which are all back by 1500 s."""
+    """Failures of many machines, often at one instant, also that of a release; all are back by 1500 s."""
     machines = draw(st.integers(2, 12))
-    down = draw(
-        st.lists(st.sampled_from([20.0, 31.0, 95.0, 300.0, 1000.0]), min_size=machines, max_size=machines)
-    )
+    instants = st.sampled_from([10.0, 20.0, 31.0, 95.0, 300.0, 1000.0])
+    down = draw(st.lists(instants, min_size=machines, max_size=machines))
     lasts = draw(
         st.lists(st.sampled_from([0.0, 5.0, 45.0, 100.0, 450.0]), min_size=machines, max_size=machines)
     )
@@ -130,14 +130,20 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
 
 
 @settings(max_examples=8, deadline=None)
-@given(storms())
+@given(storms(), st.sampled_from([0, -1]), st.sampled_from(["as-is", "new"]))
 # a request passed on by machine 2 is no claim of it on the router from which the request came
-@example((gs.Faults.of([4, 5, 6, 7], [20.0, 20.0, 20.0, 95.0], [120.0, 20.0, 20.0, 195.0]), 8))
+@example((gs.Faults.of([4, 5, 6, 7], [20.0, 20.0, 20.0, 95.0], [120.0, 20.0, 20.0, 195.0]), 8), -1, "as-is")
 # machine 4 takes router 1 over at 780 s, and has not heard that it is at home since 750 s
-@example((gs.Faults.of([1, 2, 3, 4], [300.0, 95.0, 677.5, 300.0], [750.0, 287.0, 1127.5, 300.0]), 5))
-def test_after_any_failures_each_router_is_at_home_and_knows_all_below(storm: tuple[gs.Faults, int]) -> None:
+@example(
+    (gs.Faults.of([1, 2, 3, 4], [300.0, 95.0, 677.5, 300.0], [750.0, 287.0, 1127.5, 300.0]), 5), -1, "as-is"
+)
+# the request of the submitter comes to its own machine before that starts again
+@example((gs.Faults.of([0], [10.0], [10.0]), 2), 0, "as-is")
+def test_after_any_failures_each_router_is_at_home_and_knows_all_below(
+    storm: tuple[gs.Faults, int], submitter: int, resubmit: str
+) -> None:
     """One tree, in which all know their neighbours, is left: no stand-in still believes to be one."""
-    policy = settled(*storm, heartbeat=60.0)
+    policy = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
     for machine, member in enumerate(policy.nodes):
         assert sorted(member.routers) == ([machine] if machine < policy.tree.first_leaf else [])  # type: ignore[attr-defined]
         for router, program in member.routers.items():  # type: ignore[attr-defined]
@@ -146,7 +152,7 @@ def test_after_any_failures_each_router_is_at_home_and_knows_all_below(storm: tu
                 assert program.cells[which] is not None and not program.tree.gone[child]
                 assert program.tree.leaves[child] == policy.tree.leaves[child]
                 assert program.tree.speed[child] == pytest.approx(policy.tree.speed[child])
-    assert policy.records.lost == [0, 0]
+    assert policy.records.lost == policy.records.doubted == [0, 0]
 
 
 @pytest.mark.parametrize("machines", [6, 32])
@@ -183,6 +189,16 @@ def test_a_leaf_that_is_reset_says_what_it_has_lost() -> None:
     assert again.min() == pytest.approx(35.0 + LATENCY)
 
 
+@pytest.mark.parametrize("machines", [1, 2, 6])
+def test_a_share_that_comes_as_a_machine_is_reset_is_not_doubted(machines: int) -> None:
+    """The submitter's machine loses what it had at 10 s, and keeps what comes at that instant, after it."""
+    faults = gs.Faults.of([0], [10.0], [10.0])
+    result = run(faults, machines, release=[0.0, 10.0], tasks=[8, 8], submitter=0)
+    assert result.facts["tasks_doubted"] == 0
+    again = result.applications["resubmitted"]
+    assert again[0] > 0 and again[1] == 0
+
+
 def test_tasks_of_a_leaf_that_stays_away_are_missed_after_two_heartbeats() -> None:
     """It reports each task that ends; the last report comes at 120.05 s or so, and at 240 s it is two old."""
     result = run(gs.Faults.of([1], [130.0], [math.inf]), heartbeat=60.0)
@@ -190,6 +206,20 @@ def test_tasks_of_a_leaf_that_stays_away_are_missed_after_two_heartbeats() -> No
     log = result.tables["message_log"]
     again = log["sent"][(log["kind"] == "request") & (log["sent"] > 130.0)]
     assert 230.0 <= again.min() <= 300.0
+
+
+def test_tasks_are_missed_after_others_of_their_application_came_back_as_a_bag() -> None:
+    """Each machine runs its second task from 210 s on.
+
+    Machine 0 is reset at 240 s, and gets a new bag of one task, which ends at 340 s.  The task of machine 1,
+    which is silent since 210 s, is missed at 360 s all the same.
+    """
+    faults = gs.Faults.of([1, 0], [211.0, 240.0], [511.0, 240.0])
+    result = run(
+        faults, 2, release=[110.0], tasks=[4], latency=0.0, submitter=0, resubmit="new", heartbeat=60.0
+    )
+    assert result.applications["finish"].tolist() == [460.0]
+    assert result.applications["resubmitted"].tolist() == [2] and result.facts["tasks_doubted"] == 0
 
 
 def test_a_request_that_is_lost_on_its_way_is_sent_again() -> None:
@@ -231,6 +261,7 @@ def test_a_record_knows_what_is_missing() -> None:
     assert record.report(1, life=0, left=6, done=0, now=5) == 0
     assert record.report(2, life=0, left=3, done=1, now=6) == 0
     assert record.missing() == 0
+    assert record.fail(1, life=0, now=6) == 0  # it has reported in this life
     # a later life has lost what the former one had left, and not what that had done
     assert record.report(2, life=7, left=0, done=0, now=8) == 3
     assert record.missing() == 3
