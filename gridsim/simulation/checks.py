@@ -105,10 +105,8 @@ def check_kind(
         wanted = applications.wants.said(_wanting(applications))
         a_job, able = "a job", "dgs-asap, dgs-acap, asap"
         if not applications.rigid:
-            a_job, able = (
-                "a task",
-                "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs (not mode = pull), fcfs-random",
-            )
+            a_job = "a task"
+            able = "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs (not mode = pull)"
         raise ScenarioError(
             f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
             f"got {a_job} that wants {wanted}; for these: {able}"
