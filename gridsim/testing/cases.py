@@ -47,28 +47,34 @@ def networks() -> st.SearchStrategy[Network]:
 
 @st.composite
 def fault_schedules(
-    draw: st.DrawFn, machines: int, reachable: bool = False, turns: Sequence[float] = ()
+    draw: st.DrawFn,
+    machines: int,
+    reachable: bool = False,
+    turns: Sequence[float] = (),
+    homes: Sequence[int] = (),
 ) -> Faults:
-    """Draw transient failures and outages of any machines at once; one machine has no outages.
+    """Draw transient failures and outages of any machines at once; one machine has short outages at most.
 
     reachable : whether owners come and go instead, see `Faults.of`.
     turns : s, instants just before or after which machines fail, too.
+    homes : machines at which applications are submitted; they fail more often.
     """
     instants = st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0)
     if turns:
         close = st.tuples(st.sampled_from(turns), st.sampled_from(_TO_FAILURE))
         instants |= close.map(lambda each: max(0.0, sum(each)))
-    safe = draw(st.integers(0, machines - 1))
+    safe, longest = draw(st.integers(0, machines - 1)), draw(st.sampled_from((0.0, 0.0, 0.0, 30.0)))
+    some = st.sets(st.integers(0, machines - 1), min_size=1, max_size=3)
+    if homes:
+        some |= st.sampled_from(homes).map(lambda home: {home})
     rows: list[tuple[int, float, float]] = []
     at = 0.0
     for _ in range(draw(st.integers(1, 4))):
         soon = st.sampled_from(_SOON).map(at.__add__)  # before the one before is noticed
         at = draw(instants | soon if rows else instants)
         last = at + draw(st.sampled_from((0.0, 0.0, 0.2, 30.0, 700.0, inf)))
-        struck = draw(
-            st.just(range(machines)) | st.sets(st.integers(0, machines - 1), min_size=1, max_size=3)
-        )
-        rows += [(u, at, at if u == safe else last) for u in sorted(struck)]
+        struck = draw(st.just(range(machines)) | some)
+        rows += [(u, at, min(last, at + longest) if u == safe else last) for u in sorted(struck)]
     kept: list[tuple[int, float, float]] = []
     for u, down, up in sorted(rows):
         if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are rounded to whole ns
@@ -107,7 +113,7 @@ def scenarios(
     crowded: bool = False,
     reachable: bool = False,
     job_times: tuple[JobTime, ...] = (),
-    pauses: bool = True,
+    pauses: bool = False,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -271,6 +277,8 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses:
     releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if crowded else 300.0)
     lasts = column(seconds)
     release = [0.0] * count if together else draw(_releases(column(releases), lasts, pauses))
+    anywhere = st.integers(0, nodes - 1)
+    homes = [draw(anywhere)] * count if together else column(anywhere)
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
@@ -278,13 +286,11 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses:
             nodes=column(st.integers(1, max(1, nodes // 2)) if together else small | large),
             run_time=lasts,
             requested=column(seconds) if draw(st.booleans()) else None,
-            submitter=[draw(st.integers(0, nodes - 1))] * count
-            if together
-            else column(st.integers(0, nodes - 1)),
+            submitter=homes,
         ),
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes, turns=_turns(release, lasts))) if faults else None,
+        faults=draw(fault_schedules(nodes, False, _turns(release, lasts), homes)) if faults else None,
     )
 
 
@@ -360,5 +366,5 @@ def _bags(
         workload=workload,
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
-        faults=draw(fault_schedules(nodes, reachable, _turns(release, lasts))) if faults else None,
+        faults=draw(fault_schedules(nodes, reachable, _turns(release, lasts), home)) if faults else None,
     )

@@ -47,6 +47,7 @@ from gridsim.testing.patience import patience
 from gridsim.testing.reached import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.testing.served import unserved
+from gridsim.testing.struck import struck
 from gridsim.testing.truth import false_decision
 from gridsim.validation.results import validate_result
 
@@ -388,14 +389,21 @@ class _Trial:
         limits = {**LIMITS, "events_limit": 5 * MOST_EVENTS}  # a few for each task
         assert scheduler is not None
         try:
-            with patience(PATIENCE):
-                result = simulate(scenario, scheduler, record="schedule", **limits)
-        except (Exception, SystemExit) as error:
-            if "has not ended" in str(error):
+            result = self.further(scenario, scheduler, record="schedule", **limits)
+        except ConformanceError as error:
+            if error is self.endless:
                 return "its run takes too many events"
-            raise self.broken("runs", error, scenario, scheduler) from error
+            raise
         self.keeps("sound", result, scenario, scheduler)
         return ""
+
+    def further(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
+        """Run another scenario than the one that was drawn."""
+        try:
+            with patience(PATIENCE):
+                return simulate(scenario, scheduler, **options)
+        except (Exception, SystemExit) as error:
+            raise self.broken("runs", error, scenario, scheduler) from error
 
     def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check one invariant; an error in one of its own runs breaks it, too."""
@@ -427,6 +435,10 @@ class _Trial:
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
             raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
+        for other in struck(result) if scenario.faults is not None else ():
+            again = self.further(other, scheduler, record=RECORDED, **LIMITS)
+            if found := validate_result(again):
+                raise ConformanceError("sound", "; ".join(map(str, found)), other, scheduler)
 
     def served(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.rigid or scheduler.may_reject:
@@ -443,10 +455,7 @@ class _Trial:
             return
         other = dataclasses.replace(scenario, seed=scenario.seed + 1)
         with watching(self.own) as again:
-            try:
-                simulate(other, scheduler, **LIMITS)
-            except (Exception, SystemExit) as error:
-                raise self.broken("runs", error, other, scheduler) from error
+            self.further(other, scheduler, **LIMITS)
         for call in sorted(self.watched.seeds.keys() & again.seeds.keys())[:1]:
             who = self.watched.seeds[call]
             said = f"{who} calls {call}, whatever the seed of the scenario is: use a random stream of the run"

@@ -110,14 +110,7 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
             found += differs(
                 "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
             )
-    if result.scenario.faults is None:
-        again = table["resubmitted"]
-        found += broken(
-            "agreement",
-            again != 0,
-            column("applications.resubmitted"),
-            lambda i: f"is {again[i]}, and no machine fails",
-        )
+    found += _resubmitted(result)
     found += check_times(result, given)
     first, finish, release = table["first_start"], table["finish"], table["release"]
     hopeless = given_up(result)
@@ -155,6 +148,30 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
             "stretch", column(f"applications.{name}"), wrong, have, want, "release, finish and size make"
         )
     return found
+
+
+def _resubmitted(result: Result) -> list[Violation]:
+    """Check that tasks were submitted again at most once a failure, and once a message that was lost."""
+    table, faults, machines = result.applications, result.scenario.faults, len(result.machines)
+    again, until = table["resubmitted"], float(result.provenance["clock_seconds"])
+    if faults is None:
+        failures = np.zeros(0)
+    else:
+        course = faults.course(machines, looking(machines))
+        failures = np.unique(np.concatenate([np.zeros(0), *(down for _, down, _ in outages(course, until))]))
+    log, about = result.tables.get("message_log"), result.provenance.get("message_log", {})
+    if log is None or about.get("left_out"):
+        lost = np.full(len(table), result.messages["dropped"].sum())
+    else:
+        which = log["application"][(log["dropped"] != 0) & (log["application"] >= 0)]
+        lost = np.bincount(which, minlength=len(table))
+    times = len(failures) - np.searchsorted(failures, table["release"] - NS) + lost
+    return broken(
+        "agreement",
+        (again < 0) | (again > table["tasks"] * times),
+        column("applications.resubmitted"),
+        lambda i: f"is {again[i]} of {table['tasks'][i]} tasks, which can be lost {times[i]} times",
+    )
 
 
 def _machines(result: Result) -> list[Violation]:
