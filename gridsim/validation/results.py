@@ -151,7 +151,10 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
 
 
 def _resubmitted(result: Result) -> list[Violation]:
-    """Check that tasks were submitted again at most once a failure, and once a message that was lost."""
+    """Check that tasks were submitted again at most once a failure, and once a message that was lost.
+
+    One more failure may be why those that were submitted while it lasted had to be submitted again.
+    """
     table, faults, machines = result.applications, result.scenario.faults, len(result.machines)
     again, until = table["resubmitted"], float(result.provenance["clock_seconds"])
     if faults is None:
@@ -165,7 +168,8 @@ def _resubmitted(result: Result) -> list[Violation]:
     else:
         which = log["application"][(log["dropped"] != 0) & (log["application"] >= 0)]
         lost = np.bincount(which, minlength=len(table))
-    times = len(failures) - np.searchsorted(failures, table["release"] - NS) + lost
+    before = np.searchsorted(failures, table["release"] - NS)
+    times = len(failures) - np.maximum(0, before - 1) + lost
     return broken(
         "agreement",
         (again < 0) | (again > table["tasks"] * times),

@@ -68,10 +68,28 @@ def _freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> list[Vi
     i, start, end = table["application"], table["start"], table["end"]
     known = (i >= 0) & (i < len(at))
     of = np.where(known, i, 0)
-    bad = ~known | ~called_off[of] | (start < at[of] - 2 * NS - ROUNDING * start) | ~(end > start)
-    return broken(
+    slack = 2 * NS + ROUNDING * at[of]
+    bad = ~known | ~called_off[of] | (start < at[of] - slack) | ~(end > start)
+    found = broken(
         "cancelled", bad, lambda k: f"freed[{k}]", lambda k: f"application {i[k]}, {start[k]} s to {end[k]} s"
     )
+    if found or "schedule" not in result.tables or result.scenario.faults is not None:
+        return found
+    # each machine that was at work on the job gave back the rest, from that instant on
+    ran, rest = result.tables["schedule"], start <= at[of] + slack
+    gave = set(zip(i[rest].tolist(), table["machine"][rest].tolist(), strict=True))
+    begun = called_off[ran["application"]] & (ran["start"] < at[ran["application"]])
+    rows = np.flatnonzero(begun).tolist()
+    missing = [k for k in rows if (int(ran["application"][k]), int(ran["machine"][k])) not in gave]
+    return [
+        Violation(
+            "cancelled",
+            len(missing),
+            f"schedule[{k}]",
+            f"its job is cancelled at {at[ran['application'][k]]} s, and no row of freed begins then",
+        )
+        for k in missing[:1]
+    ]
 
 
 def check_cancelled(
