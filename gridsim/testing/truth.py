@@ -46,8 +46,8 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         return (
             f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
         )
-    if large := _too_large(result, scheduler):
-        return large
+    if other := _own_value(result):
+        return other
     if not scheduler.informed_by_messages:
         return _more_than_left(result, tells)
     if result.scenario.faults is not None:
@@ -57,23 +57,13 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     return too_few or unheard(result) or _not_handed_over(result, scheduler)
 
 
-def _too_large(result: Result, scheduler: Scheduler) -> str | None:
-    """Return the first decision by a number that is larger than any of its unit can be; else None.
-
-    No time is longer than the run and all tasks one after another on the slowest machine, and no speed higher
-    than that of all machines together, each with room for what a scheduler may add on purpose.
-    """
-    scenario, applications, table = result.scenario, result.applications, result.tables["decisions"]
-    speeds = scenario.platform.speeds
-    least = 1.0 if scenario.fluctuation is None else 0.1  # of the factors that are drawn
-    lasts = applications["task_size"] / (least * speeds.min())
-    if "requested" in applications:
-        lasts = np.maximum(lasts, applications["requested"])
-    longest = result.provenance["clock_seconds"] + float((applications["tasks"] * lasts).sum())
-    for unit, most in (("s", 2.0 * longest + 1000.0), ("Mflop/s", 2.0 * float(speeds.sum()))):
-        of = [action for action, (_, _, given) in scheduler.decision_words.items() if given == unit]
-        for k in np.flatnonzero(np.isin(table["action"], of) & (table["saw"] > most))[:1]:
-            return f"decisions[{k}] cannot be: saw is above {most:g} {unit}: {table[k]}"
+def _own_value(result: Result) -> str | None:
+    """Return the first decision by a number of the machine itself that is not the true one; else None."""
+    table = result.tables["decisions"]
+    own = (table["decider"] == table["machine"]) & ~(table["age"] > 0)
+    wrong = own & (np.abs(table["saw"] - table["true"]) > 1e-6 * np.abs(table["true"]) + 1e-9)
+    for k in np.flatnonzero(wrong)[:1]:
+        return f"decisions[{k}] cannot be: a machine sees its own value as it is: {table[k]}"
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import Applications
+from gridsim.model.applications import Applications, durations
 from gridsim.model.attributes import ANY
 from gridsim.model.fault_events import looking, outages
 from gridsim.model.faults import Faults
@@ -102,6 +102,10 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
         found += _together(result, u, i, runs.ravel(), done, place)
+        lasts = durations(given, float(speeds[0]))[i] * NS
+        found += _ended(
+            result, i, runs.ravel(), ~whole & (end - start >= lasts - 0.5 * NS) & (end < 1e6), place
+        )
     faults = result.scenario.faults
     stopped = whole | beaten | called_off
     found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, stopped, runs, place)
@@ -193,6 +197,28 @@ def given_up(result: Result) -> NDArray[np.bool_]:
         return np.zeros(len(result.applications), np.bool_)
     failed: NDArray[np.bool_] = (result.applications["failed"] != 0) | cancelled(result)
     return failed
+
+
+def _ended(
+    result: Result,
+    i: NDArray[np.int64],
+    runs: NDArray[np.int64],
+    full: NDArray[np.bool_],
+    place: Callable[[int], str],
+) -> list[Violation]:
+    """Check that no rigid job is lost that has run to its end on all its machines.
+
+    full : rows of tasks that are not completed, and have run for as long as the job takes.
+    """
+    all_of_it = np.bincount(runs, full) == np.bincount(runs, result.applications["tasks"][i]) / np.bincount(
+        runs
+    )
+    return broken(
+        "duration",
+        full & all_of_it[runs],
+        place,
+        lambda k: f"application {i[k]} had run to its end, and was lost",
+    )
 
 
 def _together(

@@ -545,6 +545,10 @@ def _add_after_failures(values: Any, policy: Any) -> None:
         values[np.argmax(values)] += 1000
 
 
+def _add_many(values: Any, _: Any) -> None:
+    values *= 1000
+
+
 def _add_where_none(values: Any, policy: Any) -> None:
     values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
 
@@ -576,6 +580,10 @@ class _ReportsCutOff(_reporting("machines", "interrupted", _add, "Counts a task 
 
 
 class _ReportsLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
+    pass
+
+
+class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
     pass
 
 
@@ -788,6 +796,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _ReportsBusy: ("sound", "runs"),
         _ReportsCutOff: ("sound",),
         _ReportsLosses: ("sound",),
+        _CountsLossesAgain: ("sound",),
         _CountsNoBytes: ("locality",),
     },
     "false decisions": {

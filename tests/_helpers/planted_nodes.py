@@ -252,6 +252,14 @@ class WrongPlace(HonestNode):
             self.give(view, places[k], application.number, share, 0)
 
 
+class OtherUnit(HonestNode):
+    """Says in ms how much work it has when a share comes."""
+
+    def on_share(self, view: Any, message: Any) -> None:
+        view.decide("had", message.application, machine=view.node, saw=1000.0 * view.work)
+        super().on_share(view, message)
+
+
 class QuietNode(HonestNode):
     """Does not say what becomes of large bags."""
 
@@ -359,6 +367,8 @@ _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Hone
 _LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
 
 _TO_ONE = {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")}
+_WORK = {**Honest.decision_words, "had": ("was busy when a share came", "work of", "s")}
+_TRUTHS = {"had": lambda truth, node, machine: truth.work(machine)}
 
 
 class LightNode(HonestNode):
@@ -397,7 +407,7 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
         SetNode: ("resumed", "forms"),
     },
     "misreports": {LightNode: ("locality",)},
-    "false decisions": dict.fromkeys((FalseCount, QuietNode, WrongPlace), ("decisions",)),
+    "false decisions": dict.fromkeys((FalseCount, QuietNode, WrongPlace, OtherUnit), ("decisions",)),
 }
 
 PLANTED_NODES = {
@@ -407,6 +417,7 @@ PLANTED_NODES = {
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
             **({"decision_words": _TO_ONE} if policy is WrongPlace else {}),
+            **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),
         kind,
         "nodes",

@@ -135,6 +135,18 @@ class _CompletesTooSoon(FirstFitPolicy):
         super().on_faults(failed, back)
 
 
+class _EndsAfterFailures(FirstFitPolicy):
+    """A job whose machine fails as it ends counts as lost."""
+
+    def __init__(self, parameters: Scheduler, run: Run) -> None:
+        super().__init__(parameters, run)
+        run.engine.on("finish late", super().on_finish, priority=_LAST + 1, phase=TIMER)
+
+    def on_finish(self, jobs: list[int]) -> None:
+        for job in jobs:
+            self.run.engine.at(self.run.engine.now, "finish late", job)
+
+
 class _ForgetsNotBefore(_Placements):
     """A job that is lost may start again at once, whatever it states."""
 
@@ -203,7 +215,7 @@ _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
         _ForeseesCancellations: ("foresight",),
         _StartsEarly: ("runs", "sound"),
     },
-    "misreports": {_CompletesTooSoon: ("runs", "sound")},
+    "misreports": {_CompletesTooSoon: ("runs", "sound"), _EndsAfterFailures: ("sound",)},
     "breaks the times that jobs state": {
         _ForgetsNotBefore: ("sound",),
         _ExtendsDeadlines: ("sound",),
