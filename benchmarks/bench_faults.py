@@ -82,6 +82,7 @@ def main() -> None:
         **import_module("planted_nodes").PLANTED_NODES,
         **import_module("planted_rigid").PLANTED_RIGID,
         **import_module("planted_future").PLANTED_FUTURE,
+        **import_module("planted_reports").PLANTED_REPORTS,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)

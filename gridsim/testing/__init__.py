@@ -20,12 +20,14 @@ from gridsim.support.extras import need
 
 if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
-    from gridsim.testing.conformance import ConformanceError, check_scheduler
+    from gridsim.testing.conformance import check_scheduler
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
+    from gridsim.testing.violation import ConformanceError
     from gridsim.testing.ways import differential
 
 _PLACES = {
-    "conformance": ("ConformanceError", "check_scheduler"),
+    "conformance": ("check_scheduler",),
+    "violation": ("ConformanceError",),
     "ways": ("differential",),
     "cases": ("fault_schedules", "networks", "scenarios"),
     "strategies": ("QueueCase", "batches", "grids", "quarters", "queues", "summaries"),

@@ -10,7 +10,6 @@ import dataclasses
 import math
 import os
 import pickle
-import re
 import time
 import traceback
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, get_args
 
-import msgspec
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import seed as seeded
@@ -30,95 +28,36 @@ from gridsim.errors import CompileError, ScenarioError, text_of
 from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import NodeForm, Order, Policy, Scheduler
-from gridsim.scheduling.registry import registered
+from gridsim.scheduling.contract import NodeForm, Order, Scheduler
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
-from gridsim.testing.cases import PAUSE, large_bag, scenarios, without_needs
+from gridsim.testing.cases import large_bag, scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
 from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
+from gridsim.testing.first_look import policy_of
 from gridsim.testing.foresight import FORESEEN, foreknown
 from gridsim.testing.isolated import can_be_isolated, isolated
-from gridsim.testing.locality import MOST_EVENTS, differing_decision, only_owners
+from gridsim.testing.locality import differing_decision
 from gridsim.testing.order import broken_promise
 from gridsim.testing.own import Own
-from gridsim.testing.patience import patience
+from gridsim.testing.patience import LIMITS, LONGEST, MOST_EVENTS, PATIENCE, patience
 from gridsim.testing.reached import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.testing.served import unserved
 from gridsim.testing.struck import struck
 from gridsim.testing.truth import false_decision
+from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
-#: Simulated s, after which a run counts as endless: the failures of an example are over by 40,000 s.
-LONGEST = 1.0e7
-#: s of wall time that a run may take.
-PATIENCE = 60.0
 #: s of wall time in which a smaller scenario is looked for.
 SHRINKING = 60.0
-#: The limits of a run: so small a scenario ends before them.
-LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: What the checked run records; further runs, which record less, must have the same digest.
 RECORDED: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants that are checked after those of a single run, and of the same run again.
 _FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
-#: The most events of a run of so many machines that wait for hours, unless they poll one another.
-_WHILE_IDLE, _SEVERAL = 20_000, 5
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
-
-#: The kinds of scenarios that a scheduler may support.
-KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
-
-LAWS = {
-    "runs": "no error, and an end",
-    "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
-    "messages sent = delivered + dropped + in flight, and each in the log, of no machine that was down",
-    "order": "machines run what came to them in the order that `Scheduler.order` promises",
-    "served": "no rigid job is rejected for which there are enough machines",
-    "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
-    "seed of the scenario",
-    "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
-    "recorded or not",
-    "hash seed": "another interpreter, in which sets have another order, clocks, environment and folder are "
-    "others, and nothing ran before, finds the same digest",
-    "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
-    "forms": "interpreted and compiled nodes give the same digest, and both go on from checkpoints",
-    "isolated": "nodes that share no variable of a class or a module give the same digest",
-    "decisions": "noting decisions does not change the digest, each application that is completed has one, "
-    "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
-    "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
-    "locality": "what a machine sends and starts does not depend on what no message can have told it",
-    "foresight": "what is done does not depend on what comes or fails later, nor on how long jobs will run "
-    "where users state estimates, except for what `Scheduler.foresees` names",
-}
-
-
-class ConformanceError(AssertionError):
-    """A scheduler broke an invariant.
-
-    law : name of the invariant, one of `LAWS`, or the way to run that `differential` compared.
-    scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
-    examples : the number of scenarios that were tried until a first one broke it; 0 if that is not known.
-    file : where the scenario has been saved; None before that.
-    left_out : why the file lacks the scheduler's parameters, "" if it has them or needs none.
-    """
-
-    def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
-        super().__init__(message)
-        self.law, self.scenario, self.scheduler = law, scenario, scheduler
-        self.examples = 0
-        self.file: str | None = None
-        self.left_out = ""
-
-    def __str__(self) -> str:
-        which = f"breaks the invariant {self.law!r} ({LAWS[self.law]})" if self.law in LAWS else self.law
-        said = f"{self.scheduler.name} {which}: {self.args[0]}"
-        if self.file is None:
-            return said
-        left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""
-        return f"{said}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
 
 
 @dataclass(frozen=True)
@@ -598,86 +537,6 @@ def _stirred(number: int) -> list[bytes]:
     return [blocks[k * step % len(blocks)] for k in range(len(blocks))][::2]
 
 
-def policy_of(
-    strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
-) -> tuple[type[Policy], dict[str, Any], bool, Reached]:
-    """Return the class of the scheduler's policy, what it supports, and who sees what runs.
-
-    What it supports is the options of `scenarios`, and whether machines may fail.
-    """
-    policies: list[tuple[type[Policy], dict[str, Any], bool, Reached]] = []
-    errors: list[ConformanceError] = []  # raised at the end: Hypothesis would run again what fails
-
-    @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
-    @seeded(0)
-    @given(strategy)
-    def look(scheduler: Scheduler) -> None:
-        if not isinstance(scheduler, Scheduler):
-            raise ScenarioError(f"scheduler must be a strategy of schedulers, got one of {scheduler!r}")
-
-        class Look(Scheduler, frozen=True):
-            name = scheduler.name
-            rigid = scheduler.rigid
-
-            def start(self, run: Any) -> Policy:
-                policy = scheduler.start(run)
-                kind = {name: getattr(scheduler, name) for name in KINDS}
-                kind["reachable"] = only_owners(scheduler)
-                program = getattr(scheduler, "policy", None)
-                classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
-                fails = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
-                able = (scheduler.failures and fails) or kind["reachable"]
-                policies.append((type(policy), kind, able, Reached(classes)))
-                return policy
-
-        scenario = _plain(scheduler, 1, [0.0])
-        try:
-            with patience(PATIENCE):
-                simulate(scenario, Look(), **LIMITS)
-        except (Exception, SystemExit) as error:
-            if not policies or "has not ended" in str(error):
-                found = ConformanceError("runs", error_text(error), scenario, scheduler)
-                found.__cause__ = error
-                errors.append(found)
-            # otherwise the trials meet the error again, and shrink it
-        if policies and not errors:
-            policies[0][1]["pauses"] = not _polls(scheduler)
-
-    look()
-    if errors:
-        errors[0].file = save(errors[0], os.fspath(folder))
-        raise errors[0]
-    return policies[0]
-
-
-def _plain(scheduler: Scheduler, nodes: int, release: list[float]) -> Scenario:
-    """Return a scenario of equal machines, and of single tasks with these releases (s)."""
-    from gridsim.model.attributes import ListedAttributes
-    from gridsim.model.platform import Platform
-    from gridsim.model.workload import Workload
-
-    workload = Workload.of(release, 1, 1000.0)
-    if scheduler.rigid:
-        workload = Workload.jobs_of(release, 1, 1.0)
-    zeros = (0.0,) * nodes
-    place = ListedAttributes(x=zeros, y=zeros) if scheduler.constraints else None
-    return Scenario(Platform.equal(nodes, 1000.0, place), workload)
-
-
-def _polls(scheduler: Scheduler) -> bool:
-    """Return whether idle machines do so much that scenarios of hours would take long."""
-    try:
-        with patience(PATIENCE):
-            scenario = _plain(scheduler, _SEVERAL, [0.0, PAUSE])
-            simulate(scenario, scheduler, time_limit=LONGEST, events_limit=_WHILE_IDLE)
-    except (Exception, SystemExit) as error:
-        return "has not ended" in str(error)  # other errors are for the trials
-    return False
-
-
-# -- other interpreters -------------------------------------------------------------------------------------
-
-
 def _check_importable(scheduler: Scheduler) -> None:
     try:
         pickle.dumps(scheduler)
@@ -686,30 +545,3 @@ def _check_importable(scheduler: Scheduler) -> None:
             f"scheduler must be importable by other interpreters, or be checked with hash_seeds=False; got "
             f"{type(scheduler).__qualname__} of {type(scheduler).__module__}: {error}"
         ) from error
-
-
-def error_text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {text_of(error)}"
-
-
-# -- saved scenarios ----------------------------------------------------------------------------------------
-
-
-def save(error: ConformanceError, folder: str) -> str:
-    """Save the scenario of a broken invariant and return its path.
-
-    The file has the scheduler's parameters, too, if the scheduler is registered and none is a function.
-    """
-    scheduler, scenario = error.scheduler, error.scenario
-    if scheduler.name in registered():
-        try:
-            stated: dict[str, Any] = msgspec.to_builtins(scheduler)
-            given = {key: value for key, value in stated.items() if value is not None}
-            scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
-        except (ScenarioError, TypeError) as found:  # a function, which no file names
-            error.left_out = text_of(found)
-    os.makedirs(folder, exist_ok=True)
-    name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))
-    path = os.path.join(folder, f"{name[-100:]}.toml")
-    scenario.save(path)
-    return path

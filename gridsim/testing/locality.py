@@ -29,6 +29,7 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.random_streams import Streams
+from gridsim.testing.patience import MOST_EVENTS
 from gridsim.testing.truth import unheard, with_servers
 
 #: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
@@ -37,8 +38,6 @@ from gridsim.testing.truth import unheard, with_servers
 LATENCIES = (40.0, 150.0)
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40
-#: Events of such a run; one that handles more never ends.
-MOST_EVENTS = 200_000
 #: The most applications of a scenario that are changed, one at a time.
 _CHANGED = 4
 #: The most random streams of a scenario that are changed, one at a time.

@@ -1,4 +1,4 @@
-"""A limit of wall time for code that may run for ever."""
+"""Limits of runs: of simulated time, of events, and of wall time for code that may run for ever."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from gridsim.errors import SchedulerError
 
-__all__ = ["patience"]
+__all__ = ["LIMITS", "LONGEST", "MOST_EVENTS", "PATIENCE", "patience"]
 
+#: Events of a run of a scenario that is drawn; one that handles more never ends.
+MOST_EVENTS = 200_000
+#: Simulated s, after which a run counts as endless: the failures of an example are over by 40,000 s.
+LONGEST = 1.0e7
+#: s of wall time that a run may take.
+PATIENCE = 60.0
+#: The limits of a run: so small a scenario ends before them.
+LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
 #: The share of the time in which the processor must be busy, and how many times as long to wait if it is not.
 _BUSY, _IDLE = 0.25, 10.0
 

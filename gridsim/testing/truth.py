@@ -46,7 +46,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         return (
             f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
         )
-    if other := _own_value(result):
+    if other := _other_unit(result):
         return other
     if not scheduler.informed_by_messages:
         return _more_than_left(result, tells)
@@ -57,13 +57,21 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     return too_few or unheard(result) or _not_handed_over(result, scheduler)
 
 
-def _own_value(result: Result) -> str | None:
-    """Return the first decision by a number of the machine itself that is not the true one; else None."""
+def _other_unit(result: Result) -> str | None:
+    """Return the action of which what was seen is a multiple of what is true, each time; else None.
+
+    Values that are out of date differ, too, but not all by the same factor.  Of a machine itself they are seen
+    as they are, or a little later; so these alone may show the factor.
+    """
     table = result.tables["decisions"]
-    own = (table["decider"] == table["machine"]) & ~(table["age"] > 0)
-    wrong = own & (np.abs(table["saw"] - table["true"]) > 1e-6 * np.abs(table["true"]) + 1e-9)
-    for k in np.flatnonzero(wrong)[:1]:
-        return f"decisions[{k}] cannot be: a machine sees its own value as it is: {table[k]}"
+    positive = (table["saw"] > 0) & (table["true"] > 0)
+    for machines in (positive & (table["decider"] == table["machine"]), positive):
+        for action in sorted({*table["action"][machines].tolist()}):
+            rows = np.flatnonzero(machines & (table["action"] == action))
+            factor, true = table["saw"][rows] / table["true"][rows], table["true"][rows]
+            constant = np.ptp(factor) < 1e-9 * factor[0] and np.ptp(true) > 1e-6 * true[0]
+            if constant and abs(factor[0] - 1.0) > 1e-6:
+                return f"each decision {action!r} saw {factor[0]:g} times the true value: {table[rows[0]]}"
     return None
 
 

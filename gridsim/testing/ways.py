@@ -24,21 +24,12 @@ from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
 from gridsim.testing.cases import scenarios
-from gridsim.testing.conformance import (
-    LIMITS,
-    PATIENCE,
-    RECORDED,
-    ConformanceError,
-    Findings,
-    drawing,
-    error_text,
-    forms_for,
-    policy_of,
-    save,
-)
+from gridsim.testing.conformance import RECORDED, Findings, drawing, forms_for
 from gridsim.testing.elsewhere import afresh, interpreter
-from gridsim.testing.patience import patience
+from gridsim.testing.first_look import policy_of
+from gridsim.testing.patience import LIMITS, PATIENCE, patience
 from gridsim.testing.resuming import differing_end, keeps_state
+from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
 Check = Callable[[Result], str | None]

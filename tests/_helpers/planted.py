@@ -8,14 +8,12 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import wrong_schedulers
 from wrong_schedulers import SHARE, Shares, SharesPolicy
 
-from gridsim.schedulers.centralized.heuristics import ByRule, Olb
 from gridsim.scheduling.contract import Outcome, Policy, Run
 
 
@@ -225,49 +223,6 @@ class _ForgetsLateState(_Planted):
         return honest[:1] if self.shared > 10 else honest
 
 
-class _MisreportsPeak(_Planted):
-    """Says that one task more has waited on the fullest machine."""
-
-    def finish(self) -> Outcome:
-        outcome = super().finish()
-        peak = outcome.machines["peak_queue"]
-        peak[np.argmax(peak)] += 2
-        return outcome
-
-
-class _ReportsNoPeak(_Planted):
-    def finish(self) -> Outcome:
-        outcome = super().finish()
-        outcome.machines["peak_queue"][:] = 0
-        return outcome
-
-
-class _NotesTooMany(_Planted):
-    """Says that it shared out twice as many tasks."""
-
-    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
-        super().note(i, 2 * tasks, submitter, among)
-
-
-class _NotesSomebodyElse(_Planted):
-    """Says that the next machine decided."""
-
-    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
-        super().note(i, tasks, (submitter + 1) % len(self.run.speeds), among)
-
-
-class _NotesAnotherApplication(_Planted):
-    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
-        super().note(max(i - 1, 0), tasks, submitter, among)
-
-
-class _NotesTooFew(_Planted):
-    """Says of large bags that it shared out one task less."""
-
-    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
-        super().note(i, tasks - (tasks > 10), submitter, among)
-
-
 class _PeeksWhileOneIsDown(_Planted):
     """Looks at the queues of others while any machine is down."""
 
@@ -347,19 +302,6 @@ class _SendsAsAnother(_Planted):
         rows["sender"] = (submitter + 1) % len(self.run.speeds)
         self.note(i, tasks, int(submitter), len(targets))
         self.run.network.send("share", rows[rows["tasks"] > 0])
-
-
-class _CountsNoBytes(_Planted):
-    """Its shares have no bytes."""
-
-    def __init__(self, run: Run) -> None:
-        kind = run.network.kind
-
-        def light(name: str, dtype: Any, nbytes: int, *args: Any, **more: Any) -> None:
-            kind(name, dtype, 0, *args, **more)
-
-        run.network.kind = light  # type: ignore[method-assign]
-        super().__init__(run)
 
 
 class _TellsAtOnce(_Planted):
@@ -521,100 +463,6 @@ class _SumsByCohorts(_Planted):
         return honest[: 1 + int(self.heard * 2.0**48) % 2]
 
 
-def _reporting(table: str, column: str, change: Callable[[Any, Any], None], doc: str) -> type[_Planted]:
-    """Return a policy that changes a column of a table of its outcome before it reports it."""
-
-    def finish(self: Any) -> Outcome:
-        outcome = _Planted.finish(self)
-        change(getattr(outcome, table)[column], self)
-        return outcome
-
-    return type("_Reports", (_Planted,), {"finish": finish, "__doc__": doc})
-
-
-def _add(values: Any, _: Any) -> None:
-    values[-1] += 1
-
-
-def _add_a_microsecond(values: Any, _: Any) -> None:
-    values[-1] += 1000
-
-
-def _add_after_failures(values: Any, policy: Any) -> None:
-    if policy.resubmitted.any():
-        values[np.argmax(values)] += 1000
-
-
-def _add_many(values: Any, _: Any) -> None:
-    values *= 1000
-
-
-def _add_where_none(values: Any, policy: Any) -> None:
-    values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
-
-
-class _ReportsStarts(
-    _reporting("applications", "first_start", _add_a_microsecond, "Says that the last one began later.")
-):
-    pass
-
-
-class _ReportsEnds(
-    _reporting("applications", "finish", _add_a_microsecond, "Says that the last one ended later.")
-):
-    pass
-
-
-class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
-    pass
-
-
-class _ReportsBusy(
-    _reporting("machines", "busy", _add_a_microsecond, "Says that a machine was busy for 1 us more.")
-):
-    pass
-
-
-class _ReportsCutOff(_reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")):
-    pass
-
-
-class _ReportsLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
-    pass
-
-
-class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
-    pass
-
-
-class _ReportsPeakAfterFailures(
-    _reporting("machines", "peak_queue", _add_after_failures, "Counts what waits wrongly after failures.")
-):
-    pass
-
-
-class _NotesTooLate(_Planted):
-    """Says that it decided 50 s later."""
-
-    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
-        if self.run.decisions is not None:
-            now = self.run.engine.now + 50 * 10**9
-            self.run.decisions.note(
-                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
-            )
-
-
-class _NotesTooEarly(_Planted):
-    """Says that it decided a second before."""
-
-    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
-        if self.run.decisions is not None:
-            now = max(0, self.run.engine.now - 10**9)
-            self.run.decisions.note(
-                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
-            )
-
-
 class _ChangesSpeeds(_Planted):
     """Slows down a machine that has much to do."""
 
@@ -680,40 +528,20 @@ class _KeepsGoing(_Planted):
             self.run.engine.at(self.run.engine.now + 10**9, "again")
 
 
-def _scheduler(policy: type[SharesPolicy]) -> type[Shares]:
+def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Shares]:
+    """Return the scheduler of a policy, a class of that module, where other interpreters find it."""
+
     def start(self: Shares, run: Run) -> Policy:
         return policy(run)
 
     name = policy.__name__.removeprefix("_")
     knows = policy not in (_ReadsWhoIsUp, _CountsWhoIsUp)
-    body = {"name": name.lower(), "start": start, "failures_known": knows, "__module__": __name__}
+    body = {"name": name.lower(), "start": start, "failures_known": knows, "__module__": module["__name__"]}
     body["__annotations__"] = {"name": "ClassVar[str]", "failures_known": "ClassVar[bool]"}
     make: Callable[..., Any] = type(Shares)
     made: type[Shares] = make(name, (Shares,), body, frozen=True, kw_only=True)
-    globals()[name] = made
+    module[name] = made
     return made
-
-
-class _AllAgain(ByRule):
-    """Says of tasks that are lost that they are all tasks of their application."""
-
-    def _bind(self) -> None:
-        log, tasks = self.run.decisions, self.run.applications.tasks
-        if log is not None:
-
-            def note(action: str, **columns: Any) -> None:
-                log.note(action, **{**columns, "tasks": int(tasks[columns["application"]])})
-
-            self.run.decisions = SimpleNamespace(note=note)
-        super()._bind()
-        self.run.decisions = log
-
-
-class AllAgain(Olb, frozen=True, kw_only=True):
-    name: ClassVar[str] = "all-again"
-
-    def start(self, run: Run) -> Policy:
-        return _AllAgain(run, "olb")
 
 
 class Fault(NamedTuple):
@@ -786,27 +614,6 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _KeepsGoing: ("runs",),
     },
     "forgets in a checkpoint": {_ForgetsLateState: ("resumed",), _SavesTooLittle: ("resumed",)},
-    "misreports": {
-        _MisreportsPeak: ("sound",),
-        _ReportsNoPeak: ("sound",),
-        _ReportsPeakAfterFailures: ("sound",),
-        _ReportsStarts: ("sound",),
-        _ReportsEnds: ("sound",),
-        _ReportsNodes: ("sound",),
-        _ReportsBusy: ("sound", "runs"),
-        _ReportsCutOff: ("sound",),
-        _ReportsLosses: ("sound",),
-        _CountsLossesAgain: ("sound",),
-        _CountsNoBytes: ("locality",),
-    },
-    "false decisions": {
-        _NotesTooMany: ("decisions",),
-        _NotesTooFew: ("decisions",),
-        _NotesSomebodyElse: ("decisions",),
-        _NotesAnotherApplication: ("decisions",),
-        _NotesTooLate: ("decisions",),
-        _NotesTooEarly: ("decisions",),
-    },
     "changes what it is given": {
         _ChangesSpeeds: ("runs", "sound", "repeatable", "locality"),
         _ChangesApplications: ("runs", "sound", "repeatable"),
@@ -823,12 +630,11 @@ _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     ),
     "acts for machines that are down": {"RunsOnTheDead": ("sound", "runs")},
     "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
-    "false decisions": dict.fromkeys(("DrawsToNote", "KeepsQuiet"), ("decisions",)),
 }
 
 #: Name -> fault.
 PLANTED = {
-    policy.__name__.removeprefix("_"): Fault(_scheduler(policy), kind, "cohorts", laws)
+    policy.__name__.removeprefix("_"): Fault(scheduler_of(policy, globals()), kind, "cohorts", laws)
     for kind, policies in _KINDS.items()
     for policy, laws in policies.items()
 } | {
@@ -836,4 +642,3 @@ PLANTED = {
     for kind, names in _PLAIN.items()
     for name, laws in names.items()
 }
-PLANTED["AllAgain"] = Fault(AllAgain, "false decisions", "cohorts", ("decisions",))

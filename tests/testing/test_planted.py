@@ -40,6 +40,7 @@ PLANTED = {
     **import_module("planted_nodes").PLANTED_NODES,
     **import_module("planted_rigid").PLANTED_RIGID,
     **import_module("planted_future").PLANTED_FUTURE,
+    **import_module("planted_reports").PLANTED_REPORTS,
 }
 sys.path.remove(str(HELPERS))
 

@@ -1,0 +1,223 @@
+"""Schedulers on cohorts that report something false: outcomes, bytes, decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import wrong_schedulers
+from planted import Fault, _Planted, scheduler_of
+from wrong_schedulers import SharesPolicy
+
+from gridsim.schedulers.centralized.heuristics import ByRule, Olb
+from gridsim.scheduling.contract import Outcome, Policy, Run
+
+
+class _MisreportsPeak(_Planted):
+    """Says that one task more has waited on the fullest machine."""
+
+    def finish(self) -> Outcome:
+        outcome = super().finish()
+        peak = outcome.machines["peak_queue"]
+        peak[np.argmax(peak)] += 2
+        return outcome
+
+
+class _ReportsNoPeak(_Planted):
+    def finish(self) -> Outcome:
+        outcome = super().finish()
+        outcome.machines["peak_queue"][:] = 0
+        return outcome
+
+
+class _NotesTooMany(_Planted):
+    """Says that it shared out twice as many tasks."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(i, 2 * tasks, submitter, among)
+
+
+class _NotesSomebodyElse(_Planted):
+    """Says that the next machine decided."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(i, tasks, (submitter + 1) % len(self.run.speeds), among)
+
+
+class _NotesAnotherApplication(_Planted):
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(max(i - 1, 0), tasks, submitter, among)
+
+
+class _NotesTooFew(_Planted):
+    """Says of large bags that it shared out one task less."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(i, tasks - (tasks > 10), submitter, among)
+
+
+def _reporting(table: str, column: str, change: Callable[[Any, Any], None], doc: str) -> type[_Planted]:
+    """Return a policy that changes a column of a table of its outcome before it reports it."""
+
+    def finish(self: Any) -> Outcome:
+        outcome = _Planted.finish(self)
+        change(getattr(outcome, table)[column], self)
+        return outcome
+
+    return type("_Reports", (_Planted,), {"finish": finish, "__doc__": doc})
+
+
+def _add(values: Any, _: Any) -> None:
+    values[-1] += 1
+
+
+def _add_a_microsecond(values: Any, _: Any) -> None:
+    values[-1] += 1000
+
+
+def _add_after_failures(values: Any, policy: Any) -> None:
+    if policy.resubmitted.any():
+        values[np.argmax(values)] += 1000
+
+
+def _add_many(values: Any, _: Any) -> None:
+    values *= 1000
+
+
+def _add_where_none(values: Any, policy: Any) -> None:
+    values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
+
+
+class _ReportsStarts(
+    _reporting("applications", "first_start", _add_a_microsecond, "Says that the last one began later.")
+):
+    pass
+
+
+class _ReportsEnds(
+    _reporting("applications", "finish", _add_a_microsecond, "Says that the last one ended later.")
+):
+    pass
+
+
+class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
+    pass
+
+
+class _ReportsBusy(
+    _reporting("machines", "busy", _add_a_microsecond, "Says that a machine was busy for 1 us more.")
+):
+    pass
+
+
+class _ReportsCutOff(_reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")):
+    pass
+
+
+class _ReportsLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
+    pass
+
+
+class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
+    pass
+
+
+class _ReportsPeakAfterFailures(
+    _reporting("machines", "peak_queue", _add_after_failures, "Counts what waits wrongly after failures.")
+):
+    pass
+
+
+class _NotesTooLate(_Planted):
+    """Says that it decided 50 s later."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        if self.run.decisions is not None:
+            now = self.run.engine.now + 50 * 10**9
+            self.run.decisions.note(
+                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
+            )
+
+
+class _NotesTooEarly(_Planted):
+    """Says that it decided a second before."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        if self.run.decisions is not None:
+            now = max(0, self.run.engine.now - 10**9)
+            self.run.decisions.note(
+                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
+            )
+
+
+class _CountsNoBytes(_Planted):
+    """Its shares have no bytes."""
+
+    def __init__(self, run: Run) -> None:
+        kind = run.network.kind
+
+        def light(name: str, dtype: Any, nbytes: int, *args: Any, **more: Any) -> None:
+            kind(name, dtype, 0, *args, **more)
+
+        run.network.kind = light  # type: ignore[method-assign]
+        super().__init__(run)
+
+
+class _AllAgain(ByRule):
+    """Says of tasks that are lost that they are all tasks of their application."""
+
+    def _bind(self) -> None:
+        log, tasks = self.run.decisions, self.run.applications.tasks
+        if log is not None:
+
+            def note(action: str, **columns: Any) -> None:
+                log.note(action, **{**columns, "tasks": int(tasks[columns["application"]])})
+
+            self.run.decisions = SimpleNamespace(note=note)
+        super()._bind()
+        self.run.decisions = log
+
+
+class AllAgain(Olb, frozen=True, kw_only=True):
+    name: ClassVar[str] = "all-again"
+
+    def start(self, run: Run) -> Policy:
+        return _AllAgain(run, "olb")
+
+
+_KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
+    "misreports": {
+        _MisreportsPeak: ("sound",),
+        _ReportsNoPeak: ("sound",),
+        _ReportsPeakAfterFailures: ("sound",),
+        _ReportsStarts: ("sound",),
+        _ReportsEnds: ("sound",),
+        _ReportsNodes: ("sound",),
+        _ReportsBusy: ("sound", "runs"),
+        _ReportsCutOff: ("sound",),
+        _ReportsLosses: ("sound",),
+        _CountsLossesAgain: ("sound",),
+        _CountsNoBytes: ("locality",),
+    },
+    "false decisions": {
+        _NotesTooMany: ("decisions",),
+        _NotesTooFew: ("decisions",),
+        _NotesSomebodyElse: ("decisions",),
+        _NotesAnotherApplication: ("decisions",),
+        _NotesTooLate: ("decisions",),
+        _NotesTooEarly: ("decisions",),
+    },
+}
+
+#: Name -> fault.
+PLANTED_REPORTS = {
+    policy.__name__.removeprefix("_"): Fault(scheduler_of(policy, globals()), kind, "cohorts", laws)
+    for kind, policies in _KINDS.items()
+    for policy, laws in policies.items()
+}
+PLANTED_REPORTS["AllAgain"] = Fault(AllAgain, "false decisions", "cohorts", ("decisions",))
+for _name in ("DrawsToNote", "KeepsQuiet"):
+    _wrong = getattr(wrong_schedulers, _name)
+    PLANTED_REPORTS[_name] = Fault(_wrong, "false decisions", "cohorts", ("decisions",))
