@@ -14,6 +14,9 @@ from gridsim.support.arrays import Bools
 #: A sentence of an action that gives tasks to a machine.
 _GIVES = re.compile(r"^\w+ \{tasks\} tasks? (on )?to (\w+ )*machine \{machine\}")
 
+#: Units of one quantity differ at least by this factor.
+_UNITS = 5.0
+
 
 def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     """Return the first decision of a run that cannot be true; None if there is none.
@@ -50,27 +53,27 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         return other
     if not scheduler.informed_by_messages:
         return _more_than_left(result, tells)
-    if result.scenario.faults is not None:
-        return None
     all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
     too_few = _too_few(result, tells) if all_tell else None
+    if result.scenario.faults is not None:
+        return too_few
     return too_few or unheard(result) or _not_handed_over(result, scheduler)
 
 
 def _other_unit(result: Result) -> str | None:
     """Return the action of which what was seen is a multiple of what is true, each time; else None.
 
-    Values that are out of date differ, too, but not all by the same factor.  Of a machine itself they are seen
-    as they are, or a little later; so these alone may show the factor.
+    Values that are out of date differ, too, but not all by the same large factor.  Those of a machine itself
+    are the most recent, and may show it where others do not.
     """
     table = result.tables["decisions"]
-    positive = (table["saw"] > 0) & (table["true"] > 0)
+    positive = (table["saw"] > 0) & (table["true"] > 0) & np.isfinite(table["saw"] / table["true"])
     for machines in (positive & (table["decider"] == table["machine"]), positive):
         for action in sorted({*table["action"][machines].tolist()}):
             rows = np.flatnonzero(machines & (table["action"] == action))
             factor, true = table["saw"][rows] / table["true"][rows], table["true"][rows]
             constant = np.ptp(factor) < 1e-9 * factor[0] and np.ptp(true) > 1e-6 * true[0]
-            if constant and abs(factor[0] - 1.0) > 1e-6:
+            if constant and not 1.0 / _UNITS < factor[0] < _UNITS:
                 return f"each decision {action!r} saw {factor[0]:g} times the true value: {table[rows[0]]}"
     return None
 
