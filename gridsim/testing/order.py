@@ -68,8 +68,7 @@ def _without_failures(result: Result) -> Result:
         table = result.tables[name]
         mine = ~np.isin(table["machine"], down)
         tables[name] = Table({column: table[column][mine] for column in table})
-    kept.tables = copy(result.tables)
-    kept.tables.update(tables)
+    kept.tables = {**result.tables, **tables}
     return kept
 
 
