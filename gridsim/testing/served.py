@@ -23,7 +23,8 @@ def unserved(result: Result, order: Order) -> str | None:
     """Return which rigid job was rejected although enough machines suit it that do not leave; else None.
 
     All these machines are up at the end, with nothing else to do.  A job with a deadline may be too late,
-    unless that is far off and the job has the grid for itself; its user may cancel one: such jobs are excused.
+    unless that is far off and the job has the grid for itself; its user may cancel one: such jobs are
+    excused.
 
     order : that the scheduler promises; where that is "list", one job that never fits holds up all later
         ones, which are excused, too.

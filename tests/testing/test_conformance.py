@@ -19,7 +19,7 @@ import gridsim as gs
 from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr.selections import POLICIES
 from gridsim.scheduling.registry import registered
-from gridsim.testing import ConformanceError, check_scheduler, conformance
+from gridsim.testing import ConformanceError, check_scheduler, conformance, first_look
 from gridsim.testing.foresight import foreknown
 from tests._helpers.scenarios import (
     CENTRAL,
@@ -409,8 +409,6 @@ def test_the_mean_up_time_counts_as_known(seed: int) -> None:
 def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gridsim.testing import conformance
-
     monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
     with pytest.raises(ConformanceError, match="everything") as caught:
         check_scheduler(
@@ -508,7 +506,7 @@ class Hanging(gs.LocalScheduler, frozen=True, kw_only=True):
 # where time is up while the collector's callbacks run, the error is lost there, and comes again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformance, "PATIENCE", 0.5)
+    monkeypatch.setattr(first_look, "PATIENCE", 0.5)
     said = r"has not ended after 0.5 s; it is in Hangs.on_release, .*test_conformance.py:\d+"
     with pytest.raises(ConformanceError, match=said):
         check_scheduler(Hanging(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
