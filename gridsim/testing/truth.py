@@ -67,7 +67,9 @@ def _other_unit(result: Result) -> str | None:
     are the most recent, and may show it where others do not.
     """
     table = result.tables["decisions"]
-    positive = (table["saw"] > 0) & (table["true"] > 0) & np.isfinite(table["saw"] / table["true"])
+    positive = (
+        (table["saw"] > 0) & (table["true"] > 0) & np.isfinite(table["saw"]) & np.isfinite(table["true"])
+    )
     for machines in (positive & (table["decider"] == table["machine"]), positive):
         for action in sorted({*table["action"][machines].tolist()}):
             rows = np.flatnonzero(machines & (table["action"] == action))
