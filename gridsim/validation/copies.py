@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -43,6 +42,19 @@ class Copies:
     begin: Floats
     place: Callable[[int], str]
     late: bool = False
+
+
+def computed(pace: Pace, machine: Integers, begin: Integers, end: Integers) -> Floats:
+    """Return what machines compute under background load from `begin` to `end` ns, in ns at full speed."""
+    series, factors = pace.series[machine], pace.factors
+    before = np.pad(np.cumsum(factors, axis=1), ((0, 0), (1, 0)))  # sums of the factors before each step
+    (round_a, a), (round_b, b) = (
+        np.divmod(pace.first[machine] + t // pace.period, factors.shape[1]) for t in (begin, end)
+    )
+    sums = (round_b - round_a) * before[series, -1] + before[series, b] - before[series, a]
+    edges = factors[series, b] * (end % pace.period) - factors[series, a] * (begin % pace.period)
+    done: Floats = sums * pace.period + edges
+    return done
 
 
 @dataclass(frozen=True)
@@ -159,22 +171,8 @@ class FluctuatingRules(Rules):
 
     def _between(self, machine: Integers, begin: Integers, at: Integers) -> Floats:
         """Return what machines do from `begin` to their next checkpoints, or `at` ns, in ns at full speed."""
-        pace, ever = self.pace, np.iinfo(np.int64).max
-        end = begin + np.minimum(self.interval or ever, at - begin)
-        series = pace.series[machine]
-        factors, before = pace.factors, self._before
-        (round_a, a), (round_b, b) = (
-            np.divmod(pace.first[machine] + t // pace.period, factors.shape[1]) for t in (begin, end)
-        )
-        sums = (round_b - round_a) * before[series, -1] + before[series, b] - before[series, a]
-        edges = factors[series, b] * (end % pace.period) - factors[series, a] * (begin % pace.period)
-        done: Floats = sums * pace.period + edges
-        return done
-
-    @cached_property
-    def _before(self) -> Floats:
-        """The sums of the factors before each step: float64[rows, steps + 1]."""
-        return np.pad(np.cumsum(self.pace.factors, axis=1), ((0, 0), (1, 0)))
+        ever = np.iinfo(np.int64).max
+        return computed(self.pace, machine, begin, begin + np.minimum(self.interval or ever, at - begin))
 
 
 def overtaken(rows: Copies) -> NDArray[np.bool_]:

@@ -25,7 +25,7 @@ from gridsim.validation.common import (
     few,
     overlaps,
 )
-from gridsim.validation.copies import Copies, check_copies, overtaken
+from gridsim.validation.copies import Copies, check_copies, computed, overtaken
 from gridsim.validation.links import check_links, moves_data
 from gridsim.validation.times import cancelled, check_cancelled
 
@@ -92,6 +92,23 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
         )
     elif given.unequal and result.scenario.fluctuation is None and (n == 1).all():
         found += _own_sizes(given, speeds[u], i, whole, start, end)
+    elif not given.unequal and result.scenario.fluctuation is not None:
+        pace = result.scenario.fluctuation.realize(len(speeds))
+        at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
+        wanted, done_there = (
+            n * (applications["task_size"][i] / speeds[u] * 1e9),
+            computed(pace, u, at, until),
+        )
+        slack = 2.0 * n + 1e-9 * done_there + ROUNDING * until
+        found += broken(
+            "duration",
+            np.where(whole, np.abs(done_there - wanted) > slack, done_there > wanted + slack),
+            place,
+            lambda k: (
+                f"{n[k]} tasks that take {wanted[k] * NS:g} s without background load get "
+                f"{done_there[k] * NS:g} s of machine {u[k]}"
+            ),
+        )
     found += _constraints(result, given, u, i, place) + check_cancelled(result, i, start, end, place)
     called_off = cancelled(result)[i]
     earlier, later = overlaps(u, start, end)

@@ -642,3 +642,16 @@ PLANTED = {
     for kind, names in _PLAIN.items()
     for name, laws in names.items()
 }
+
+
+class IgnoresLoad(Shares, frozen=True, kw_only=True):
+    """Says that it knows background load, and takes no notice of it."""
+
+    name: ClassVar[str] = "ignores-load"
+    fluctuating: ClassVar[bool] = True
+
+    def start(self, run: Run) -> Policy:
+        return _Planted(run)
+
+
+PLANTED["IgnoresLoad"] = Fault(IgnoresLoad, "ignores what it says it knows", "cohorts", ("sound",))
