@@ -53,6 +53,8 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         return other
     if not scheduler.informed_by_messages:
         return _more_than_left(result, tells)
+    if fresh := _too_fresh(result):
+        return fresh
     all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
     too_few = _too_few(result, tells) if all_tell else None
     if result.scenario.faults is not None:
@@ -77,6 +79,22 @@ def _other_unit(result: Result) -> str | None:
             constant = np.ptp(factor) < 1e-9 * factor[0] and np.ptp(true) > 1e-6 * true[0]
             if constant and not 1.0 / _UNITS < factor[0] < _UNITS:
                 return f"each decision {action!r} saw {factor[0]:g} times the true value: {table[rows[0]]}"
+    return None
+
+
+def _too_fresh(result: Result) -> str | None:
+    """Return the first decision by what no message from another machine can have brought yet; else None.
+
+    What is known when the run begins needs no message.
+    """
+    table, network = result.tables["decisions"], result.scenario.network
+    about = result.provenance["message_log"]
+    if "exchanges" in result.tables or about["delays"] or about.get("left_out"):
+        return None
+    other = (table["machine"] >= 0) & (table["decider"] >= 0) & (table["machine"] != table["decider"])
+    way = network.latency - network.jitter
+    for k in np.flatnonzero(other & (table["age"] < np.minimum(way, table["time"]) - 1e-9))[:1]:
+        return f"decisions[{k}] cannot be: a message from that machine takes {way:g} s: {table[k]}"
     return None
 
 
