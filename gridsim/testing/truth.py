@@ -53,13 +53,11 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         return other
     if not scheduler.informed_by_messages:
         return _more_than_left(result, tells)
-    if fresh := _too_fresh(result):
-        return fresh
     all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
     too_few = _too_few(result, tells) if all_tell else None
     if result.scenario.faults is not None:
         return too_few
-    return too_few or unheard(result) or _not_handed_over(result, scheduler)
+    return too_few or unheard(result) or _too_fresh(result) or _not_handed_over(result, scheduler)
 
 
 def _other_unit(result: Result) -> str | None:
