@@ -485,12 +485,15 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
     lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
     sent = np.rint(log["sent"] * NS).astype(np.int64)
-    # who sends to a machine that has failed is told of what is lost, and so is who submitted it
-    np.minimum.at(known, log["sender"][lost], np.maximum(sent[lost], change.since))
+    # a message to a machine that has failed is missed when it would have arrived: by who sent it, and if it
+    # is about an application, by who submitted that, who may also learn of it at the failure
+    at_once = np.isin(log["kind"], [*one.result.provenance["message_log"]["delays"]])
+    missed = np.where(at_once, sent, sent + nanoseconds(one.result.scenario.network.latency))
+    np.minimum.at(known, log["sender"][lost], np.maximum(missed[lost], change.since))
     submitter = one.result.applications["submitter"]
-    with_tasks = lost & (log["application"] >= 0)
-    whose = submitter[log["application"][with_tasks]]
-    np.minimum.at(known, whose, np.maximum(sent[with_tasks], change.since))
+    about = lost & (log["application"] >= 0)
+    caught = np.where(sent < change.since, change.since, missed)
+    np.minimum.at(known, submitter[log["application"][about]], caught[about])
     if change.fails:
         for result in (one.result, other.result):
             came_to = result.tables.get("arrivals", result.tables["schedule"])
