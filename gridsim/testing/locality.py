@@ -3,7 +3,7 @@
 The check runs a scenario as it is, and again with one machine changed from some instant on: what is submitted
 there, its speed, or a failure.  News of the change spreads by messages only: a machine has it as soon as a
 message comes from one that had it when it sent the message.  Until then, each machine must send and start the
-same in both runs.
+same in both runs.  A machine that fails loses what it knew.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.patience import MOST_EVENTS
 from gridsim.testing.truth import unheard, with_servers
+from gridsim.validation.results import validate_result
 
 #: s, the latency of messages in these runs, so long that others learn late what happens at one machine.
 #: Which one it is depends on the seed of the scenario.  Failures are detected after a minute or so, whatever
@@ -78,7 +79,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
     latency = LATENCIES[scenario.seed % len(LATENCIES)]
     plain = _slow(scenario, latency)
     first = _observe(plain, fixed)
-    if said := first.unsound or unheard(first.result):
+    if said := first.unsound or unheard(first.result) or _invalid(first.result):
         return f"messages take {latency:g} s: {said}"
     for change in _changes(plain, applications, fixed):
         if said := _differ(first, _observe(change.scenario, fixed), change):
@@ -89,9 +90,16 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
             return f"messages take {latency:g} s, and {said}"
     if not failing or scenario.platform.bandwidth is not None or applications.group is not None:
         return None
-    return _differing_while_down(plain, applications, fixed) or _differing_after_failure(
-        scenario, applications, fixed, first
+    return (
+        _differing_while_down(plain, applications, fixed)
+        or _differing_after_failure(scenario, applications, fixed, first)
+        or _remembering(plain, applications, fixed)
     )
+
+
+def _invalid(result: Result) -> str | None:
+    """Return what is wrong with a run, which may be so only where messages take long; else None."""
+    return "; ".join(map(str, validate_result(result))) or None
 
 
 def _slow(scenario: Scenario, latency: float) -> Scenario:
@@ -138,6 +146,83 @@ def _differing_after_failure(
             if said := _differ(_observe(calm, fixed), _observe(change.scenario, fixed), change):
                 return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
+
+
+def _remembering(plain: Scenario, applications: Applications, fixed: Scheduler) -> str | None:
+    """Return what a machine does by what it knew before it failed; else None.
+
+    It fails for a second just before the last application, which is submitted there, and before which it has
+    submitted nothing.  Whatever was changed elsewhere, it then does the same until a message comes to it.
+    """
+    calm = _with_newcomer(plain, applications)
+    # where failures are known at once, what the machine knew may be restored at once, too
+    if calm is None or fixed.failures_known or only_owners(fixed):
+        return None
+    applications = calm.workload.realize(calm.platform)
+    last, v = len(applications) - 1, int(applications.submitter[-1])
+    back = float(applications.release[-1]) - 1.0
+    faults = Faults.of([v, v], [back - 1.0, _AFTER_THE_END], [back, _AFTER_THE_END])
+    calm = dataclasses.replace(calm, faults=faults)
+    first, since = _observe(calm, fixed), nanoseconds(back - 1.0)
+    if "exchanges" in first.result.tables:  # news that is in no log
+        return None
+    numbers = fixed.numbers_known and applications.requested is None
+    for i in sorted({plain.seed % last, last - 1}):
+        workload, what = _another(applications, i, calm.platform, plain.seed, numbers)
+        second = _observe(dataclasses.replace(calm, workload=workload), fixed)
+        # random streams go on after a failure: where they have come to, what was sent before may say
+        if first.streams and _sent_before(first, v, since) != _sent_before(second, v, since):
+            continue
+        end = min(first.end, second.end, _next_news(first, v, since), _next_news(second, v, since))
+        one, other = (
+            dataclasses.replace(seen, rows=[row for row in seen.rows if row[1] == v and row[0] >= since])
+            for seen in (first, second)
+        )
+        if found := _first_apart(one, other, [end] * (v + 1)):
+            (at, _, kind, values), verb = found
+            return (
+                f"messages take {plain.network.latency:g} s, {what}, and machine {v} fails at {since / NS} s for "
+                f"a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {verb}; it has forgotten all, and "
+                f"has no news until {end / NS} s"
+            )
+    return None
+
+
+def _with_newcomer(plain: Scenario, applications: Applications) -> Scenario | None:
+    """Return the scenario in which the last application is submitted where none was before; else None.
+
+    It comes when news of the one before has come there, and has many tasks, unless it is a rigid job.
+    """
+    before, nodes = applications.submitter[:-1].tolist(), plain.platform.nodes
+    free = [v for d in range(nodes) if (v := (before[-1] + d) % nodes) not in before] if before else []
+    if not free:
+        return None
+    columns = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
+    waits = (1 + plain.seed // 2 % 2) * plain.network.latency  # for an answer, perhaps
+    columns["release"][-1] = columns["release"][-2] + waits + 10.0
+    if not applications.rigid:
+        columns["tasks"][-1] = max(columns["tasks"][-1], 3 * nodes)
+    submitter = np.array([*before, free[0]])
+    workload = _workload(dataclasses.replace(applications, submitter=submitter), plain.platform, **columns)
+    return dataclasses.replace(plain, workload=workload)
+
+
+def _sent_before(seen: _Seen, v: int, at: int) -> list[tuple[Any, ...]]:
+    """Return the kinds and receivers of what machine v sent before `at` ns, in order."""
+    return [(kind, what[:1]) for now, u, kind, what in seen.rows if u == v and now < at and kind != "starts"]
+
+
+def _next_news(seen: _Seen, v: int, since: int) -> int:
+    """Return when a message comes to machine v from another one, or is missed by v, from `since` on (ns)."""
+    log = seen.result.tables["message_log"]
+    there = (log["receiver"] == v) & (log["sender"] != v) & ~np.isnan(log["delivered"])
+    came = np.rint(log["delivered"][there] * NS).astype(np.int64)
+    mine = (log["sender"] == v) & (log["dropped"] != 0)
+    missed = np.rint(log["sent"][mine] * NS).astype(np.int64) + nanoseconds(
+        seen.result.scenario.network.latency
+    )
+    quick = [at + lasts for at, _, to, lasts in seen.quick if to == v]
+    return min((int(at) for at in (*came, *missed, *quick) if at >= since), default=NEVER)
 
 
 @dataclass(frozen=True)
@@ -484,12 +569,15 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
     lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
     sent = np.rint(log["sent"] * NS).astype(np.int64)
-    # who sends to a machine that has failed is told of what is lost, and so is who submitted it
-    np.minimum.at(known, log["sender"][lost], np.maximum(sent[lost], change.since))
+    # a message to a machine that has failed is missed when it would have arrived: by who sent it, and if it
+    # is about an application, by who submitted that, who may also learn of it at the failure
+    at_once = np.isin(log["kind"], [*one.result.provenance["message_log"]["delays"]])
+    missed = np.where(at_once, sent, sent + nanoseconds(one.result.scenario.network.latency))
+    np.minimum.at(known, log["sender"][lost], np.maximum(missed[lost], change.since))
     submitter = one.result.applications["submitter"]
-    with_tasks = lost & (log["application"] >= 0)
-    whose = submitter[log["application"][with_tasks]]
-    np.minimum.at(known, whose, np.maximum(sent[with_tasks], change.since))
+    about = lost & (log["application"] >= 0)
+    caught = np.where(sent < change.since, change.since, missed)
+    np.minimum.at(known, submitter[log["application"][about]], caught[about])
     if change.fails:
         for result in (one.result, other.result):
             came_to = result.tables.get("arrivals", result.tables["schedule"])

@@ -261,6 +261,24 @@ class _PeeksStale(_Planted):
         return np.array(sorted(up, key=lambda u: (before[u], u))[:3])
 
 
+class _KeepsWhatItHeard(_Planted):
+    """A machine sends to as many others as the last share that it got says, also if it has failed since."""
+
+    STATE = (*_Planted.STATE, "heard")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.heard = np.zeros(len(run.speeds), np.int64)
+
+    def on_share(self, rows: Any) -> None:
+        self.heard[rows["node"]] = rows["tasks"]
+        super().on_share(rows)
+
+    def targets(self, submitter: int, application: int) -> Any:
+        machines, count = len(self.run.up), 1 + int(self.heard[submitter]) % 3
+        return self.chance[submitter].choice(machines, size=min(count, machines), replace=False)
+
+
 class _PeeksAtTraffic(_Planted):
     """Sends to fewer machines once many messages have been sent in all."""
 
@@ -535,7 +553,7 @@ def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Sha
         return policy(run)
 
     name = policy.__name__.removeprefix("_")
-    knows = policy not in (_ReadsWhoIsUp, _CountsWhoIsUp)
+    knows = policy not in (_ReadsWhoIsUp, _CountsWhoIsUp, _KeepsWhatItHeard)
     body = {"name": name.lower(), "start": start, "failures_known": knows, "__module__": module["__name__"]}
     body["__annotations__"] = {"name": "ClassVar[str]", "failures_known": "ClassVar[bool]"}
     make: Callable[..., Any] = type(Shares)
@@ -572,6 +590,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _ReadsWhoIsUp: ("locality",),
         _CountsWhoIsUp: ("locality",),
         _SharesAStream: ("locality",),
+        _KeepsWhatItHeard: ("locality",),
         _Teleports: ("locality", "decisions"),
         _SendsAsAnother: ("locality", "decisions"),
         _TellsAtOnce: ("sound", "runs", "locality"),
