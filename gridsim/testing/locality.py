@@ -181,9 +181,9 @@ def _remembering(plain: Scenario, applications: Applications, fixed: Scheduler) 
         if found := _first_apart(one, other, [end] * (v + 1)):
             (at, _, kind, values), verb = found
             return (
-                f"messages take {plain.network.latency:g} s, {what}, and machine {v} fails at {since / NS} s for "
-                f"a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {verb}; it has forgotten all, and "
-                f"has no news until {end / NS} s"
+                f"messages take {plain.network.latency:g} s, {what}, and machine {v} fails at {since / NS} s "
+                f"for a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {verb}; it has forgotten all, "
+                f"and has no news until {end / NS} s"
             )
     return None
 
