@@ -265,12 +265,13 @@ def _rows(result: Result, table: str, at: int) -> list[tuple[Any, ...]]:
     columns |= {name: _ns(columns[name]) for name in ("time", "start", "end") if name in columns}
     before = columns[_COLUMNS[table][0]] < at
     rows = sorted(zip(*(column[before].tolist() for column in columns.values()), strict=True))
-    return _until(rows, at) if table == "schedule" else rows
+    return _until(rows, at, int(_ns(result.provenance["clock_seconds"]))) if table == "schedule" else rows
 
 
-def _until(rows: list[tuple[Any, ...]], at: int) -> list[tuple[Any, ...]]:
+def _until(rows: list[tuple[Any, ...]], at: int, over: int) -> list[tuple[Any, ...]]:
     """Return the rows of a schedule, in order, without how those end that do so at `at` ns or later.
 
+    over : ns, when the run ends, which cuts off what machines do of which nobody has to know any more.
     Tasks that run one after another become one row: a task that a failure cuts off has a row of its own.
     """
     joined: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # machine, application, task if known, end -> row
@@ -280,4 +281,7 @@ def _until(rows: list[tuple[Any, ...]], at: int) -> list[tuple[Any, ...]]:
             row = (*before[:3], end, before[4] + tasks, before[5] + completed)
             copy = list(before[6:])
         joined[(*which, end)] = (*row, *copy)
-    return sorted(row if row[3] < at else (*row[:3], *_OPEN, *row[6:]) for row in joined.values())
+    return sorted(
+        row if row[3] < (at if row[5] else min(at, over)) else (*row[:3], *_OPEN, *row[6:])
+        for row in joined.values()
+    )

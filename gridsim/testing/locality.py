@@ -182,8 +182,8 @@ def _remembering(plain: Scenario, applications: Applications, fixed: Scheduler) 
             (at, _, kind, values), verb = found
             return (
                 f"messages take {plain.network.latency:g} s, {what}, and machine {v} fails at {since / NS} s "
-                f"for a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {verb}; it has forgotten all, "
-                f"and has no news until {end / NS} s"
+                f"for a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {verb}; it has "
+                f"forgotten all, and has no news until {end / NS} s"
             )
     return None
 
