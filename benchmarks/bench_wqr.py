@@ -29,7 +29,7 @@ import numpy as np
 import gridcore.work_queue.dispatch
 import gridsim as gs
 import tests.reference.dispatch
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.support.clock import NEVER, NS, nanoseconds
 
 HERE = str(Path(__file__).parent)

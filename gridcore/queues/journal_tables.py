@@ -14,7 +14,7 @@ COLUMNS = ("machine", "application", "tasks", "start", "end", "completed")
 
 def columns(rows: Integers) -> dict[str, Integers]:
     """int64[k, 6] as columns."""
-    return {name: rows[:, k].copy() for k, name in enumerate(COLUMNS)}
+    return dict(zip(COLUMNS, rows.T.copy(), strict=True))
 
 
 def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
@@ -48,7 +48,9 @@ def arrivals(rows: Integers) -> dict[str, Integers]:
 
 def completions(rows: Integers) -> tuple[Integers, Integers, Integers, Integers]:
     """(machine, application, tasks, end): a row a machine and application, `end` of its last task, sorted."""
-    machine, application, tasks, _, end, _ = rows[np.lexsort((rows[:, 4], rows[:, 1], rows[:, 0]))].T
+    if len(rows):
+        rows = rows[np.lexsort((rows[:, 4], rows[:, 1], rows[:, 0]))]
+    machine, application, tasks, _, end, _ = rows.T
     if not len(rows):
         return machine, application, tasks, end
     new = np.flatnonzero(np.r_[True, (machine[1:] != machine[:-1]) | (application[1:] != application[:-1])])

@@ -29,11 +29,13 @@ def say(text: str) -> None:
 
 def width() -> int:
     """Return the characters of a line of the terminal; 100 if the output goes elsewhere."""
-    from shutil import get_terminal_size
-
     from gridsim.support.text import WIDTH
 
-    return max(40, get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+    if not sys.stdout.isatty():
+        return WIDTH
+    from shutil import get_terminal_size
+
+    return max(40, get_terminal_size((WIDTH, 24)).columns)
 
 
 def check_output(flag: str, path: str) -> None:

@@ -105,6 +105,16 @@ class Result(Metrics):
         return {**self._about, "scenario": scenario.to_toml()}
 
     @property
+    def decentralized(self) -> bool | None:
+        """Whether the scheduler was decentralized; None if the result does not say, as one of a log."""
+        return self._about.get("decentralized")
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether machines could fail in the run."""
+        return "availability" in self._about
+
+    @property
     def files_read(self) -> dict[str, str]:
         """SHA-256 of each trace file that the run has read."""
         return dict(self._about["files"])

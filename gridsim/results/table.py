@@ -189,10 +189,9 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
             column = table[key]
             if column.dtype.kind == "f":
                 column = column + 0.0  # -0.0 becomes 0.0
-                if (undefined := np.isnan(column)).any():
-                    column[undefined] = np.nan
+                column[np.isnan(column)] = np.nan
             column = column.astype(column.dtype.newbyteorder("<"), copy=False)
             total.update(f"column {key} {column.dtype.str}\n".encode())
-            total.update(column.data.cast("B") if column.size else b"")
+            total.update(column)
     total.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
     return total.hexdigest()

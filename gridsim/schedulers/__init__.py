@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import lazy_loader
 
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import register_own
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -74,7 +74,7 @@ def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
         said = {"run": "run times are known to", "requested": "only requested times are known to"}
         parts = (f"{said[key]} {', '.join(names)} (duration={key})" for key, names in known.items())
         lines["times"] = "; ".join(parts)
-    if any("\n[faults]" in result.provenance.get("scenario", "") for result in results.values()):
+    if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
         lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
     lines["baseline"] = f"{baseline} (its {measure_of(results).replace('_', ' ')} counts as 1)"
@@ -259,5 +259,5 @@ def _completed(result: Result) -> str:
 def _messages(result: Result) -> str:
     """Return how many messages were sent; a scheduler that sees the whole grid is not charged for any."""
     sent = int(result.messages["sent"].sum())
-    free = not sent and result.provenance.get("decentralized") is False
+    free = not sent and result.decentralized is False
     return NOT_CHARGED if free else f"{sent}"

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
@@ -193,18 +193,8 @@ def _same(value: Any, default: Any) -> bool:
 @cache
 def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
     """Return, for each field that has a check, its name, its name in files and the check."""
-    hints = _hints(kind)
-    fields = fields_of(kind).values()
-    found = ((field.name, field.encode_name, _check(hints.get(field.name))) for field in fields)
+    found = ((field.name, field.encode_name, _check(field.type)) for field in fields_of(kind).values())
     return tuple((name, key, check) for name, key, check in found if check is not None)
-
-
-def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the types of the fields; none of a class of a user whose annotations name what is not there."""
-    try:
-        return get_type_hints(kind, include_extras=True)
-    except NameError:
-        return {}
 
 
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:
@@ -265,10 +255,10 @@ def _entries(entry: Check) -> Check:
 
 def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return field -> what its value may be, in words."""
-    hints, found = _hints(kind), limits_of(kind)
+    found = limits_of(kind)
     said = {}
     for field in fields_of(kind).values():
-        hint = hints.get(field.name)
+        hint = field.type
         if literal := _literals(hint):
             said[field.name] = ", ".join(map(str, literal))
         elif field.encode_name in found:
@@ -290,9 +280,9 @@ def _literals(hint: Any) -> tuple[Any, ...]:
 @cache
 def tables_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[type[Declared], ...]]:
     """Return field -> the structs that it may be, for the fields that are tables in scenario files."""
-    hints, found = _hints(kind), {}
+    found = {}
     for field in fields_of(kind).values():
-        hint = hints.get(field.name)
+        hint = field.type
         kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         found[field.encode_name] = tuple(
             each for each in kinds if isinstance(each, type) and issubclass(each, Declared)
@@ -318,7 +308,6 @@ def limits_of(kind: type[msgspec.Struct]) -> Mapping[str, Limits]:
             else:
                 look(name, each)
 
-    hints = _hints(kind)
     for field in fields_of(kind).values():
-        look(field.encode_name, hints.get(field.name))
+        look(field.encode_name, field.type)
     return types.MappingProxyType(found)

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from gridsim.errors import OutOfMemory, ScenarioError, text_of
 from gridsim.support.arguments import whole
 from gridsim.support.extras import need
+from gridsim.support.idle_threads import asleep
 
 #: Signals that go to all processes of a command; workers ignore them, and the parent decides what to do.
 _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
@@ -135,7 +136,7 @@ class Processes(Executor):
         Raises OutOfMemory if a thread of the pool cannot be started.
         """
         call = pickle.dumps((fn, args, kwargs))
-        with _undisturbed(), unseeing():
+        with _undisturbed(), unseeing(), environment(**asleep()):
             try:
                 future: Future[Any] = self._pool.submit(_unpacked, call)
             except RuntimeError as error:

@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _PLAIN = frozenset((str, bool, int, float, type(None)))
 _UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
+@cache
 def check_name(name: str) -> str:
     """Return `name` if it can name a table or column (letters, digits, _), else raise ValueError."""
     if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
@@ -84,9 +86,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): item if type(item) in _PLAIN else plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [item if type(item) in _PLAIN else plain(item) for item in value]
     raise TypeError(f"{value!r} is no plain value")
 
 

@@ -14,7 +14,7 @@ from gridsim.reproduce.framework import Desktops, Run
 from gridsim.reproduce.wqr import information as wqr_information
 from gridsim.reproduce.wqr import multi_bag
 from gridsim.reproduce.wqr.common import ORDERINGS, Bag, judged
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.studies.replicate import Replicates
 
 pytestmark = pytest.mark.slow

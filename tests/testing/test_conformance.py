@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.schedulers import MODES
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler, conformance, first_look
 from gridsim.testing.foresight import foreknown

@@ -24,7 +24,6 @@ from gridsim.cli.study_flags import (
     where_options,
 )
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -106,6 +105,8 @@ def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]
 
 def _demanding(scenario: Scenario) -> bool:
     """Return whether jobs state times or want certain machines, so that not all the usual ones take them."""
+    from gridsim.model.applications import JOB_TIMES
+
     applications = scenario.workload.realize(scenario.platform)
     return applications.group is not None or any(
         getattr(applications, name) is not None for name in JOB_TIMES

@@ -20,7 +20,7 @@ from gridsim.model.workload import Workload
 from gridsim.reproduce.framework import ABOVE, BELOW, Desktops, Grid, Row, judge
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import WqrFt
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams

@@ -40,7 +40,7 @@ from gridsim.reproduce.wqr.common import (
 )
 from gridsim.reproduce.wqr.tables import FAULTS, POWERS, SIZES, Example, assigned, policy, table_iv
 from gridsim.results.metrics.estimates import Estimate, estimate
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.reproduce.framework import Grid, Report, Row, Run, exact
 from gridsim.schedulers import WqrFt
-from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.simulation.simulate import execute as simulate
 
 if TYPE_CHECKING:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
-from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
-from gridsim.results.metrics.need_bound import NeedBound, need_bounds
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, shown
 from gridsim.support.arrays import Floats
@@ -172,11 +170,13 @@ class Metrics:
             self._bounds[kind] = max(bounds, key=lambda bound: bound.stretch)
         return self._bounds[kind]
 
-    def _need_bounds(self, of: Callable[[Any, Floats], Bound]) -> list[NeedBound]:
+    def _need_bounds(self, of: Callable[[Any, Floats], Bound]) -> Sequence[Bound]:
         """Return the bounds by the machines that have the memory and disk that tasks of bags need."""
         wanted = [name for name in ("memory", "disk") if name in self.applications]
         if self.rigid or not wanted:
             return []
+        from gridsim.results.metrics.need_bound import need_bounds
+
         needs, there = (
             np.stack([table[name] for name in wanted], axis=1) for table in (self.applications, self.machines)
         )
@@ -188,6 +188,8 @@ class Metrics:
         """Return the bounds by what the links of machines carry, if tasks move data over them."""
         if "bandwidth" not in self.machines:
             return []
+        from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
+
         platform = self.machines["speed"], self.machines["bandwidth"]
         names = {"input": "input_bytes", "output": "output_bytes"}
         moved = {

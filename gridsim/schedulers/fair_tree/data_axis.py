@@ -30,7 +30,7 @@ or that it misses the stretch of that share, although it will not.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,11 @@ from gridcore.fair_tree.summaries import debit
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.local.policy import View
 from gridsim.scheduling.overlays import added_up
 from gridsim.support.arrays import Floats
+
+if TYPE_CHECKING:
+    from gridsim.scheduling.local.policy import View
 
 #: Tasks are counted in parts while what they take is subtracted: a power of two, so that nothing is rounded.
 _PARTS = 1024

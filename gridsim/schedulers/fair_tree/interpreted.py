@@ -16,7 +16,8 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.data_axis import DataAxis
-from gridsim.schedulers.fair_tree.decisions import WORDS, TreeDecider
+from gridsim.schedulers.fair_tree.deciders import TreeDecider
+from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome

@@ -9,7 +9,8 @@ import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.engine.engine import TIMER
-from gridsim.schedulers.fair_tree.decisions import WORDS, MemberDecider
+from gridsim.schedulers.fair_tree.deciders import MemberDecider
+from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.interpreted import TreeAdapter
 from gridsim.schedulers.fair_tree.member import Member
 from gridsim.schedulers.fair_tree.node import TABLES, Router

@@ -26,8 +26,6 @@ from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import WORDS
-from gridsim.schedulers.fair_tree.interpreted import TreeNodes
-from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
@@ -208,10 +206,15 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         if self.maintenance == "messages":
             if run.nodes == "compiled":
                 raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
+            from gridsim.schedulers.fair_tree.members import TreeMembers
+
             return TreeMembers(self, self.summary_grid(run), run)
+        if not special and run.nodes != "interpreted":
+            return Compiled(self, self.summary_grid(run), run)
+        from gridsim.schedulers.fair_tree.interpreted import TreeNodes
+
         if not special:
-            form = TreeNodes if run.nodes == "interpreted" else Compiled
-            return form(self, self.summary_grid(run), run)
+            return TreeNodes(self, self.summary_grid(run), run)
         if run.nodes == "compiled":
             raise ScenarioError(
                 "nodes must be 'interpreted' or None for fair-tree where tasks move data, or need memory or "

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, TaskOrder, function_named
+from gridsim.schedulers.wqr.policies import CHOICES, ORDERS
+from gridsim.schedulers.wqr.selections import MachineChoice, TaskOrder, function_named
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import Stateful

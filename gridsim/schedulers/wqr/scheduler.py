@@ -23,10 +23,9 @@ from gridsim.results.decisions import Words
 from gridsim.schedulers.wqr.decisions import WORDS, QueueNotes
 from gridsim.schedulers.wqr.interpreted import Interpreted
 from gridsim.schedulers.wqr.outcome import check_waiting, outcome
+from gridsim.schedulers.wqr.policies import CHOICES, ORDERS
 from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
 from gridsim.schedulers.wqr.selections import (
-    CHOICES,
-    ORDERS,
     asked_machine,
     asked_task,
     function_named,

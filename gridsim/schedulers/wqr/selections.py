@@ -20,19 +20,6 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.imports import imported
 
-ORDERS = ("random", "small", "great")
-CHOICES = ("none", "cpu", "avail", "all")
-
-#: The nine policies of the paper: name -> (task order, machine choice).
-POLICIES: dict[str, tuple[str, str]] = {
-    "WQR-FT": ("random", "none"),
-    **{
-        f"{order.capitalize()}ET-{choice.capitalize()}Info".replace("None", "No"): (order, choice)
-        for choice in CHOICES
-        for order in ("small", "great")
-    },
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Tasks:

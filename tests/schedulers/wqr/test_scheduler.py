@@ -15,7 +15,8 @@ import gridsim as gs
 from gridsim.reproduce.wqr.tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
 from gridsim.results.result import Result
 from gridsim.schedulers.wqr import selections as wqr_choices
-from gridsim.schedulers.wqr.selections import POLICIES, Machines, Tasks
+from gridsim.schedulers.wqr.policies import POLICIES
+from gridsim.schedulers.wqr.selections import Machines, Tasks
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
