@@ -216,21 +216,23 @@ def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         kinds=column(("a", "b"), nodes),
         x=column((0.0, 1.0, 5.0), nodes),
         y=column((0.0, 2.0), nodes),
+        disk=column((0.0, 1e12), nodes),
     )
     if draw(st.booleans()):
         return dataclasses.replace(scenario, platform=Platform.equal(nodes, attributes=own))
     memory, kinds = list(column((0.0, 2e9), len(jobs))), list(column(("", "a", "b"), len(jobs)))
+    disk = list(column((0.0, 0.0, 1e11), len(jobs)))
     attributes = own.realize(nodes)
     for i, tasks in enumerate(jobs.tasks.tolist()):
-        if attributes.suit(memory[i], kinds[i]).sum() < tasks:
-            memory[i], kinds[i] = 0.0, ""
+        if attributes.suit(memory[i], kinds[i], disk[i]).sum() < tasks:
+            memory[i], kinds[i], disk[i] = 0.0, "", 0.0
     assert jobs.requested is not None
     run_time = jobs.task_size / float(scenario.platform.speeds[0])
     return dataclasses.replace(
         scenario,
         platform=Platform.equal(nodes, attributes=own),
         workload=Workload.jobs_of(
-            jobs.release, jobs.tasks, run_time, jobs.requested, jobs.submitter, memory, kinds
+            jobs.release, jobs.tasks, run_time, jobs.requested, jobs.submitter, memory, kinds, disk=disk
         ),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.support.random_streams import Streams
 from gridsim.testing.own import Own
 
 #: Events of Python's audit that change something outside of the process, or ask others.
@@ -43,7 +44,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 class Watched:
-    """What own code did outside of its run, and with which numbers it seeded generators."""
+    """What own code did outside of its run, or with streams, and with which numbers it seeded generators."""
 
     def __init__(self) -> None:
         #: In words, each once.
@@ -68,11 +69,24 @@ def watching(own: Own) -> Iterator[Watched]:
             what = f"opens {arguments[0]!r} to write" if event == "open" else f"{event} {arguments[:1]!r}"
             found.outside[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {what}"] = None
 
+    asked: set[tuple[Streams, str]] = set()
+
+    def ask(streams: Streams, name: str) -> Any:
+        if (code := own.acts(sys._getframe(1))) is not None:
+            if (streams, name) in asked:
+                what = f"asks again for the stream {name!r}, which begins anew"
+                found.outside[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {what}"] = None
+            asked.add((streams, name))
+        return call(streams, name)
+
+    call = Streams.__call__
     _watchers.append(see)
     try:
+        Streams.__call__ = ask  # type: ignore[assignment, method-assign]
         with _seeding(own, found):
             yield found
     finally:
+        Streams.__call__ = call  # type: ignore[method-assign]
         _watchers.remove(see)
 
 

@@ -137,7 +137,8 @@ def _differing_after_failure(
         first = _observe(plain, fixed)
     ran = first.result.tables["schedule"]
     early, late = float(release[scenario.seed % count]), float(release[-1 - scenario.seed % count])
-    for at in sorted({early + 10.0, max(0.0, late - 1.0)}):
+    # the last one while an answer to what was sent at a release is on its way
+    for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * LATENCIES[0]}):
         # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
         used = [*applications.submitter, *ran["machine"][ran["start"] <= at]]
         for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
@@ -396,11 +397,16 @@ def _workload(
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         requested = applications.requested * (task_size / applications.task_size)
-        wanted = (each if each is None else each[kept] for each in (applications.memory, applications.kind))
+        memory, kinds, disk = (
+            each if each is None else each[kept]
+            for each in (applications.memory, applications.kind, applications.disk)
+        )
         later = release - applications.release[kept]
         stated = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
-        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted, **times)
+        wanted = memory, kinds
+        rest = {"disk": disk, **times}
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted, **rest)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     given = {name: getattr(applications, name) for name in names}
     further = {name: column if column is None else column[kept] for name, column in given.items()}

@@ -19,11 +19,16 @@ def broken_promise(result: Result, order: str) -> str | None:
 
     For "fifo" and "edf" the expected schedule is replayed from the arrivals and withdrawals; for "fcfs" and
     "list" the recorded tables are enough.  Where machines fail, those count that do not; with "list", none.
+    With "fcfs", machines do not count out of whose queues tasks were taken.
     """
     if order == "list":
         return _list(result) if result.scenario.faults is None else None
-    if result.scenario.faults is not None:
-        result = _without_failures(result)
+    apart = _down(result)
+    if order == "fcfs":
+        arrivals = result.tables["arrivals"]
+        apart += arrivals["machine"][arrivals["tasks"] < 0].tolist()
+    if apart:
+        result = _without(result, apart)
     if order == "fcfs":
         return next((f"{each.where} {each.message}" for each in in_turn(result)), None)
     if "largest_task" in result.applications:
@@ -57,16 +62,21 @@ def broken_promise(result: Result, order: str) -> str | None:
     return None
 
 
-def _without_failures(result: Result) -> Result:
-    """Return the result with the recorded rows of only those machines that are never down."""
-    kept, faults, machines = copy(result), result.scenario.faults, len(result.machines)
-    assert faults is not None
+def _down(result: Result) -> list[int]:
+    """Return which machines are down at some time of the run."""
+    faults, machines = result.scenario.faults, len(result.machines)
+    if faults is None:
+        return []
     until = result.provenance["clock_seconds"] + 1.0
-    down = [u for u, _, _ in outages(faults.course(machines, looking(machines)), until)]
-    tables = {}
+    return [u for u, _, _ in outages(faults.course(machines, looking(machines)), until)]
+
+
+def _without(result: Result, apart: list[int]) -> Result:
+    """Return the result without the recorded rows of the machines `apart`."""
+    kept, tables = copy(result), {}
     for name in ("schedule", "arrivals"):
         table = result.tables[name]
-        mine = ~np.isin(table["machine"], down)
+        mine = ~np.isin(table["machine"], apart)
         tables[name] = Table({column: table[column][mine] for column in table})
     kept.tables = {**result.tables, **tables}
     return kept
@@ -77,6 +87,8 @@ def _list(result: Result) -> str | None:
     last = -np.inf
     for application in range(len(result.applications)):
         start = table["start"][table["application"] == application]
+        if not len(start):  # a job that was rejected, or cancelled before it began
+            continue
         if start.min() < last:
             return f"application {application} starts at {start.min()} s, an earlier one at {last} s"
         last = max(last, float(start.max()))

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 
+from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support.arrays import Bools
@@ -56,7 +57,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
     too_few = _too_few(result, tells) if all_tell else None
     if result.scenario.faults is not None:
-        return too_few
+        return too_few or _by_the_dead(result)
     return too_few or unheard(result) or _too_fresh(result) or _not_handed_over(result, scheduler)
 
 
@@ -77,6 +78,22 @@ def _other_unit(result: Result) -> str | None:
             constant = np.ptp(factor) < 1e-9 * factor[0] and np.ptp(true) > 1e-6 * true[0]
             if constant and not 1.0 / _UNITS < factor[0] < _UNITS:
                 return f"each decision {action!r} saw {factor[0]:g} times the true value: {table[rows[0]]}"
+    return None
+
+
+def _by_the_dead(result: Result) -> str | None:
+    """Return the first decision by a machine that is down, while others are up; else None."""
+    faults, table, machines = result.scenario.faults, result.tables["decisions"], len(result.machines)
+    assert faults is not None
+    until, time = result.provenance["clock_seconds"] + 1.0, table["time"]
+    if faults.reachable:
+        return None
+    away = np.zeros((machines, len(table)), np.bool_)
+    for u, down, up in outages(faults.course(machines, looking(machines)), until):
+        away[u] = ((down < time[:, None]) & (time[:, None] < up)).any(axis=1)
+    rows = np.flatnonzero((table["decider"] >= 0) & (table["decider"] < machines) & ~away.all(axis=0))
+    for k in rows[away[table["decider"][rows], rows]][:1]:
+        return f"decisions[{k}] cannot be: machine {table['decider'][k]} is down: {table[k]}"
     return None
 
 
