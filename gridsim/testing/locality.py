@@ -404,12 +404,11 @@ def _workload(
         later = release - applications.release[kept]
         stated = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
-        wanted = memory, kinds
-        rest = {"disk": disk, **times}
-        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, *wanted, **rest)
+        given = (release, tasks, run_time[kept], requested[kept], submitter, memory, kinds)
+        return Workload.jobs_of(*given, disk=disk, **times)
     names = ("input_bytes", "output_bytes", "memory", "disk")
-    given = {name: getattr(applications, name) for name in names}
-    further = {name: column if column is None else column[kept] for name, column in given.items()}
+    columns = {name: getattr(applications, name) for name in names}
+    further = {name: column if column is None else column[kept] for name, column in columns.items()}
     return Workload.of(release, tasks, task_size[kept], submitter, **further)
 
 
