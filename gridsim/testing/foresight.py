@@ -244,8 +244,9 @@ _OPEN = (inf, 0, 0)
 def _difference(first: Result, other: Result, at: int) -> str | None:
     """Return the first row before `at` ns that only one of two runs has, in words; None if there is none."""
     apart: list[tuple[int, str]] = []
+    over = int(min(_ns(each.provenance["clock_seconds"]) for each in (first, other)))
     for table in first.tables.keys() & _COLUMNS:
-        here, there = _rows(first, table, at), _rows(other, table, at)
+        here, there = _rows(first, table, at, over), _rows(other, table, at, over)
         for a, b in zip([*here, None], [*there, None], strict=False):
             if a != b:
                 row, where = (a, "not") if b is None or (a is not None and a < b) else (b, "only")
@@ -258,20 +259,20 @@ def _difference(first: Result, other: Result, at: int) -> str | None:
     return min(apart)[1] if apart else None
 
 
-def _rows(result: Result, table: str, at: int) -> list[tuple[Any, ...]]:
+def _rows(result: Result, table: str, at: int, over: int) -> list[tuple[Any, ...]]:
     """Return the rows of a table before `at` ns, in order."""
     of = result.tables[table]
     columns = {name: of[name] for name in _COLUMNS[table] if name in of}
     columns |= {name: _ns(columns[name]) for name in ("time", "start", "end") if name in columns}
     before = columns[_COLUMNS[table][0]] < at
     rows = sorted(zip(*(column[before].tolist() for column in columns.values()), strict=True))
-    return _until(rows, at, int(_ns(result.provenance["clock_seconds"]))) if table == "schedule" else rows
+    return _until(rows, at, over) if table == "schedule" else rows
 
 
 def _until(rows: list[tuple[Any, ...]], at: int, over: int) -> list[tuple[Any, ...]]:
     """Return the rows of a schedule, in order, without how those end that do so at `at` ns or later.
 
-    over : ns, when the run ends, which cuts off what machines do of which nobody has to know any more.
+    over : ns, when the first of two runs ends, which cuts off what machines do and need not end any more.
     Tasks that run one after another become one row: a task that a failure cuts off has a row of its own.
     """
     joined: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # machine, application, task if known, end -> row

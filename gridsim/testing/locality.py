@@ -404,8 +404,8 @@ def _workload(
         later = release - applications.release[kept]
         stated = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
-        given = (release, tasks, run_time[kept], requested[kept], submitter, memory, kinds)
-        return Workload.jobs_of(*given, disk=disk, **times)
+        rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times}
+        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, **rest)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}
     further = {name: column if column is None else column[kept] for name, column in columns.items()}
@@ -585,8 +585,12 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     np.minimum.at(known, submitter[log["application"][about]], caught[about])
     if change.fails:
         for result in (one.result, other.result):
+            # whose tasks are there; a job may lose a machine that it has only reserved
             came_to = result.tables.get("arrivals", result.tables["schedule"])
-            there = came_to["application"][came_to["machine"] == change.machine]
+            mine = came_to["machine"] == change.machine
+            if "arrivals" in result.tables and not result.rigid:
+                mine &= came_to["time"] <= change.since / NS
+            there = came_to["application"][mine]
             known[submitter[there]] = np.minimum(known[submitter[there]], change.since)
     sent, sender, receiver = (column[came] for column in (sent, log["sender"], log["receiver"]))
     delivered = np.rint(log["delivered"][came] * NS).astype(np.int64)

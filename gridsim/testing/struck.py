@@ -12,7 +12,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 
 #: s that a machine is down, by turns.
-_OUTAGES = (0.0, 1.0, 30.0)
+_OUTAGES = (0.0, 1.0, 30.0, 700.0)
 
 
 def struck(result: Result) -> Iterator[Scenario]:
