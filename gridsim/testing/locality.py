@@ -562,14 +562,14 @@ def _thin(result: Result, fields: dict[str, int]) -> str | None:
 
 def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     """Return when each machine, servers after the others, can first know of the change: int64, ns."""
+    latency = nanoseconds(one.result.scenario.network.latency)
     known = np.full(max(with_servers(each.result) for each in (one, other)), NEVER)
     known[slice(None) if change.by_all else change.machine] = change.since
     if change.down is not None:
         known[change.down] = 0
     for result in (one.result, other.result):
         if "exchanges" in result.tables:  # which are in no log, and take as long as a message
-            soonest = nanoseconds(result.scenario.network.latency)
-            np.minimum(known, change.since + soonest, out=known)
+            np.minimum(known, change.since + latency, out=known)
     logs = [each.result.tables["message_log"] for each in (one, other)]
     log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
     lost, came = log["dropped"] != 0, ~np.isnan(log["delivered"])
@@ -577,7 +577,7 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
     # a message to a machine that has failed is missed when it would have arrived: by who sent it, and if it
     # is about an application, by who submitted that, who may also learn of it at the failure
     at_once = np.isin(log["kind"], [*one.result.provenance["message_log"]["delays"]])
-    missed = np.where(at_once, sent, sent + nanoseconds(one.result.scenario.network.latency))
+    missed = np.where(at_once, sent, sent + latency)
     np.minimum.at(known, log["sender"][lost], np.maximum(missed[lost], change.since))
     submitter = one.result.applications["submitter"]
     about = lost & (log["application"] >= 0)
@@ -593,7 +593,8 @@ def _informed(one: _Seen, other: _Seen, change: _Change) -> Integers:
             there = came_to["application"][mine]
             known[submitter[there]] = np.minimum(known[submitter[there]], change.since)
     sent, sender, receiver = (column[came] for column in (sent, log["sender"], log["receiver"]))
-    delivered = np.rint(log["delivered"][came] * NS).astype(np.int64)
+    # who waits for an interface that a message occupies is late, and so is who hears from it
+    delivered = np.minimum(np.rint(log["delivered"][came] * NS).astype(np.int64), sent + latency)
     # kinds with a delay of their own may be in no log
     quick = sorted({*one.quick, *other.quick})
     before = known.copy() - 1
