@@ -228,31 +228,35 @@ class Findings:
     """The violations that were found, the smallest of which is looked for during `SHRINKING` s."""
 
     def __init__(self) -> None:
-        self._found: list[ConformanceError] = []
+        #: With the scenario and the scheduler that were drawn: what was run may differ from these.
+        self._found: list[tuple[ConformanceError, Scenario, Scheduler]] = []
         self._until = math.inf
 
     @property
     def first(self) -> ConformanceError | None:
         """The first violation; a nondeterministic scheduler may never repeat it."""
-        return self._found[0] if self._found else None
+        return self._found[0][0] if self._found else None
 
     @property
     def law(self) -> str | None:
         """The invariant that is broken; only that matters from then on."""
-        return self._found[0].law if self._found else None
+        return self.first.law if self.first else None
 
-    def add(self, error: ConformanceError) -> None:
-        """Keep a violation."""
+    def add(self, error: ConformanceError, scenario: Scenario, scheduler: Scheduler) -> None:
+        """Keep a violation by a scenario that was drawn."""
         if not self._found:
             self._until = time.monotonic() + SHRINKING
-        self._found.append(error)
+        self._found.append((error, scenario, scheduler))
 
     def settled(self, scenario: Scenario, scheduler: Scheduler) -> bool:
-        """Return whether it is too late to look for a smaller one; raise what this pair broke before."""
-        if time.monotonic() < self._until:
+        """Return whether no smaller one is looked for any more; raise what this pair broke before.
+
+        That is so when time is up, and where a run does not end: it would take for ever.
+        """
+        if time.monotonic() < self._until and not (self.first and "has not ended" in self.first.args[0]):
             return False
-        for error in self._found:
-            if (error.scenario, error.scheduler) == (scenario, scheduler):
+        for error, *pair in self._found:
+            if pair == [scenario, scheduler]:
                 raise error
         return True
 
@@ -281,8 +285,6 @@ class _Trial:
         self.foreseen: set[str] = {*FORESEEN}
         #: Why the nodes cannot be compiled.
         self.not_compiled = ""
-        #: Of the first scenario of which a run does not end: to look for a smaller one would take for ever.
-        self.endless: ConformanceError | None = None
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
         if self.findings.settled(scenario, scheduler):
@@ -291,15 +293,11 @@ class _Trial:
             self.check(scenario, scheduler)
         except ConformanceError as error:
             self.found_after = self.found_after or self.tried
-            self.findings.add(error)
+            self.findings.add(error, scenario, scheduler)
             raise
 
     def check(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check all invariants on one scenario."""
-        if self.endless is not None:
-            if (self.endless.scenario, self.endless.scheduler) == (scenario, scheduler):
-                raise self.endless
-            return
         if not scheduler.moves_data:  # with other parameters it may
             scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
         if not scheduler.constraints:
@@ -334,7 +332,7 @@ class _Trial:
         try:
             result = self.further(scenario, scheduler, record="schedule", **limits)
         except ConformanceError as error:
-            if error is self.endless:
+            if "has not ended" in error.args[0]:
                 return "its run takes too many events"
             raise
         self.keeps("sound", result, scenario, scheduler)
@@ -346,7 +344,7 @@ class _Trial:
             with patience(PATIENCE):
                 return simulate(scenario, scheduler, **options)
         except (Exception, SystemExit) as error:
-            raise self.broken("runs", error, scenario, scheduler) from error
+            raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
 
     def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check one invariant; an error in one of its own runs breaks it, too."""
@@ -356,16 +354,7 @@ class _Trial:
         except ConformanceError:
             raise
         except (Exception, SystemExit) as error:
-            raise self.broken(law, error, scenario, scheduler) from error
-
-    def broken(
-        self, law: str, error: BaseException, scenario: Scenario, scheduler: Scheduler
-    ) -> ConformanceError:
-        """Return the error that says that another one has broken an invariant."""
-        found = ConformanceError(law, error_text(error), scenario, scheduler)
-        if "has not ended" in str(error):
-            self.endless = found
-        return found
+            raise ConformanceError(law, error_text(error), scenario, scheduler) from error
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         assert self.own is not None
@@ -373,7 +362,7 @@ class _Trial:
             with patience(PATIENCE), self.reached.watching(), watching(self.own) as self.watched:
                 return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
         except (Exception, SystemExit) as error:
-            raise self.broken("runs", error, scenario, scheduler) from error
+            raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
 
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):

@@ -177,7 +177,7 @@ class _Trial:
             self.report.variants[way] += 1
             if message is not None:
                 error = ConformanceError(way, message, scenario, scheduler)
-                self.findings.add(error)
+                self.findings.add(error, scenario, scheduler)
                 raise error
 
     def ways(
