@@ -21,7 +21,7 @@ LAWS = {
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
     "served": "no rigid job is rejected for which there are enough machines",
     "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
-    "seed of the scenario",
+    "seed of the scenario, from streams that are asked for once",
     "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
     "recorded or not",
     "hash seed": "another interpreter, in which sets have another order, clocks, environment and folder are "
