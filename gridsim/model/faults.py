@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -25,7 +25,9 @@ from gridsim.model.fault_events import (
     Course,
     drawn,
     given,
+    looking,
     nanoseconds,
+    outages,
     repeated,
     uncounted,
 )
@@ -441,6 +443,15 @@ class Faults:
     def time_zones(self) -> Zones | None:
         """The time zones of the machines, or None if they have none."""
         return self.recipe.zones if isinstance(self.recipe, TraceFaults | ZoneFaults) else None
+
+    def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
+        """Yield each of `nodes` machines that fails, when it fails and when it recovers (arrays, s).
+
+        until : s; outages that begin later may be left out.
+
+        For showing a result, or checking it: raises TooOften for too many changes, see `looking`.
+        """
+        return outages(self.course(nodes, looking(nodes)), until)
 
     def course(self, nodes: int, count: Count = uncounted) -> Course:
         """Return the failures and recoveries of `nodes` machines.

@@ -7,7 +7,6 @@ from copy import copy
 import numpy as np
 
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.clock import NEVER
@@ -68,7 +67,7 @@ def _down(result: Result) -> list[int]:
     if faults is None:
         return []
     until = result.provenance["clock_seconds"] + 1.0
-    return [u for u, _, _ in outages(faults.course(machines, looking(machines)), until)]
+    return [u for u, _, _ in faults.outages(machines, until)]
 
 
 def _without(result: Result, apart: list[int]) -> Result:

@@ -7,7 +7,6 @@ from collections import Counter
 
 import numpy as np
 
-from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support.arrays import Bools
@@ -89,7 +88,7 @@ def _by_the_dead(result: Result) -> str | None:
     if faults.reachable:
         return None
     away = np.zeros((machines, len(table)), np.bool_)
-    for u, down, up in outages(faults.course(machines, looking(machines)), until):
+    for u, down, up in faults.outages(machines, until):
         away[u] = ((down < time[:, None]) & (time[:, None] < up)).any(axis=1)
     rows = np.flatnonzero((table["decider"] >= 0) & (table["decider"] < machines) & ~away.all(axis=0))
     for k in rows[away[table["decider"][rows], rows]][:1]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
@@ -125,7 +124,7 @@ def _to_the_dead(
     for ends, at_receiver in ((receiver, True), (sender, False)):
         order = rows[np.argsort(ends[rows], kind="stable")]
         by_machine = ends[order]
-        for machine, down, up in outages(faults.course(machines, looking(machines)), until):
+        for machine, down, up in faults.outages(machines, until):
             low, high = np.searchsorted(by_machine, (machine, machine + 1))
             mine = order[low:high]
             # the first outage that is not over when the message is sent

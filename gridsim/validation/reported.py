@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
 from gridsim.validation.common import NS, Violation, broken, column, differs, emulated
@@ -119,7 +118,7 @@ def _lives(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDA
     if faults is None:
         return life, unclear
     order = np.argsort(machine, kind="stable")
-    for u, down, _ in outages(faults.course(machines, looking(machines)), float(at.max()) * NS + 1.0):
+    for u, down, _ in faults.outages(machines, float(at.max()) * NS + 1.0):
         mine = order[slice(*np.searchsorted(machine[order], (u, u + 1)))]
         failures = np.rint(down / NS)
         life[mine] = np.searchsorted(failures, at[mine])

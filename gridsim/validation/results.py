@@ -9,7 +9,6 @@ import numpy as np
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.applications import JOB_TIMES, Applications, durations
 from gridsim.model.bag_workloads import BagRecipe
-from gridsim.model.fault_events import looking, outages
 from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
@@ -160,8 +159,8 @@ def _resubmitted(result: Result) -> list[Violation]:
     if faults is None:
         failures = np.zeros(0)
     else:
-        course = faults.course(machines, looking(machines))
-        failures = np.unique(np.concatenate([np.zeros(0), *(down for _, down, _ in outages(course, until))]))
+        downs = [down for _, down, _ in faults.outages(machines, until)]
+        failures = np.unique(np.concatenate([np.zeros(0), *downs]))
     log, about = result.tables.get("message_log"), result.provenance.get("message_log", {})
     if log is None or about.get("left_out"):
         lost = np.full(len(table), result.messages["dropped"].sum())
@@ -203,7 +202,7 @@ def _failures(result: Result) -> list[Violation]:
     least, most = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
     if faults is not None:
         slack = NS + ROUNDING * until
-        for machine, down, up in outages(faults.course(machines, looking(machines)), until + slack):
+        for machine, down, up in faults.outages(machines, until + slack):
             failed = (down > 0) | (up <= 0)  # a machine that is down from the start has not failed
             least[machine] = (failed & (down < until - slack)).sum()
             most[machine] = (failed & (down <= until + slack)).sum()

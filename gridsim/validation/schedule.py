@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications, durations
 from gridsim.model.attributes import ANY
-from gridsim.model.fault_events import looking, outages
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
@@ -283,7 +282,7 @@ def _on_machines_that_are_up(
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
         by_machine = u[order]
-        for machine, down, up in outages(faults.course(machines, looking(machines)), float(end.max())):
+        for machine, down, up in faults.outages(machines, float(end.max())):
             low, high = np.searchsorted(by_machine, (machine, machine + 1))
             rows = order[low:high]
             # the first outage that is not over when the row starts; it must not begin before the row ends
@@ -433,7 +432,7 @@ def _undisturbed(faults: Faults, machines: int, finish: Floats) -> NDArray[np.bo
     An earlier failure may still cost tasks, as where schedulers notice it late.
     """
     until = float(np.fmax.reduce(finish, initial=0.0))
-    spans = [each[1:] for each in outages(faults.course(machines, looking(machines)), until + NS)]
+    spans = [each[1:] for each in faults.outages(machines, until + NS)]
     down = np.sort(np.concatenate([each[0] for each in spans] or [np.zeros(0)]))
     calm: NDArray[np.bool_] = (np.searchsorted(down, finish + 2 * NS, side="right") == 0) & np.isfinite(
         finish

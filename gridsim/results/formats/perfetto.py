@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.fault_events import looking, outages
 from gridsim.results.formats.job_logs import check_recorded
 from gridsim.results.metrics.series import chosen_machines
 from gridsim.results.result import Result
@@ -176,7 +175,7 @@ class _Trace:
         self.result.check_faults()
         found = {}
         machines = len(self.chosen)
-        for u, down, up in outages(faults.course(machines, looking(machines)), self.over / 1e9):
+        for u, down, up in faults.outages(machines, self.over / 1e9):
             if self.chosen[u]:
                 begins = _ns(down)
                 ends = _ns(np.minimum(up, self.over / 1e9))
