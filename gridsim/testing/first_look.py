@@ -17,7 +17,7 @@ from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Policy, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.testing.cases import PAUSE
-from gridsim.testing.locality import only_owners
+from gridsim.testing.changes import only_owners
 from gridsim.testing.patience import LIMITS, LONGEST, PATIENCE, patience
 from gridsim.testing.reached import Reached
 from gridsim.testing.violation import ConformanceError, error_text, save
