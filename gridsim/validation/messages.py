@@ -9,9 +9,12 @@ from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
+from gridsim.validation.schedule import given_up
 
 #: Kinds of messages of `WALKERS` whose duration the scheduler sets, and not the network.
 _ASKING = ("probe", "load")
+#: After how many messages of a kind, each with tasks, all of that kind are taken to have some.
+_ENOUGH = 5
 
 
 def check_messages(result: Result) -> list[Violation]:
@@ -27,6 +30,8 @@ def check_messages(result: Result) -> list[Violation]:
     )
     if "message_log" in result.tables:
         found += _log(result)
+        if "arrivals" in result.tables and not result.rigid:
+            found += _dropped_tasks(result)
     return found
 
 
@@ -76,6 +81,45 @@ def _log(result: Result) -> list[Violation]:
     if faults is not None and not faults.reachable and known.all() and told.any():
         found += _to_the_dead(result, told, sender, receiver, sent, delivered)
     return found
+
+
+def _dropped_tasks(result: Result) -> list[Violation]:
+    """Check that tasks which were lost with a message were submitted again.
+
+    A kind of message brings tasks if some come with each one that is delivered.  One that is dropped has
+    then lost at least one task, which comes to no machine; what machines have lost has come to them before.
+    """
+    log, came, table = result.tables["message_log"], result.tables["arrivals"], result.applications
+    if "task" in result.tables["schedule"] or result.provenance.get("message_log", {}).get("left_out"):
+        return []
+    kind, gone, about, apps = log["kind"], log["dropped"] != 0, log["application"], len(table)
+    told = ~np.isnan(log["delivered"])
+    if (about >= apps).any() or ((came["application"] < 0) | (came["application"] >= apps)).any():
+        return []  # which other checks say
+    # application, machine and instant as one number
+    there = came["application"] + apps * came["machine"] + 1j * came["time"]
+    come = about + apps * log["receiver"] + 1j * log["delivered"]
+    brings = ~told | np.isin(come, there[came["tasks"] > 0])
+    lost = np.zeros(apps, np.int64)
+    for name in np.unique(kind[gone & (about >= 0)]):
+        mine = kind == name
+        if (told & mine).sum() >= _ENOUGH and brings[mine].all():
+            # two messages that always go together may bring the tasks together
+            _, rows = np.unique(
+                (about + apps * log["receiver"] + 1j * log["sent"])[mine & gone], return_index=True
+            )
+            lost += np.bincount(about[mine & gone][rows], minlength=apps)
+    least = lost + np.bincount(came["application"], came["tasks"], apps).astype(np.int64) - table["tasks"]
+    have = table["resubmitted"]
+    return broken(
+        "agreement",
+        (lost > 0) & (have < least) & ~given_up(result),
+        column("applications.resubmitted"),
+        lambda k: (
+            f"is {have[k]}; {least[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages with "
+            "tasks were dropped"
+        ),
+    )
 
 
 def _counts(result: Result) -> list[Violation]:

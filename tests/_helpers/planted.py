@@ -279,6 +279,32 @@ class _KeepsWhatItHeard(_Planted):
         return self.chance[submitter].choice(machines, size=min(count, machines), replace=False)
 
 
+class _PassesOnByALostBacklog(_Planted):
+    """A machine that got an odd number of tasks passes the next share on, also if it has failed since."""
+
+    STATE = (*_Planted.STATE, "got")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.got = np.zeros(len(run.speeds), np.int64)
+
+    def on_share(self, rows: Any) -> None:
+        for k in range(len(rows)):
+            row = rows[k : k + 1].copy()
+            node, home = int(row["node"][0]), self.run.applications.submitter[row["application"][0]]
+            onward = self.got[node] % 2 == 1 and row["sender"][0] == home != node
+            self.got[node] += row["tasks"][0]
+            if onward:
+                row["sender"], row["node"] = node, (node + 1) % len(self.got)
+                self.run.network.send("share", row)
+            else:
+                super().on_share(row)
+
+    def targets(self, submitter: int, application: int) -> Any:
+        machines = len(self.run.up)
+        return self.chance[submitter].choice(machines, size=min(3, machines), replace=False)
+
+
 class _PeeksAtTraffic(_Planted):
     """Sends to fewer machines once many messages have been sent in all."""
 
@@ -553,7 +579,7 @@ def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Sha
         return policy(run)
 
     name = policy.__name__.removeprefix("_")
-    knows = policy not in (_ReadsWhoIsUp, _CountsWhoIsUp, _KeepsWhatItHeard)
+    knows = policy not in (_ReadsWhoIsUp, _CountsWhoIsUp, _KeepsWhatItHeard, _PassesOnByALostBacklog)
     body = {"name": name.lower(), "start": start, "failures_known": knows, "__module__": module["__name__"]}
     body["__annotations__"] = {"name": "ClassVar[str]", "failures_known": "ClassVar[bool]"}
     make: Callable[..., Any] = type(Shares)
@@ -591,6 +617,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _CountsWhoIsUp: ("locality",),
         _SharesAStream: ("locality",),
         _KeepsWhatItHeard: ("locality",),
+        _PassesOnByALostBacklog: ("locality",),
         _Teleports: ("locality", "decisions"),
         _SendsAsAnother: ("locality", "decisions"),
         _TellsAtOnce: ("sound", "runs", "locality"),

@@ -124,6 +124,15 @@ class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "C
     pass
 
 
+class _CountsNoDroppedTasks(_Planted):
+    """Says nothing of tasks that were lost with a message."""
+
+    def on_lost(self, rows: Any) -> None:
+        before = self.resubmitted.copy()
+        super().on_lost(rows)
+        self.resubmitted[:] = before
+
+
 class _ReportsPeakAfterFailures(
     _reporting("machines", "peak_queue", _add_after_failures, "Counts what waits wrongly after failures.")
 ):
@@ -199,6 +208,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _ReportsCutOff: ("sound",),
         _ReportsLosses: ("sound",),
         _CountsLossesAgain: ("sound",),
+        _CountsNoDroppedTasks: ("sound",),
         _CountsNoBytes: ("locality",),
     },
     "false decisions": {

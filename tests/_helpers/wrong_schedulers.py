@@ -55,6 +55,9 @@ class SharesPolicy(Policy):
             self.place(i, int(self.run.applications.tasks[i]))
 
     def place(self, i: int, tasks: int) -> None:
+        if not self.run.up.any():
+            self.wait(i, tasks, 10.0)
+            return
         submitter = int(self.run.applications.submitter[i])
         if not self.run.up[submitter]:  # the next one that is up acts for it
             submitter = int(np.flatnonzero(self.run.up)[0])
@@ -92,18 +95,17 @@ class SharesPolicy(Policy):
 
     def lose(self, applications: Any, tasks: Any) -> None:
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
-            self.lost[i] = self.lost.get(i, 0) + count
             self.resubmitted[i] += count
-        if self.lost:
-            self.run.engine.at(self.run.engine.now + nanoseconds(1.0), "again")
+            self.wait(i, count, 1.0)
+
+    def wait(self, i: int, tasks: int, seconds: float) -> None:
+        self.lost[i] = self.lost.get(i, 0) + tasks
+        self.run.engine.at(self.run.engine.now + nanoseconds(seconds), "again")
 
     def again(self, _: list[int]) -> None:
-        if not self.run.up.any():
-            self.run.engine.at(self.run.engine.now + nanoseconds(10.0), "again")
-            return
-        for i, count in sorted(self.lost.items()):
+        lost, self.lost = self.lost, {}
+        for i, count in sorted(lost.items()):
             self.place(i, count)
-        self.lost.clear()
 
     def advance(self, limit: int) -> int:
         at = self.queues.next_change()
