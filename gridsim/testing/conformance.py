@@ -29,7 +29,7 @@ from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
-from gridsim.simulation.simulate import Recording
+from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import large_bag, scenarios, without_needs
@@ -486,7 +486,8 @@ class _Trial:
     def resumed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not self.keeps_state:
             return
-        if said := differing_end(scenario, scheduler, result, LONGEST, RECORDED):
+        record: Record = (*RECORDED, "decisions") if scheduler.decision_words else RECORDED
+        if said := differing_end(scenario, scheduler, result, LONGEST, record):
             raise ConformanceError("resumed", said, scenario, scheduler)
 
     def hash_seed(

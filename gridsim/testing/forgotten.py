@@ -41,18 +41,20 @@ def remembering(plain: Scenario, applications: Applications, fixed: Scheduler, r
     ends = [*[back] * len(failed), AFTER_THE_END]
     faults = Faults.of([*failed, newcomer], [*[back - 1.0] * len(failed), AFTER_THE_END], ends)
     calm = dataclasses.replace(calm, faults=faults)
-    first, since = observe(calm, fixed), nanoseconds(back - 1.0)
+    since = nanoseconds(back - 1.0)
+    anew = since + nanoseconds(0.5)  # while they are down
+    first = observe(calm, fixed, anew=anew)
     if "exchanges" in first.result.tables:  # news that is in no log
         return None
     numbers = fixed.numbers_known and applications.requested is None
     for i in sorted({plain.seed % last, last - 1}):
         workload, what = another(applications, i, calm.platform, plain.seed, numbers)
-        second = observe(dataclasses.replace(calm, workload=workload), fixed)
+        second = observe(dataclasses.replace(calm, workload=workload), fixed, anew=anew)
         known = [0] * max(with_servers(seen.result) for seen in (first, second))
         news = [_next_news(seen, failed, since) for seen in (first, second)]
         for v in failed:
-            # random streams go on after a failure: where they have come to, what was sent before may say
-            if not first.streams or _sent_before(first, v, since) == _sent_before(second, v, since):
+            # a generator of its own goes on after a failure: where it has come to, what was sent may say
+            if not first.seeded or _sent_before(first, v, since) == _sent_before(second, v, since):
                 known[v] = min(first.end, second.end, *(each[v] for each in news))
         one, other = (
             dataclasses.replace(seen, rows=[row for row in seen.rows if row[0] >= since])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.engine import TIMER
 from gridsim.model.applications import JOB_TIMES
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
@@ -21,6 +22,8 @@ from gridsim.testing.patience import MOST_EVENTS
 _ALL = 2**40
 #: How many numbers further a changed stream begins.
 _FURTHER = 12_345
+#: The priority of what comes after all other timers of an instant.
+_LAST = 999
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Seen:
 
     quick : (ns, sender, receiver, ns that it takes) of messages with their own delay.
     streams : names of the random streams that the scheduler uses.
+    seeded : whether it drew from them to set up the run, as for the seed of a generator of its own.
     unsound : a message that is faster than the network, or has fewer bytes than fields; None: there is none.
     """
 
@@ -37,34 +41,44 @@ class Seen:
     result: Result
     quick: list[tuple[int, int, int, int]]
     streams: list[str]
+    seeded: bool
     unsound: str | None
 
 
 class _Tapped(Streams):
-    """Streams that are recorded, one of which goes on elsewhere once the run has begun."""
+    """Streams that are recorded, one of which goes on elsewhere once the run has begun.
+
+    seeded : whether a number was drawn before.
+    """
 
     def __init__(self, streams: Streams, names: list[str], other: str | None) -> None:
         super().__init__(streams.seed)
         self.names, self.other = names, other
-        self.made: list[Any] = []
-        self.begun = False
+        self.made: list[tuple[str, np.random.Generator]] = []
+        self.begun = self.seeded = False
 
     def __call__(self, name: str) -> np.random.Generator:
         """Return the generator; see `Streams`."""
         if name not in self.names:
             self.names.append(name)
         found = super().__call__(name)
-        if name == self.other:
-            self.made.append(found.bit_generator)
-            if self.begun:
-                self.made[-1].advance(_FURTHER)
+        self.made.append((name, found))
+        if name == self.other and self.begun:
+            found.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]
         return found
 
     def begin(self) -> None:
         """Let the changed stream go on elsewhere: what was drawn to set up the run stays the same."""
         self.begun = True
-        for each in self.made:
-            each.advance(_FURTHER)
+        for name, each in self.made:
+            self.seeded |= each.bit_generator.state != super().__call__(name).bit_generator.state
+            if name == self.other:
+                each.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]
+
+    def anew(self, _: list[int]) -> None:
+        """Let all streams begin again, so that it no longer matters how much has been drawn."""
+        for name, each in self.made:
+            each.bit_generator.state = super().__call__(name).bit_generator.state
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
@@ -85,6 +99,8 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
     streams: list[str]
     fields: dict[str, int]
     other: str | None
+    anew: int | None
+    tapped: list[_Tapped]
 
     def start(self, run: Run) -> Policy:
         network = run.network
@@ -109,6 +125,10 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
         policy = self.inner.start(run)
         delays.update({name: nanoseconds(delay) for name, delay in network.delays.items()})
         tapped.begin()
+        self.tapped.append(tapped)
+        if self.anew is not None:
+            run.engine.on("streams begin anew", tapped.anew, priority=_LAST, phase=TIMER)
+            run.engine.at(self.anew, "streams begin anew")
         return policy
 
 
@@ -118,14 +138,29 @@ class _ObservedJobs(_Observed, frozen=True, kw_only=True):
     rigid = True
 
 
-def observe(scenario: Scenario, scheduler: Scheduler, stream: str | None = None) -> Seen:
-    """Run `scenario`; `stream` : the random stream that draws other numbers."""
+def observe(
+    scenario: Scenario, scheduler: Scheduler, stream: str | None = None, anew: int | None = None
+) -> Seen:
+    """Run `scenario`.
+
+    stream : the random stream that draws other numbers.  anew : when all begin again (ns), or None.
+    """
+    tapped: list[_Tapped] = []
     seen: list[tuple[Any, ...]] = []
     quick: list[tuple[int, int, int, int]] = []
     streams: list[str] = []
     fields: dict[str, int] = {}
     kind = _ObservedJobs if scheduler.rigid else _Observed
-    observed = kind(inner=scheduler, seen=seen, quick=quick, streams=streams, fields=fields, other=stream)
+    observed = kind(
+        inner=scheduler,
+        seen=seen,
+        quick=quick,
+        streams=streams,
+        fields=fields,
+        other=stream,
+        anew=anew,
+        tapped=tapped,
+    )
     result = simulate(
         scenario,
         observed,
@@ -148,7 +183,9 @@ def observe(scenario: Scenario, scheduler: Scheduler, stream: str | None = None)
     # when all tasks are where they will run, a run may end without the rest of its messages
     last = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
     unsound = _faster(quick, nanoseconds(scenario.network.latency)) or _thin(result, fields)
-    return Seen(seen, nanoseconds(float(last)), result, sorted(set(quick)), streams, unsound)
+    return Seen(
+        seen, nanoseconds(float(last)), result, sorted(set(quick)), streams, tapped[0].seeded, unsound
+    )
 
 
 def _faster(quick: list[tuple[int, int, int, int]], latency: int) -> str | None:

@@ -62,7 +62,8 @@ def differing_end(
     Returns None if all ends are the same.  The run takes a checkpoint after waves 1, 2, 4, ...; the check
     continues from the last one and from the middle one, with sets in another order.
 
-    time_limit, record, nodes : the options of the run that gave `result`; see `gridsim.simulate`.
+    time_limit, record, nodes : the options of the run that gave `result`; see `gridsim.simulate`.  More may
+        be recorded, which then only the runs with checkpoints have.
     """
     kept: list[tuple[float, Snapshot]] = []
     options = Options(record=record, time_limit=time_limit, nodes=nodes)
@@ -76,14 +77,15 @@ def differing_end(
             kept.append((run.engine.now / 1e9, snapshot(run)))
 
     run.engine.at_wave_end(keep)
-    ends = [("a run that is kept", run.run())]
+    whole = run.run()
+    ends = [("a run that is kept", whole, result)]
     for at, (text, arrays) in [kept[len(kept) // 2], kept[-1]] if kept else []:
         again = Simulation(scenario, scheduler, options)
         copies = [array.copy() for array in arrays]
         state: Any = unpacked(json.loads(text), copies.__getitem__, _in_another_order)
         again.setstate(state.state)
-        ends.append((f"a run that goes on from t = {at} s", again.run()))
-    for what, end in ends:
-        if end.digest != result.digest or end.tables != result.tables:
-            return f"{what}: {first_difference(result, end) or 'the facts or what was recorded differ'}"
+        ends.append((f"a run that goes on from t = {at} s", again.run(), whole))
+    for what, end, like in ends:
+        if end.digest != like.digest or any(end.tables[name] != like.tables[name] for name in like.tables):
+            return f"{what}: {first_difference(like, end) or 'the facts or what was recorded differ'}"
     return None
