@@ -21,6 +21,10 @@ from gridsim.support.clock import nanoseconds
 
 #: The most applications of a scenario that are changed, one at a time.
 _CHANGED = 4
+#: The most machines of which all applications are changed, those that submit the most.
+_BUSIEST = 3
+#: How many tasks an application has if it has many.
+_MANY = 10
 #: s, the instant of a failure or recovery that no run reaches.
 AFTER_THE_END = 1e6
 #: The turn of `another` at which an application is released later.
@@ -64,7 +68,10 @@ def all_changes(plain: Scenario, applications: Applications, scheduler: Schedule
         workload, what = another(applications, i, platform, turn, fixed)
         yield Change(dataclasses.replace(plain, workload=workload), what, v, at)
     if applications.requested is None and not fixed:
-        yield _much_less(applications, chosen[seed % len(chosen)], plain)
+        submitters, firsts = np.unique(applications.submitter, return_index=True)
+        busiest = np.argsort(-np.bincount(applications.submitter)[submitters], kind="stable")[:_BUSIEST]
+        for i in sorted({chosen[seed % len(chosen)], *firsts[busiest].tolist()}):
+            yield _much_other(applications, i, plain)
     if count > 1 and not scheduler.numbers_known:
         several = _before_a_busy_one(applications, platform)
         for gone in {(chosen[(seed + 1) % len(chosen)],), (count - 1,), several} - {()}:
@@ -95,15 +102,20 @@ def all_changes(plain: Scenario, applications: Applications, scheduler: Schedule
         yield Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
 
 
-def _much_less(applications: Applications, i: int, plain: Scenario) -> Change:
-    """Return the change that all applications of one machine have one task each, from application i on."""
+def _much_other(applications: Applications, i: int, plain: Scenario) -> Change:
+    """Return the change that one machine submits much less, or much more, from application i on.
+
+    The applications have one task each, if they had many, else so many times as many.
+    """
     v, tasks = int(applications.submitter[i]), applications.tasks.copy()
-    since = np.flatnonzero(applications.submitter == v)
-    tasks[since[since >= i]] = 1
-    workload = changed_workload(
-        applications, plain.platform, applications.release, tasks, applications.task_size
-    )
-    what = f"applications of machine {v} from {i} on have one task each"
+    mine = np.flatnonzero(applications.submitter == v)
+    mine = mine[mine >= i]
+    many = tasks[mine].mean() > _MANY
+    tasks[mine] = 1 if many else tasks[mine] * _MANY
+    columns = (applications.release, tasks, applications.task_size)
+    workload = changed_workload(applications, plain.platform, *columns)
+    said = "one task each" if many else f"{_MANY} times as many tasks"
+    what = f"applications of machine {v} from {i} on have {said}"
     return Change(dataclasses.replace(plain, workload=workload), what, v, int(applications.release_ns[i]))
 
 

@@ -506,6 +506,9 @@ class _Trial:
         self.local, self.speeds_known = True, scheduler.speeds_known
         try:
             said = differing_decision(scenario, scheduler, self.able)
+            if said and (again := differing_decision(scenario, scheduler, self.able)) != said:
+                said = f"machines do not do the same in each run; one time {said}; another time {again}"
+                raise ConformanceError("repeatable", said, scenario, scheduler)
         except SchedulerError as error:
             if "events_limit" not in str(error):
                 raise

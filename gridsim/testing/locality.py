@@ -9,6 +9,8 @@ same in both runs.  A machine that fails loses what it knew (`forgotten`).
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -110,22 +112,38 @@ def _differing_after_failure(
     scenario: Scenario, applications: Applications, fixed: Scheduler, first: Seen
 ) -> str | None:
     """Return what another machine does differently since one fails, before it can know of that; else None."""
-    release, count = applications.release, len(applications)
     plain = _slow(scenario, LATENCIES[0])
     if first.result.scenario.network.latency != LATENCIES[0]:
         first = observe(plain, fixed)
-    ran = first.result.tables["schedule"]
-    early, late = float(release[scenario.seed % count]), float(release[-1 - scenario.seed % count])
-    # the last one while an answer to what was sent at a release is on its way
-    for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * LATENCIES[0]}):
-        # who submits nothing, and is given nothing before it fails, is missed by those only that ask it
-        used = [*applications.submitter, *ran["machine"][ran["start"] <= at]]
-        for v in [u for u in range(scenario.platform.nodes) if u not in used][:1]:
-            calm, change = failure(plain, v, at, only_owners(fixed))
-            change = dataclasses.replace(change, by_all=fixed.failures_known)
-            if said := _differ(observe(calm, fixed), observe(change.scenario, fixed), change):
-                return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
+    for v, at in _idle(first.result, applications, scenario.seed):
+        calm, change = failure(plain, v, at, only_owners(fixed))
+        change = dataclasses.replace(change, by_all=fixed.failures_known)
+        if said := _differ(observe(calm, fixed), observe(change.scenario, fixed), change):
+            return f"messages take {LATENCIES[0]:g} s, and {change.what}: {said}"
     return None
+
+
+def _idle(ran: Result, applications: Applications, seed: int) -> Iterator[tuple[int, float]]:
+    """Iterate over machines and instants (s): who is idle there and submits nothing.
+
+    Who is given nothing before it fails is missed by those only that ask it, or whom it has asked.
+    """
+    release, count, latency = applications.release, len(applications), LATENCIES[0]
+    schedule, log = ran.tables["schedule"], ran.tables["message_log"]
+    began = np.full(with_servers(ran), math.inf)
+    np.minimum.at(began, schedule["machine"], schedule["start"])
+    began[applications.submitter] = -math.inf
+    early, late = float(release[seed % count]), float(release[-1 - seed % count])
+    # the last one while an answer to what was sent at a release is on its way
+    for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * latency}):
+        yield from [(v, at) for v in range(len(ran.machines)) if began[v] > at][:1]
+    # while a message of its own is on its way
+    asks = np.flatnonzero(
+        (began[log["sender"]] > log["sent"] + latency) & (log["sender"] < len(ran.machines))
+    )
+    if len(asks):
+        k = int(asks[seed % len(asks)])
+        yield int(log["sender"][k]), float(log["sent"][k]) + latency / 4
 
 
 def _informed(one: Seen, other: Seen, change: Change) -> Integers:

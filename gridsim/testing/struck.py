@@ -18,8 +18,9 @@ _OUTAGES = (0.0, 1.0, 30.0, 700.0)
 def struck(result: Result) -> Iterator[Scenario]:
     """Iterate over the scenario of a run with one more failure, at the instant of one of the run's events.
 
-    The events are the end of a task and the delivery of a message, on the machine that fails; until then the
-    run is the same.  Which ones they are depends on the seed of the scenario and the number of events.
+    The events are the end of a task, the delivery of a message and the sending of one, on the machine that
+    fails; until then the run is the same.  Which ones they are depends on the seed of the scenario and the
+    number of events.
 
     result : of a run with listed failures that has the tables ``schedule`` and ``message_log``.
     """
@@ -28,7 +29,8 @@ def struck(result: Result) -> Iterator[Scenario]:
     if not isinstance(recipe, ListedFaults):
         return
     down, up = np.array(recipe.down), np.array(recipe.up)
-    for machine, time in ((ran["machine"], ran["end"]), (log["receiver"], log["delivered"])):
+    kinds = (ran["machine"], ran["end"]), (log["receiver"], log["delivered"]), (log["sender"], log["sent"])
+    for machine, time in kinds:
         events = np.flatnonzero((machine >= 0) & (machine < len(result.machines)) & ~np.isnan(time))
         turn = 7 * scenario.seed + len(events)
         for k in events[turn * turn % max(1, len(events)) :][:1]:
