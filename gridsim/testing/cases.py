@@ -347,7 +347,9 @@ def _bags(
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
     homes = st.integers(0, nodes - 1)
     if crowded:
-        homes = st.sampled_from(draw(st.lists(homes, min_size=1, max_size=3)))
+        first, some = draw(homes), draw(st.integers(1, 3))
+        side_by_side = sorted({(first + k) % nodes for k in range(some)})
+        homes = st.sampled_from(draw(st.just(side_by_side) | st.lists(homes, min_size=1, max_size=3)))
         tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
     few: list[list[float]] = []
     if unequal and draw(st.booleans()):
