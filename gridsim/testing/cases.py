@@ -251,6 +251,11 @@ def _some_state_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime,
         "deadline": ((inf, 0.0), (1.0, 0.0), (1.0, 30.0), (1.0, 60.0), (1.0, 90.0), (5.0, 500.0)),
         "cancel_at": ((inf, 0.0), (inf, 0.0), (0.0, 1.0), (0.5, 0.0), (0.9, 60.0), (1.0, 0.0), (0.0, 400.0)),
     }
+    if draw(st.booleans()):  # users are patient, so that jobs wait for long
+        after |= {
+            "deadline": ((inf, 0.0), (5.0, 500.0)),
+            "cancel_at": ((inf, 0.0), (inf, 0.0), (1.0, 400.0), (0.0, 1000.0)),
+        }
 
     def column(name: JobTime) -> tuple[float, ...]:
         each = draw(st.lists(st.sampled_from(after[name]), min_size=len(lasts), max_size=len(lasts)))

@@ -1,7 +1,8 @@
 """Checks that a scheduler does not know the future.
 
 The check runs a scenario again in which everything is different from some instant on: what is submitted, what
-fails, and how long jobs run that have not ended.  Until then the scheduler must do the same.
+fails, how long jobs run that have not ended, and when users cancel them.  Until then the scheduler must do
+the same.
 """
 
 from __future__ import annotations
@@ -78,24 +79,28 @@ def foreknown(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) 
 
 
 def _instants(scenario: Scenario, first: Result, kinds: tuple[Foreseen, ...]) -> Iterator[tuple[int, bool]]:
-    """Iterate over instants (ns), each with whether nothing is submitted and fails from there on.
+    """Iterate over instants (ns), each with whether nothing is submitted, fails and goes on from there on.
 
     first : the result of the scenario as it is.
     """
-    pools: list[Integers] = []
+    pools, left = list[Integers](), _INSTANTS
     if "applications" in kinds:
-        release = _ns(first.applications["release"])
-        pools.append(release[release > release[0]])
+        release = first.applications["release"]
+        pools.append(_ns(release[release > release[0]]))
         if "cancel_at" in first.applications:
-            cancel_at = first.applications["cancel_at"]
+            cancel_at, start = first.applications["cancel_at"], first.applications["first_start"]
             pools.append(_ns(cancel_at[np.isfinite(cancel_at)]))
+            waited = np.nan_to_num(start - release)
+            if waited.max() > 0.0:  # its user could cancel what has held others back for long
+                left -= 1
+                yield int(_ns(start[waited.argmax()])) + 1, True
     if "failures" in kinds and scenario.faults is not None:
         pools.append(_ns(_listed(scenario.faults).down))
     if "run times" in kinds and isinstance(scenario.workload.recipe, JobListRecipe):
         pools.append(_ns(first.tables["schedule"]["start"]) + 1)
     pools = [np.unique(pool[pool > 0]) for pool in pools if (pool > 0).any()]
     chance = Streams(scenario.seed)(f"foresight {scenario.platform.nodes} {len(first.applications)}")
-    for k in range(_INSTANTS if pools else 0):
+    for k in range(left if pools else 0):
         pool = pools[(scenario.seed + k) % len(pools)]
         yield int(chance.choice(pool)), bool(chance.integers(2))
 
@@ -122,9 +127,9 @@ def _changed(
         recipe = fewer if known_before else _others(recipe, nodes, later)
         said.append("no applications come" if known_before else "other applications come")
     if "applications" in kinds and isinstance(recipe, JobListRecipe) and recipe.cancel_at is not None:
-        before, cancel_at = recipe, [each + _LATER * (each * NS >= at) for each in recipe.cancel_at]
-        recipe = msgspec.structs.replace(recipe, cancel_at=tuple(cancel_at))
-        said += ["jobs are cancelled later"] if recipe != before else []
+        before, recipe = recipe, _other_cancellations(recipe, at, none)
+        if recipe != before:
+            said.append("all jobs there are cancelled" if none else "jobs are cancelled later")
     changed = dataclasses.replace(scenario, workload=Workload(recipe))
     if "failures" in kinds and scenario.faults is not None:
         changed = dataclasses.replace(changed, faults=_other_failures(scenario.faults, nodes, at, none))
@@ -172,6 +177,15 @@ def _others(recipe: _Recipe, nodes: int, later: Bools) -> _Recipe:
             if (column := getattr(recipe, name)) is not None
         },
     )
+
+
+def _other_cancellations(recipe: JobListRecipe, at: int, all_now: bool) -> JobListRecipe:
+    """Return the recipe with later cancellations from `at` ns on, or that of all jobs at that instant."""
+    assert recipe.cancel_at is not None
+    cancel_at = np.array(recipe.cancel_at)
+    other = np.where(all_now & (_ns(recipe.release) < at), at / NS, cancel_at + _LATER)
+    known = np.where(_ns(cancel_at) < at, cancel_at, other)
+    return msgspec.structs.replace(recipe, cancel_at=tuple(known.tolist()))
 
 
 def _other_run_times(recipe: JobListRecipe, first: Result, at: int) -> JobListRecipe:

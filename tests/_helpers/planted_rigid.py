@@ -174,6 +174,35 @@ class _ForeseesCancellations(_Placements):
         super()._place([job for job in jobs if job not in doomed])
 
 
+class _ReservesNothingForTheDoomed(_Placements):
+    """A job that its user cancels before it would start holds nobody back."""
+
+    def _place(self, jobs: list[int]) -> None:
+        at = self.run.applications.instants("cancel_at")
+        for job in jobs:
+            super()._place([job])
+            if at is not None and job in self.runs.placed and self.runs.placed[job][1] > at[job]:
+                nodes, start = self.runs.placed.pop(job)
+                self._free(nodes, start // self.slot)
+                self.waiting.append(job)
+
+
+class _RestartsTooLate(_Placements):
+    """A job that is lost may start again after its last start."""
+
+    def on_faults(self, failed: Any, back: Any) -> None:
+        kept, self.latest = self.latest, np.full_like(self.latest, 2**40)
+        super().on_faults(failed, back)
+        self.latest = kept
+
+
+class _CancelsNoneThatIsLost(_Placements):
+    """A job that has lost a machine, and waits until enough are up, is not cancelled."""
+
+    def on_call_off(self, jobs: list[int]) -> None:
+        super().on_call_off([job for job in jobs if job not in self.waiting or not self.resubmitted[job]])
+
+
 class _CancelsLate(_Placements):
     """A job that runs goes on for a slot when its user cancels it."""
 
@@ -213,12 +242,15 @@ _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
     "rejects jobs that can run": {_RunsNone: ("served",), _DropsLost: ("served",)},
     "knows the future": {
         _ForeseesCancellations: ("foresight",),
+        _ReservesNothingForTheDoomed: ("foresight",),
         _StartsEarly: ("runs", "sound"),
     },
     "misreports": {_CompletesTooSoon: ("runs", "sound"), _EndsAfterFailures: ("sound",)},
     "breaks the times that jobs state": {
         _ForgetsNotBefore: ("sound",),
         _ExtendsDeadlines: ("sound",),
+        _RestartsTooLate: ("sound",),
+        _CancelsNoneThatIsLost: ("sound",),
         _CancelsLate: ("sound",),
     },
 }

@@ -28,6 +28,7 @@ SOON = (
     "SignalNode",
     "RunsNone",
     "DropsLost",
+    "CancelsNoneThatIsLost",
     "ForeseesCancellations",
     "CancelsLate",
     "KnowsTheLast",
