@@ -182,7 +182,8 @@ def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
     """
     table, log, gives = result.tables["decisions"], result.tables["message_log"], _giving(scheduler)
     nodes = isinstance(scheduler, LocalScheduler)
-    moving = [kind for kind, each in scheduler.messages.items() if each.moves_tasks] if nodes else []
+    kinds = scheduler.messages if isinstance(scheduler, LocalScheduler) else {}
+    moving = [kind for kind, each in kinds.items() if each.moves_tasks]
     moved = np.isin(log["kind"], moving)
     names = ("application", "sender", "receiver", "sent")
     sent = set(zip(*(log[name][moved].tolist() for name in names), strict=True))
