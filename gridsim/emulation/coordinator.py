@@ -353,8 +353,7 @@ class Coordinator(Part):
 
     def _change(self, failed: list[int], back: list[int]) -> None:
         """Let machines fail or be up, in all processes."""
-        run: Any = self.policy.run
-        run.up[failed], run.up[back] = False, True
+        self.outages.up[failed], self.outages.up[back] = False, True
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
         self._all("faults", failed, back, self.engine.now)
 

@@ -291,7 +291,7 @@ class Worker(Part):
         policy: Any = self.policy
         self.engine.start(zero)
         if not all(up):
-            policy.run.up[:] = up
+            self.outages.up[:] = up
             policy.up[:] = policy.layout.of_nodes(policy.run.up)
         if self.life:
             self.engine.now = self.engine.clock()
@@ -313,8 +313,7 @@ class Worker(Part):
         self.engine.push(max(due, self.engine.now), 1 << 12, self._faults, failed, back)
 
     def _faults(self, failed: list[int], back: list[int]) -> None:
-        up: Any = self.policy.run.up
-        up[failed], up[back] = False, True
+        self.outages.up[failed], self.outages.up[back] = False, True
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
 
     def do_quiet(self) -> None:

@@ -96,6 +96,8 @@ class Decisions(Stateful):
             `limit` in the unit of the action's words.
         age : age of the value that it saw, s.
 
+        `saw`, `true` and `age` are about `machine` if there is one; of itself a decider sees the true value.
+
         Leave out what does not apply.  Raises KeyError for an action that has no words.
         """
         code: Any = action

@@ -121,7 +121,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("busy", "float", "s", "time spent on tasks"),
         Column("tasks", "int", "tasks", "completed here"),
         Column("interrupted", "int", "tasks", "that ran here when the machine failed; a rigid job that "
-               "loses a machine is cut off on all of its own"),
+               "loses a machine, or is cancelled while it runs, is cut off on all of its own"),
         Column("peak_queue", "int", "tasks", "most tasks that waited here at once; 0 where machines have no "
                "queue (`mincent`, `fcfs-pull`)"),
         Column("bytes_out", "int", "B", "sent to other machines"),

@@ -111,8 +111,7 @@ class Run:
     """What a policy may use while it runs.
 
     speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
-    up : bool[machines], which machines are up.  It changes as machines fail and recover; policies must not
-        write to it.
+    up : bool[machines], which machines are up.  It changes as machines fail and recover; it is read-only.
     faults : whether machines may fail in this run.
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
     pace : the share of its speed that each machine has at each time; None if all always run at full speed.
@@ -169,7 +168,8 @@ class Outcome:
         the time for which it has run.  Nothing of a rejected job is completed,
         and it has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
-        ``interrupted`` (tasks that ran when the machine failed).
+        ``interrupted`` (tasks that ran when the machine failed, or when their rigid job was cut off because
+        another machine of it failed or its user cancelled it).
         Where tasks may have several copies also ``ended`` (copies stopped because another was faster).
     cycles : how the machines spent their busy time, float64 Mflop of each application, where tasks may be
         done in part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by

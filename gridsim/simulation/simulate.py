@@ -23,7 +23,7 @@ from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
-from gridsim.results.table import Table
+from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler, Share
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import scheduler_of
@@ -339,7 +339,7 @@ class Simulation(Stateful):
                 speeds=platform.speeds,
                 applications=applications,
                 streams=Streams(scenario.seed),
-                up=self.outages.up,
+                up=frozen(self.outages.up[:]),  # a view: only the engine writes
                 faults=scenario.faults is not None,
                 record="schedule" in options.recorded,
                 decisions=self.decisions,

@@ -9,10 +9,17 @@ import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.local.adapter import LocalScheduler
 from gridsim.support.arrays import Bools
 
-#: A sentence of an action that gives tasks to a machine.
-_GIVES = re.compile(r"^\w+ \{tasks\} tasks? (on )?to (\w+ )*machine \{machine\}")
+#: A sentence of an action that gives tasks to a machine, if messages that move tasks bear it out.
+_GIVES = re.compile(r"^(\w+) \{tasks\} tasks? (\w+ )?to (\w+ )*machine \{machine\}")
+
+#: Its verb, where no kind of message says that it moves tasks: neither an offer nor a plan.
+_GAVE = {
+    *("gave", "granted", "handed", "dealt", "sent", "passed", "moved", "pushed", "shipped"),
+    *("delivered", "dispatched", "forwarded", "transferred"),
+}
 
 #: Units of one quantity differ at least by this factor.
 _UNITS = 5.0
@@ -51,13 +58,14 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         )
     if other := _other_unit(result):
         return other
-    if not scheduler.informed_by_messages:
-        return _more_than_left(result, tells)
-    all_tell = len(of_tasks) == len(scheduler.decision_words)  # others may be about one task each
-    too_few = _too_few(result, tells) if all_tell else None
-    if result.scenario.faults is not None:
-        return too_few or _by_the_dead(result)
-    return too_few or unheard(result) or _too_fresh(result) or _not_handed_over(result, scheduler)
+    informed, whole = scheduler.informed_by_messages, result.scenario.faults is None
+    # others may be about one task each, or, of those who know everything, about tasks that only wait
+    all_tell = len(of_tasks if informed else _giving(scheduler)) == len(scheduler.decision_words)
+    found = None if informed else _more_than_left(result, tells)
+    found = found or (_too_few(result, tells) if all_tell else None)
+    if informed:
+        found = found or ((unheard(result) or _too_fresh(result)) if whole else _by_the_dead(result))
+    return found or (_not_handed_over(result, scheduler) if whole else None)
 
 
 def _other_unit(result: Result) -> str | None:
@@ -99,15 +107,17 @@ def _by_the_dead(result: Result) -> str | None:
 def _too_fresh(result: Result) -> str | None:
     """Return the first decision by what no message from another machine can have brought yet; else None.
 
-    What is known when the run begins needs no message.
+    What is known when the run begins needs no message.  Nor does what a decider saw of itself: it is true.
     """
     table, network = result.tables["decisions"], result.scenario.network
     about = result.provenance["message_log"]
     if "exchanges" in result.tables or about["delays"] or about.get("left_out"):
         return None
     other = (table["machine"] >= 0) & (table["decider"] >= 0) & (table["machine"] != table["decider"])
+    own = np.isnan(table["true"]) | np.isclose(table["saw"], table["true"], rtol=1e-9, atol=0.0)
     way = network.latency - network.jitter
-    for k in np.flatnonzero(other & (table["age"] < np.minimum(way, table["time"]) - 1e-9))[:1]:
+    early = table["age"] < np.minimum(way, table["time"]) - 1e-9
+    for k in np.flatnonzero(other & ~own & early)[:1]:
         return f"decisions[{k}] cannot be: a message from that machine takes {way:g} s: {table[k]}"
     return None
 
@@ -129,37 +139,93 @@ def _more_than_left(result: Result, tells: Bools) -> str | None:
     return None
 
 
-def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
-    """Return where decisions give a machine more tasks than it gets; else None.
+def _giving(scheduler: Scheduler) -> list[str]:
+    """Return the actions whose sentences say that tasks went to a machine; of node programs with any verb."""
+    said = {action: _GIVES.search(words[0]) for action, words in scheduler.decision_words.items()}
+    nodes = isinstance(scheduler, LocalScheduler)
+    return [action for action, found in said.items() if found and (nodes or found[1] in _GAVE)]
 
-    They count if their sentences say that tasks went to the machine, and if a message to it moved tasks then.
-    Machines that send tasks of the application on are left out.
+
+def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
+    """Return where decisions give a machine more tasks than come to its queue; else None.
+
+    Machines that send tasks of the application on are left out, and those to which a message is on its way.
 
     result : of a run without failures.
     """
-    gives = [action for action, (said, _, _) in scheduler.decision_words.items() if _GIVES.search(said)]
-    moving = [kind for kind, each in getattr(scheduler, "messages", {}).items() if each.moves_tasks]
     whole = "exchanges" not in result.tables and not result.provenance["message_log"].get("left_out")
-    if not gives or not moving or not whole or "arrivals" not in result.tables:
+    if not _giving(scheduler) or not whole or not len(result.tables.get("arrivals", ())):
         return None
-    table, log, arrivals = (result.tables[name] for name in ("decisions", "message_log", "arrivals"))
-    moved = np.isin(log["kind"], moving)
-    names = ("application", "sender", "receiver", "sent")
-    sent = set(zip(*(log[name][moved].tolist() for name in names), strict=True))
-    senders = set(zip(log["application"].tolist(), log["sender"].tolist(), strict=True))
-    said: Counter[tuple[int, int]] = Counter()
-    for row in table.rows():
-        i, machine = row["application"], row["machine"]
-        if row["action"] in gives and (i, row["decider"], machine, row["time"]) in sent:
-            said[i, machine] += row["tasks"]
-    for (i, machine), tasks in said.items():
-        here = (arrivals["application"] == i) & (arrivals["machine"] == machine) & (arrivals["tasks"] > 0)
-        got = int(arrivals["tasks"][here].sum())
-        if tasks > got and (i, machine) not in senders:
+    applications, machines = result.applications, len(result.machines)
+    came: Counter[tuple[int, int]] = Counter()
+    queued = np.zeros(len(applications), np.int64)
+    for row in result.tables["arrivals"].rows():
+        came[row["application"], row["machine"]] += max(0, row["tasks"])
+        queued[row["application"]] += max(0, row["tasks"])
+    known = (queued >= applications["tasks"]) & ~np.isnan(applications["finish"])
+    elsewhere = _sent_on(result, scheduler)
+    for (i, machine), tasks in _given(result, scheduler).items():
+        left_out = (i, machine) in elsewhere or (-1, machine) in elsewhere or not 0 <= machine < machines
+        if known[i] and tasks > came[i, machine] and not left_out:
+            got = came[i, machine]
             return (
                 f"decisions give {tasks} tasks of application {i} to machine {machine}, which has got {got}"
             )
     return None
+
+
+def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
+    """Return how many tasks of each application decisions give each machine.
+
+    Those of node programs count if a message that moves tasks to the machine left then.  Those of schedulers
+    on cohorts count unless a machine may have handed tasks over to itself, as several nodes of a tree do.
+    """
+    table, log, gives = result.tables["decisions"], result.tables["message_log"], _giving(scheduler)
+    nodes = isinstance(scheduler, LocalScheduler)
+    kinds = scheduler.messages if isinstance(scheduler, LocalScheduler) else {}
+    moving = [kind for kind, each in kinds.items() if each.moves_tasks]
+    moved = np.isin(log["kind"], moving)
+    names = ("application", "sender", "receiver", "sent")
+    sent = set(zip(*(log[name][moved].tolist() for name in names), strict=True))
+    said: Counter[tuple[int, int]] = Counter()
+    for row in table.rows():
+        i, decider, machine = row["application"], row["decider"], row["machine"]
+        went = (
+            (i, decider, machine, row["time"]) in sent if nodes else decider != machine and row["level"] < 0
+        )
+        if row["action"] in gives and went:
+            said[i, machine] += row["tasks"]
+    return said
+
+
+def _sent_on(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:
+    """Return applications and machines that may have sent tasks on, or back, or do not have all of them yet.
+
+    Application -1 stands for any.  With schedulers on cohorts, a message that names no application may have
+    brought tasks of those that its receiver sends on, or gets in its queue, from then on.
+    """
+    log, arrivals = result.tables["message_log"], result.tables["arrivals"]
+    found: set[tuple[int, int]] = set()
+    last: dict[tuple[int, int], float] = {}  # application, machine -> s, when it last dealt with it
+    first: dict[tuple[int, int], float] = {}  # sender, receiver -> s, of the first message that names none
+    names = ("application", "sender", "receiver", "sent", "delivered")
+    for i, sender, receiver, at, delivered in zip(*(log[name].tolist() for name in names), strict=True):
+        if np.isnan(delivered):
+            found.add((i, receiver))
+        if i >= 0:
+            found.add((i, sender))
+            last[i, sender] = max(at, last.get((i, sender), at))
+        elif not isinstance(scheduler, LocalScheduler):
+            first[sender, receiver] = min(delivered, first.get((sender, receiver), delivered))
+    for row in arrivals.rows():
+        key = row["application"], row["machine"]
+        last[key] = max(row["time"], last.get(key, 0.0))
+    named = {*log["application"].tolist()}
+    for (sender, receiver), at in first.items():
+        for i in range(len(result.applications)):
+            if i not in named or last.get((i, receiver), -1.0) >= at:
+                found.add((i, sender))
+    return found
 
 
 def _too_few(result: Result, tells: Bools) -> str | None:

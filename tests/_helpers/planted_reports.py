@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import wrong_schedulers
 from planted import Fault, _Planted, scheduler_of
-from wrong_schedulers import SharesPolicy
+from wrong_schedulers import Shares, SharesPolicy
 
+from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.heuristics import ByRule, Olb
 from gridsim.scheduling.contract import Outcome, Policy, Run
 
@@ -56,6 +57,39 @@ class _NotesTooFew(_Planted):
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks - (tasks > 10), submitter, among)
+
+
+class _Gives(_Planted):
+    """Notes each share that it gives; faults change what it says of it."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        self.last = super().targets(submitter, application)
+        return self.last
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        shares = tasks // among + (np.arange(among) < tasks % among)
+        for machine, share in zip(self.last.tolist(), shares.tolist(), strict=True):
+            if share and self.run.decisions is not None:
+                now = self.run.engine.now
+                said = dict(zip(("machine", "tasks"), self.said(machine, share, tasks), strict=True))
+                self.run.decisions.note("gave", time=now, application=i, decider=submitter, **said)
+
+    def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
+        return machine, share
+
+
+class _GivesMore(_Gives):
+    """Says of each share of a large bag that it has one task more."""
+
+    def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
+        return machine, min(tasks, share + (tasks > 10))
+
+
+class _GivesElsewhere(_Gives):
+    """Says of each share that the next machine got it."""
+
+    def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
+        return (machine + 1) % len(self.run.speeds), share
 
 
 def _reporting(table: str, column: str, change: Callable[[Any, Any], None], doc: str) -> type[_Planted]:
@@ -196,6 +230,30 @@ class AllAgain(Olb, frozen=True, kw_only=True):
         return _AllAgain(run, "olb")
 
 
+class Gives(Shares, frozen=True, kw_only=True):
+    """The sound one."""
+
+    name: ClassVar[str] = "gives"
+    decision_words: ClassVar[Words] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
+
+    def start(self, run: Run) -> Policy:
+        return _Gives(run)
+
+
+class GivesMore(Gives, frozen=True, kw_only=True):
+    name: ClassVar[str] = "gives-more"
+
+    def start(self, run: Run) -> Policy:
+        return _GivesMore(run)
+
+
+class GivesElsewhere(Gives, frozen=True, kw_only=True):
+    name: ClassVar[str] = "gives-elsewhere"
+
+    def start(self, run: Run) -> Policy:
+        return _GivesElsewhere(run)
+
+
 _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     "misreports": {
         _MisreportsPeak: ("sound",),
@@ -227,7 +285,8 @@ PLANTED_REPORTS = {
     for kind, policies in _KINDS.items()
     for policy, laws in policies.items()
 }
-PLANTED_REPORTS["AllAgain"] = Fault(AllAgain, "false decisions", "cohorts", ("decisions",))
+for _own in (AllAgain, GivesMore, GivesElsewhere):
+    PLANTED_REPORTS[_own.__name__] = Fault(_own, "false decisions", "cohorts", ("decisions",))
 for _name in ("DrawsToNote", "KeepsQuiet"):
     _wrong = getattr(wrong_schedulers, _name)
     PLANTED_REPORTS[_name] = Fault(_wrong, "false decisions", "cohorts", ("decisions",))
