@@ -40,9 +40,7 @@ UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "Mflop/s": _per_second(_WORK),
 }
 #: Not \d, which is more than the digits 0-9, such as full-width ones.
-_TEXT = re.compile(
-    r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]+)\s*"
-)
+_TEXT = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]+)\s*")
 
 
 def number(said: str, unit: str) -> float | None:
