@@ -255,6 +255,8 @@ class _Trial:
                     ends = differing_end(scenario, scheduler, whole, LIMITS["time_limit"], RECORDED, form)
                 except (ImportError, CompileError):
                     continue
+                except (Exception, SystemExit) as error:
+                    ends = error_text(error)
                 yield way, ends
 
 
