@@ -211,7 +211,8 @@ cdef class View:
                 if value is core:
                     raise core._wrong_send(self.node, to, kind, fields)
                 if k.real[i] == 2:
-                    row[i] = core.payloads._store(core.checked(k.types[i], value, self.node, name))
+                    value = core.checked(k.types[i], value, self.node, name)
+                    row[i] = core.payloads._store(value)
                     stored = i + 1
                 elif k.real[i]:
                     if type(value) is not float:
@@ -221,6 +222,8 @@ cdef class View:
                     if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
+                if k.size is not None:  # its function gets what the receiver will
+                    (<dict> fields)[name] = value
             if k.size is not None:
                 row[k.n] = core._bytes_of(self.node, k, fields)
             if k.application_at >= 0:

@@ -39,7 +39,8 @@ UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "Mflop": _WORK,
     "Mflop/s": _per_second(_WORK),
 }
-_TEXT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z/]+)\s*")
+#: Not \d, which is more than the digits 0-9, such as full-width ones.
+_TEXT = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]+)\s*")
 
 
 def number(said: str, unit: str) -> float | None:

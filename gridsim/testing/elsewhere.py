@@ -33,6 +33,8 @@ from gridsim.testing.patience import patience
 
 #: PYTHONHASHSEED of the interpreters, and how far ahead their clocks are, s: a third of a day, and two.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
+#: Whether each run is in a copy of its interpreter, so that runs of several schedulers may share one.
+COPIES = hasattr(os, "fork")
 #: Modules by which a program could know that it is tested.
 _TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
 #: How much faster than here the clocks of a scheduler's own code are that measure how long something takes.
@@ -160,7 +162,7 @@ def _estrange(own: Own) -> None:
 
 def afresh(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
     """Return the result of a run in a copy of this process, which has never run anything; or its error."""
-    if not hasattr(os, "fork"):
+    if not COPIES:
         return _run(scenario, scheduler, limits)
     reading, writing = os.pipe()
     child = os.fork()

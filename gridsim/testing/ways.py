@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +20,13 @@ from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.contract import NodeForm, Scheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
 from gridsim.testing.cases import scenarios
 from gridsim.testing.conformance import RECORDED, Findings, drawing, forms_for
-from gridsim.testing.elsewhere import afresh, interpreter
+from gridsim.testing.elsewhere import COPIES, afresh, interpreter
 from gridsim.testing.first_look import policy_of
 from gridsim.testing.patience import LIMITS, PATIENCE, patience
 from gridsim.testing.resuming import differing_end, keeps_state
@@ -42,15 +43,18 @@ _BLOCK = 50
 class Differential:
     """The report of `differential`.
 
-    pairs : how many pairs of a scenario and a scheduler were run, at least twice each.
+    pairs : how many pairs of a scenario and a scheduler were drawn and run, at least twice each.  Smaller
+        scenarios, which are looked for once there is a difference, do not count.
     variants : way to run -> number of runs; ``"left out"`` counts scenarios that cannot be run at all.
     differences : one error for each scheduler with a difference, with its smallest scenario and file.
+    not_run : scheduler -> why no pair with it was run, such as "no time left".
     seconds : s that it took.
     """
 
     pairs: int = 0
     variants: Counter[str] = field(default_factory=Counter)
     differences: list[ConformanceError] = field(default_factory=list)
+    not_run: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -60,10 +64,16 @@ class Differential:
 
     def __str__(self) -> str:
         ways = ", ".join(f"{count} {name}" for name, count in self.variants.items())
-        found = len(self.differences) or "no"
+        found = len(self.differences)
+        said = f"{found or 'no'} difference{'s' * (found != 1)}"
+        if not self.pairs and not found:
+            said = "nothing was compared"
         lines = [
-            f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {found} differences; {ways}"
+            f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {said}{ways and '; '}{ways}"
         ]
+        for why in dict.fromkeys(self.not_run.values()):
+            names = ", ".join(name for name, each in self.not_run.items() if each == why)
+            lines.append(f"not run, {why}: {names}")
         return "\n".join([*lines, *map(str, self.differences)])
 
 
@@ -87,7 +97,7 @@ def differential(
     schedulers : the schedulers, or their names; None for all that are registered.
     runs : the number of pairs of a scenario and a scheduler.
     minutes : the time after which it ends, if there is still something to run.  Both budgets are divided
-        among the schedulers.
+        among the schedulers; the report names those for which nothing is left.
     checks : functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log``, which
         return what is wrong with it, or None.  `gridsim.validation` is always one of them.
     processes : whether to run in another process, too, which must be able to import the schedulers.
@@ -103,21 +113,28 @@ def differential(
     if not chosen:
         raise ScenarioError("schedulers must name at least one, got none")
     began, report = time.monotonic(), Differential()
-    for k, scheduler in enumerate(chosen):
-        share = runs * (k + 1) // len(chosen) - runs * k // len(chosen)
-        left = began + 60.0 * minutes - time.monotonic()
-        until = time.monotonic() + left / (len(chosen) - k)
-        if share:
-            trial = _Trial(report, tuple(checks), until)
+    ends = began + 60.0 * minutes
+    with ExitStack() as stack:
+        pool: ProcessPoolExecutor | None = None
+        for k, scheduler in enumerate(chosen):
+            count = runs * (k + 1) // len(chosen) - runs * k // len(chosen)
+            if count and processes and time.monotonic() < ends and not (pool and COPIES):
+                stack.close()
+                pool = stack.enter_context(interpreter("1"))
+            now = time.monotonic()
+            if not count or now >= ends:
+                report.not_run[scheduler.name] = "no time left" if count else "no runs left"
+                continue
+            trial = _Trial(report, tuple(checks), now + (ends - now) / (len(chosen) - k), ends, pool)
             try:
-                if processes:
-                    with interpreter("1") as trial.pool:
-                        _attempt(trial, scheduler, max_nodes, share, seed, folder)
-                else:
-                    _attempt(trial, scheduler, max_nodes, share, seed, folder)
+                _attempt(trial, scheduler, max_nodes, count, seed, folder)
             except ConformanceError as error:
                 error.file = error.file or save(error, os.fspath(folder))
                 report.differences.append(error)
+            else:
+                if not trial.pairs:
+                    late = time.monotonic() >= ends
+                    report.not_run[scheduler.name] = "no time left" if late else "no scenario that can be run"
     report.seconds = time.monotonic() - began
     return report
 
@@ -133,7 +150,7 @@ def _attempt(
 
     # Hypothesis cannot be stopped: in blocks, so that not many are drawn in vain when time is up
     for block in range(0, count, _BLOCK):
-        if time.monotonic() < trial.until:
+        if not trial.late:
             _block(trial, scheduler, cases, min(_BLOCK, count - block), seed + block)
 
 
@@ -157,37 +174,56 @@ def _block(
 class _Trial:
     """Runs one scenario in all ways for each call."""
 
-    def __init__(self, report: Differential, checks: tuple[Check, ...], until: float) -> None:
-        self.report, self.checks, self.until = report, checks, until
-        self.pool: ProcessPoolExecutor | None = None
+    def __init__(
+        self,
+        report: Differential,
+        checks: tuple[Check, ...],
+        until: float,
+        ends: float,
+        pool: ProcessPoolExecutor | None,
+    ) -> None:
+        """`until`, `ends` : when this scheduler's share of the time is over, and when all time is."""
+        self.report, self.checks, self.until, self.ends, self.pool = report, checks, until, ends, pool
+        self.pairs = 0
         self.keeps_state = False
         self.findings = Findings()
 
+    @property
+    def late(self) -> bool:
+        """Whether no further pair begins; a first one may, though the first look took the whole share."""
+        return time.monotonic() > (self.until if self.pairs else self.ends)
+
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
-        late = self.findings.first is None and time.monotonic() > self.until
-        if late or self.findings.settled(scenario, scheduler):
+        drawn = self.findings.first is None  # and no smaller one than that
+        if drawn and self.late or self.findings.settled(scenario, scheduler):
             return
         try:
             result = simulate(scenario, scheduler, record=RECORDED, **LIMITS)
         except ScenarioError:  # nothing can run it, as when all machines fail
-            self.report.variants["left out"] += 1
+            self.report.variants["left out"] += drawn
             return
-        self.report.pairs += 1
+        self.pairs += drawn
+        self.report.pairs += drawn
         for way, message in self.ways(result, scenario, scheduler):
-            self.report.variants[way] += 1
+            self.report.variants[way] += drawn
             if message is not None:
                 error = ConformanceError(way, message, scenario, scheduler)
                 self.findings.add(error, scenario, scheduler)
                 raise error
+            if drawn and way != "checked" and time.monotonic() > self.ends:
+                return
 
     def ways(
         self, result: Result, scenario: Scenario, scheduler: Scheduler
     ) -> Iterator[tuple[str, str | None]]:
         """Iterate over ways to run, and how the result of each differs from `result`; None if it does not."""
         only = self.findings.law
+        forms: tuple[NodeForm | None, ...] = forms_for(scenario, scheduler)
+        if len(scheduler.node_forms) < 2:  # it has no nodes, or they run in one way only
+            forms = (None,)
         options: dict[str, dict[str, Any]] = {
             "again": {},
-            **{form: {"nodes": form} for form in forms_for(scenario, scheduler)},
+            **{form: {"nodes": form} for form in forms if form},
             "cut at 1": {"cohort_limit": 1},
             "cut at 3": {"cohort_limit": 3},
             "threads": {"threads": 2},
@@ -211,14 +247,17 @@ class _Trial:
             limits = {**LIMITS, "patience": PATIENCE}
             found = self.pool.submit(afresh, scenario.to_toml(), scheduler, limits).result()
             yield "another process", found if isinstance(found, str) else _differs(result, found)
-        for form in forms_for(scenario, scheduler) if self.keeps_state else ():
-            if only in (None, f"resumed, {form}"):
+        for form in forms if self.keeps_state else ():
+            way = f"resumed, {form}" if form else "resumed"
+            if only in (None, way):
                 try:  # what a form records may be in an order of its own
                     whole = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
                     ends = differing_end(scenario, scheduler, whole, LIMITS["time_limit"], RECORDED, form)
                 except (ImportError, CompileError):
                     continue
-                yield f"resumed, {form}", ends
+                except (Exception, SystemExit) as error:
+                    ends = error_text(error)
+                yield way, ends
 
 
 def _differs(result: Result, other: Result) -> str | None:

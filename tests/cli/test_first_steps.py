@@ -134,6 +134,9 @@ def test_the_scheduler_and_its_test_run(begun: Path) -> None:
         ("5 s", "bytes", None),
         ("1/3 s", "s", None),
         ("nan s", "s", None),
+        ("\uff15ms", "s", None),
+        ("\uff15.\uff10ms", "s", None),
+        ("1e\uff15 ms", "s", None),
     ],
 )
 def test_units(text: str, unit: str, value: float | None) -> None:

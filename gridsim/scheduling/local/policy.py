@@ -17,6 +17,7 @@ from gridcore.nodes.view import View
 from gridsim.engine.transport import Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
+from gridsim.support.arguments import flag
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 
@@ -36,8 +37,8 @@ class Array:
 def array(kind: type) -> Array:
     """Return the type of a message field that is an array of ``int`` or ``float``, such as a matrix.
 
-    Each message may have one of another length, of up to two dimensions.  The receiver gets a copy, which is
-    read-only.
+    Each message may have one of another length, of one or two dimensions; a list is taken for one.  The
+    receiver gets a copy, which is read-only.
 
     Raises ScenarioError for another `kind`.
     """
@@ -53,8 +54,8 @@ LONGEST_DELAY = 2.0e9
 class Message:
     """A kind of message: its size on the wire and its fields.
 
-    nbytes : bytes of one message; or a function that gets the fields by name and returns the bytes; or None
-        for a local kind, which a node can only send itself by `View.later`.
+    nbytes : bytes of one message; or a function that gets the fields by name, as the receiver will, and
+        returns the bytes; or None for a local kind, which a node can only send itself by `View.later`.
     fields : name -> ``int``, ``float`` or `array`.  Names begin with a letter, and are not those of what else
         a message has or `View.send` takes: ``node``, ``sender``, ``kind``, ``to``.  A field ``application``,
         which must be ``int``, makes that application known to the receiver; the sender must know it.
@@ -67,8 +68,8 @@ class Message:
         None: it takes the network's time.
     counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
         accounting has it.
-    deferred : whether its handlers only take notes.  It may then be handled after it has arrived: when
-        something is released, or at the end of the run.
+    deferred : whether its handlers only take notes.  It may then be handled after it has arrived: after the
+        next release on any machine, or at the end of the run.
 
     Raises ScenarioError for fields that are not allowed.
     """
@@ -87,6 +88,8 @@ class Message:
         whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool) and nbytes >= 0
         if not (nbytes is None or callable(nbytes) or whole):
             raise ScenarioError(f"nbytes of a message must be a whole number of at least 0, got {nbytes!r}")
+        moves_tasks = flag("moves_tasks of a message", moves_tasks)
+        deferred, counted = flag("deferred of a message", deferred), flag("counted of a message", counted)
         if delay is None and not counted:
             raise ScenarioError("a message that is not counted must have a delay of its own")
         if delay is not None and not 0 <= delay <= LONGEST_DELAY:
@@ -237,14 +240,14 @@ def _as_array(kind: Array, value: Any, node: int, name: str) -> NDArray[Any]:
     try:
         given = np.asarray(value)
         numbers = given.dtype.kind in ("biu" if kind.kind is int else "biuf") or given.size == 0
-        if numbers and given.ndim <= 2 and not (kind.kind is int and (given > HIGHEST).any()):
+        if numbers and 1 <= given.ndim <= 2 and not (kind.kind is int and (given > HIGHEST).any()):
             found = np.array(given, wanted, order="C")
             found.flags.writeable = False
             return found
     except (TypeError, ValueError, OverflowError):
         pass
     raise SchedulerError(
-        f"node {node} gives {value!r} for {name}; it must be {kind}, of at most two dimensions"
+        f"node {node} gives {value!r} for {name}; it must be {kind}, of one or two dimensions"
     ) from None
 
 

@@ -71,6 +71,18 @@ def test_arrays_arrive_and_count_by_their_bytes() -> None:
     assert (row["sent"], row["bytes"]) == (6, 3 * (2 * (64 + 8 * 6) + 8 + 16))
 
 
+def test_the_bytes_of_lists_are_those_of_the_arrays_they_become(monkeypatch: pytest.MonkeyPatch) -> None:
+    def total(as_given: Any) -> Any:
+        def release(self: Any, view: Any, application: Any, tasks: int) -> None:
+            view.enqueue(application.number, tasks)
+            view.send(1, "summary", matrix=as_given([[1, 2], [3, 4]]), path=as_given([0, 1]), weight=1)
+
+        monkeypatch.setattr(Node, "on_release", release)
+        return gs.simulate(scenario(2), Summaries(hops=1)).messages["bytes"].tolist()
+
+    assert total(list) == total(np.array) == [2 * (64 + 8 * (4 + 2))]  # node 1 sends one to itself
+
+
 def test_bytes_that_depend_on_a_message_take_their_time() -> None:
     """A matrix of six numbers and a path of one are 120 bytes, at 1000 bytes/s."""
     result = gs.simulate(
@@ -126,9 +138,14 @@ def test_it_conforms(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("matrix", "path", "said"),
     [
-        ([[1.0], [2.0, 3.0]], [1], "for matrix; it must be an array of float, of at most two dimensions"),
+        ([[1.0], [2.0, 3.0]], [1], "for matrix; it must be an array of float, of one or two dimensions"),
         ("text", [1], "node 0 gives 'text' for matrix; it must be an array of float"),
         (np.zeros((1, 1, 1)), [1], "for matrix; it must be an array of float"),
+        (
+            [1.0],
+            np.array(1),
+            r"gives array\(1\) for path; it must be an array of int, of one or two dimensions",
+        ),
         ([1.0], [0.5], r"gives \[0.5\] for path; it must be an array of int"),
         ([1.0], np.array([2**63], np.uint64), "for path; it must be an array of int"),
     ],

@@ -385,6 +385,10 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
         (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "needs the fields application and tasks"),
+        (
+            lambda: gs.Message(10, moves_tasks="no", application=int, tasks=int),  # type: ignore[arg-type]
+            "moves_tasks of a message must be true or false, got 'no'",
+        ),
         (lambda: Halves(degree=0), "halves.degree must be a whole number >= 1, got 0"),
         (lambda: Halves(detection=-1.0), "halves.detection must be a finite number >= 0 s, got -1.0"),
     ],
