@@ -238,8 +238,8 @@ class PlanningNode(TreeNode):
 class SortedNode(PlanningNode):
     """Computes the rates itself, of what children say: those with fast links get tasks with much data.
 
-    A worker counts what it has got of each application, also after its end, and has a rate for each.  Both are
-    in arrays, sorted by application: a run has an entry for each application on each machine.
+    A worker counts what it has got of each application, also after its end, and has a rate for each.  Both
+    are in arrays, sorted by application: a run has an entry for each application on each machine.
     """
 
     def __init__(self, place: Place) -> None:
