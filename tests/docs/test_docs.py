@@ -255,3 +255,16 @@ def test_defaults_names_every_parameter_with_its_default():
             shown = (f"{each:g}" if isinstance(each, float) else str(each) for each in defaults)
             assert row[1] == ", ".join(shown), f"{name}: {row[0]}"
         assert set(fields) <= names(said[name]), name
+
+
+# -- speed.md ------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_said_for_every_scheduler_with_failures_where_it_takes_them():
+    said = {"no": set(), "yes": set()}
+    text, row = sections(DOCS / "speed.md")["How memory grows"], set()
+    for line in re.findall(r"^\| *(.*?) *\| (no|yes) \|", text, re.MULTILINE):
+        row = names(line[0]) or row  # the row below a name's has none
+        said[line[1]] |= row
+    assert said["no"] == set(registered())
+    assert said["yes"] == {name for name, (kind, _) in registered().items() if kind.failures}

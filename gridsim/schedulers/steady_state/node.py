@@ -12,7 +12,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
 from gridsim.scheduling.local.policy import LocalPolicy, View
@@ -201,8 +206,12 @@ class PlanningNode(TreeNode):
         self.given: dict[tuple[int, int], int] = {}  # (child, application) -> tasks, since the rates changed
 
     @abstractmethod
-    def rates(self, view: View) -> Any:
-        """Return application -> child, or this node -> tasks/s; forget `given` where these have changed."""
+    def renew(self, view: View) -> None:
+        """Compute the rates again if they may have changed, and then forget `given`."""
+
+    @abstractmethod
+    def rates(self, view: View, application: int) -> Mapping[int, float]:
+        """Return where tasks of an application go from here: child, or this node -> tasks/s."""
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
         """See `TreeNode`: of those that have a rate.
@@ -210,10 +219,10 @@ class PlanningNode(TreeNode):
         If none has, a worker serves the one that has got the least, so that what it has does not keep out
         what others want; the master waits.
         """
-        rates = self.rates(view)
+        self.renew(view)
         best, found = math.inf, (-1, -1)
         for k in self.stock:
-            of = rates.get(k, {})
+            of = self.rates(view, k)
             for child in children:
                 if child in of and (due := (self.given.get((child, k), 0) + 1) / of[child]) < best:
                     best, found = due, (child, k)
@@ -227,13 +236,23 @@ class PlanningNode(TreeNode):
 
 
 class SortedNode(PlanningNode):
-    """Computes the rates itself, of what children say: those with fast links get tasks with much data."""
+    """Computes the rates itself, of what children say: those with fast links get tasks with much data.
+
+    A worker counts what it has got of each application, also after its end, and has a rate for each.  Both
+    are in arrays, sorted by application: a run has an entry for each application on each machine.
+    """
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self.got: dict[int, int] = {}  # application -> tasks that a worker has got
+        # of the applications that a worker has got tasks of, how many of each, and in all
+        self.numbers = np.zeros(0, np.int32)
+        self.got = np.zeros(0, np.int32)
+        self.total = 0
         self.seen = 0  # of these, when the rates were computed
-        self.known: dict[int, dict[int, float]] = {}  # the rates
+        # the rates: `rate[i]` tasks/s of application `rated[i]` go to `to_whom[i]`
+        self.rated = np.zeros(0, np.int32)
+        self.to_whom = np.zeros(0, np.int32)
+        self.rate = np.zeros(0)
         self.stale = True
 
     def came(self, application: int) -> None:
@@ -251,24 +270,48 @@ class SortedNode(PlanningNode):
     def put(self, application: int, tasks: int) -> None:
         """See `TreeNode`."""
         super().put(application, tasks)
-        self.got[application] = self.got.get(application, 0) + tasks
+        if self.parameters.parent < 0:
+            return
+        at = bisect_left(self.numbers, application)
+        if at == len(self.numbers) or self.numbers[at] != application:
+            self.numbers = _inserted(self.numbers, at, application)
+            self.got = _inserted(self.got, at, 0)
+        self.got[at] += tasks
+        self.total += tasks
 
-    def rates(self, view: View) -> Any:
+    def renew(self, view: View) -> None:
         """See `PlanningNode`: a worker takes the ratio of what it has got for that of what will come."""
         place = self.parameters
-        total = sum(self.got.values())
-        if self.stale or (place.parent >= 0 and total > 1.25 * self.seen):
-            children = {child: (self.speeds[child], link) for child, link in self.links.items()}
-            if place.parent >= 0:
-                children[view.node] = (view.speed, math.inf)
-            ratio = self.got if place.parent >= 0 else {k: place.weight[k] for k in self.stock}
-            applications = {
-                k: (view.application(k).task_size, place.fetched[k], float(ratio[k])) for k in sorted(ratio)
-            }
-            limit = math.inf if place.parent >= 0 else place.of.master_bandwidth
-            _, self.known = sorted_shares(children, applications, limit)
-            self.given, self.stale, self.seen = {}, False, total
-        return self.known
+        worker = place.parent >= 0
+        if not (self.stale or (worker and self.total > 1.25 * self.seen)):
+            return
+        children = {child: (self.speeds[child], link) for child, link in self.links.items()}
+        if worker:
+            children[view.node] = (view.speed, math.inf)
+            ratio = dict(zip(self.numbers.tolist(), self.got.tolist(), strict=True))
+        else:
+            ratio = {k: place.weight[k] for k in sorted(self.stock)}
+        applications = {
+            k: (view.application(k).task_size, place.fetched[k], float(of)) for k, of in ratio.items()
+        }
+        _, shares = sorted_shares(children, applications, math.inf if worker else place.of.master_bandwidth)
+        rows = [(k, child, rate) for k, of in shares.items() for child, rate in of.items()]
+        self.rated = np.array([k for k, _, _ in rows], np.int32)
+        self.to_whom = np.array([child for _, child, _ in rows], np.int32)
+        self.rate = np.array([rate for *_, rate in rows], np.float64)
+        self.given, self.stale, self.seen = {}, False, self.total
+
+    def rates(self, view: View, application: int) -> Mapping[int, float]:
+        """See `PlanningNode`."""
+        first, end = bisect_left(self.rated, application), bisect_right(self.rated, application)
+        return dict(zip(self.to_whom[first:end].tolist(), self.rate[first:end].tolist(), strict=True))
+
+
+def _inserted(array: NDArray[np.int32], at: int, value: int) -> NDArray[np.int32]:
+    """Return `array` with a further entry; `np.insert` takes much longer."""
+    made = np.empty(len(array) + 1, array.dtype)
+    made[:at], made[at], made[at + 1 :] = array[:at], value, array[at:]
+    return made
 
 
 class PlannedNode(PlanningNode):
@@ -287,9 +330,13 @@ class PlannedNode(PlanningNode):
         if self.parameters.parent < 0:
             self.parameters.plan.change(application, False)
 
-    def rates(self, view: View) -> Any:
+    def renew(self, view: View) -> None:
         """See `PlanningNode`."""
         plan = self.parameters.plan
         if plan.version != self.version:
             self.version, self.given = plan.version, {}
-        return plan.rates(view.node)
+
+    def rates(self, view: View, application: int) -> Mapping[int, float]:
+        """See `PlanningNode`."""
+        of: Mapping[int, float] = self.parameters.plan.rates(view.node).get(application, {})
+        return of
