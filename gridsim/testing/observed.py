@@ -76,9 +76,14 @@ class _Tapped(Streams):
                 each.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]
 
     def anew(self, _: list[int]) -> None:
-        """Let all streams begin again, so that it no longer matters how much has been drawn."""
+        """Let all streams go on from one place, so that it no longer matters how much has been drawn.
+
+        It is not their beginning, from which the same machines would be drawn as when the run began.
+        """
         for name, each in self.made:
-            each.bit_generator.state = super().__call__(name).bit_generator.state
+            there = super().__call__(name).bit_generator
+            there.advance(_FURTHER)  # type: ignore[attr-defined]
+            each.bit_generator.state = there.state
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
@@ -127,8 +132,8 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
         tapped.begin()
         self.tapped.append(tapped)
         if self.anew is not None:
-            run.engine.on("streams begin anew", tapped.anew, priority=_LAST, phase=TIMER)
-            run.engine.at(self.anew, "streams begin anew")
+            run.engine.on("streams go on", tapped.anew, priority=_LAST, phase=TIMER)
+            run.engine.at(self.anew, "streams go on")
         return policy
 
 
@@ -143,7 +148,7 @@ def observe(
 ) -> Seen:
     """Run `scenario`.
 
-    stream : the random stream that draws other numbers.  anew : when all begin again (ns), or None.
+    stream : the random stream that draws other numbers.  anew : when all go on from one place (ns), or None.
     """
     tapped: list[_Tapped] = []
     seen: list[tuple[Any, ...]] = []
