@@ -93,17 +93,17 @@ def _dropped_tasks(result: Result) -> list[Violation]:
     if "task" in result.tables["schedule"] or result.provenance.get("message_log", {}).get("left_out"):
         return []
     kind, gone, about, apps = log["kind"], log["dropped"] != 0, log["application"], len(table)
-    told = ~np.isnan(log["delivered"])
+    arrived = ~np.isnan(log["delivered"])
     if (about >= apps).any() or ((came["application"] < 0) | (came["application"] >= apps)).any():
         return []  # which other checks say
     # application, machine and instant as one number
     there = came["application"] + apps * came["machine"] + 1j * came["time"]
     come = about + apps * log["receiver"] + 1j * log["delivered"]
-    brings = ~told | np.isin(come, there[came["tasks"] > 0])
+    brings = ~arrived | np.isin(come, there[came["tasks"] > 0])
     lost = np.zeros(apps, np.int64)
     for name in np.unique(kind[gone & (about >= 0)]):
         mine = kind == name
-        if (told & mine).sum() >= _ENOUGH and brings[mine].all():
+        if (arrived & mine).sum() >= _ENOUGH and brings[mine].all():
             # two messages that always go together may bring the tasks together
             _, rows = np.unique(
                 (about + apps * log["receiver"] + 1j * log["sent"])[mine & gone], return_index=True
