@@ -26,6 +26,7 @@ cdef class NodeActions:
     cdef Outbox* out
     cdef bint at_once
     cdef bint dirty                     # something has been sent that has not left
+    cdef object noting                  # the kind of the deferred message that is being handled, or None
     cdef object observe
     cdef Payloads payloads
     cdef LocalMessages local

@@ -310,8 +310,12 @@ cdef class NodeEvents(NodeActions):
             machine, times, records = (np.concatenate(column) for column in zip(
                 self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
             rows, order = records, np.lexsort((times, machine))
-            for k in range(order.shape[0]):
-                self._deliver(<Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+            self.noting = self.kinds[number]
+            try:
+                for k in range(order.shape[0]):
+                    self._deliver(<Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+            finally:
+                self.noting = None
             self.events += order.shape[0]
         mailboxes_tidy(&self.links.boxes)
         return 0

@@ -103,6 +103,7 @@ cdef class View:
 
         Raises SchedulerError for what is not a number, and if the scheduler has no board.
         """
+        self._may_act()
         if type(value) is not float:
             value = self.core.checked(float, value, self.node, "the board")
         self.core._publish(self.node, application, value, falling)
@@ -162,8 +163,16 @@ cdef class View:
         self.core._check_heard(self.node, index)
         return index
 
+    cdef int _may_act(self) except -1:
+        """Refuse to act where only notes are taken: when such a handler is called depends on what others release."""
+        if self.core.noting is not None:
+            raise self.core.error(f"t = {self.now} s: node {self.node} acts in a handler of {self.core.noting.name!r}, a "
+                                  "deferred message, of which it may only take notes; leave out deferred=True")
+        return 0
+
     def enqueue(self, application: int, tasks: int):
         """Queue `tasks` tasks of `application` on this machine.  Raises SchedulerError if the node holds fewer."""
+        self._may_act()
         cdef long long index = self._heard(application)
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
@@ -176,6 +185,7 @@ cdef class View:
         tasks that are submitted here.  If then no task runs or waits here, `LocalPolicy.on_idle` is called at
         this instant, after the handlers of the current wave, unless tasks have been enqueued by then.
         """
+        self._may_act()
         cdef long long index = self._heard(application)
         if type(tasks) is not int or not 0 <= tasks <= NEVER:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
@@ -191,6 +201,7 @@ cdef class View:
         values of the wrong type, for an application that this node does not know, and for tasks that it does
         not hold.
         """
+        self._may_act()
         cdef NodeActions core = self.core
         cdef Kind k = core.by_name.get(kind)
         cdef long long target = -1
@@ -248,6 +259,7 @@ cdef class View:
 
         Raises SchedulerError for a kind that is not local, and for fields as `send` does.
         """
+        self._may_act()
         cdef NodeActions core = self.core
         cdef Kind k = core.by_name.get(kind)
         cdef int i
@@ -277,6 +289,7 @@ cdef class View:
 
         A timer of the same name, instant and value that is set already is not set again.
         """
+        self._may_act()
         cdef NodeActions core = self.core
         if type(seconds) is not float:
             seconds = core.checked(float, seconds, self.node, f"the timer {name!r}")
@@ -288,6 +301,7 @@ cdef class View:
 
     def at(self, instant: int, name: str, value: float = 0.0):
         """Set a timer as `timer` does, for an instant in ns (see `now_ns`): exact, however far ahead that is."""
+        self._may_act()
         cdef NodeActions core = self.core
         if type(instant) is not int:
             instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
@@ -302,6 +316,7 @@ cdef class View:
 
         What arrives at that instant arrives first.  If the node fails before that, its successor is called.
         """
+        self._may_act()
         cdef NodeActions core = self.core
         if not (core.acts and 0 <= seconds < INFINITY):
             raise core.error(f"t = {self.now} s: node {self.node} asks to act in {seconds!r} s; it must be in 0 s or "
@@ -310,6 +325,7 @@ cdef class View:
 
     def cancel(self, name: str):
         """Cancel all timers `name` of this node that have not fired."""
+        self._may_act()
         cdef NodeActions core = self.core
         if name not in core.timer_names:
             raise core.error(f"t = {self.now} s: node {self.node} cancels the timer {name!r}, which the scheduler does "

@@ -139,8 +139,9 @@ def _before_a_busy_one(applications: Applications, platform: Platform) -> tuple[
 def _missing(applications: Applications, gone: tuple[int, ...], plain: Scenario) -> Change:
     """Return the change that the applications `gone`, of one machine, are never submitted."""
     v = int(applications.submitter[gone[0]])
-    columns = {name: getattr(applications, name) for name in ("release", "tasks", "task_size")}
-    workload = changed_workload(applications, plain.platform, **columns, without=gone)
+    rows = np.delete(np.arange(len(applications)), gone)
+    columns = {name: getattr(applications, name)[rows] for name in ("release", "tasks", "task_size")}
+    workload = changed_workload(applications, plain.platform, **columns, rows=rows)
     changed = dataclasses.replace(plain, workload=workload)
     which, verb = (f"application {gone[0]}", "is") if len(gone) == 1 else (f"applications {gone}", "are")
     what = f"{which} of machine {v} {verb} not submitted"
@@ -208,17 +209,17 @@ def changed_workload(
     release: Floats,
     tasks: Integers,
     task_size: Floats,
-    without: tuple[int, ...] = (),
+    rows: Integers | None = None,
 ) -> Workload:
     """Return the workload of `applications` with these columns in place of theirs.
 
-    without : the applications that are left out.
+    rows : whose other columns each application has; by default its own.
     """
-    kept = np.array([i for i in range(len(release)) if i not in without])
-    submitter, release, tasks = applications.submitter[kept], release[kept], tasks[kept]
+    kept = np.arange(len(applications)) if rows is None else rows
+    submitter = applications.submitter[kept]
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
-        requested = applications.requested * (task_size / applications.task_size)
+        requested = applications.requested[kept] * (task_size / applications.task_size[kept])
         memory, kinds, disk = (
             each if each is None else each[kept]
             for each in (applications.memory, applications.kind, applications.disk)
@@ -227,8 +228,8 @@ def changed_workload(
         stated = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
         rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times}
-        return Workload.jobs_of(release, tasks, run_time[kept], requested[kept], submitter, **rest)
+        return Workload.jobs_of(release, tasks, run_time, requested, submitter, **rest)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}
     further = {name: column if column is None else column[kept] for name, column in columns.items()}
-    return Workload.of(release, tasks, task_size[kept], submitter, **further)
+    return Workload.of(release, tasks, task_size, submitter, **further)

@@ -45,7 +45,7 @@ from gridsim.testing.patience import LIMITS, LONGEST, MOST_EVENTS, PATIENCE, pat
 from gridsim.testing.reached import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.testing.served import unserved
-from gridsim.testing.struck import cut_off, struck
+from gridsim.testing.struck import asked_anew, cut_off, struck
 from gridsim.testing.truth import false_decision
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
@@ -369,7 +369,9 @@ class _Trial:
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
             raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
-        for other in (*struck(result), *cut_off(result)) if scenario.faults is not None else ():
+        if scenario.faults is None:
+            return
+        for other in (*struck(result), *cut_off(result), *asked_anew(result)):
             again = self.further(other, scheduler, record=RECORDED, **LIMITS)
             if found := validate_result(again):
                 raise ConformanceError("sound", "; ".join(map(str, found)), other, scheduler)

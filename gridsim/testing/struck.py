@@ -1,4 +1,4 @@
-"""Makes machines fail at the very instants at which something happens to them, and while jobs run."""
+"""Makes machines fail at the instants of events, while jobs run, and while an answer is on its way."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
+from gridsim.testing.changes import changed_workload
 
 #: s that a machine is down, by turns.
 _OUTAGES = (0.0, 1.0, 30.0, 700.0)
@@ -75,3 +76,47 @@ def cut_off(result: Result) -> Iterator[Scenario]:
     struck_now = [(u, at, back) for u in range(scenario.platform.nodes) if u not in down]
     machine, begin, end = zip(*before, *struck_now, strict=True)
     yield dataclasses.replace(scenario, faults=Faults.of(machine, begin, end, listed.reachable))
+
+
+def asked_anew(result: Result) -> Iterator[Scenario]:
+    """Iterate over the scenario of a run in which a machine asks again while an old answer is on its way.
+
+    The machine has submitted an application and sent a message, which is answered.  While that is on its way
+    it fails, is back at once and has forgotten what it asked; then another application is submitted there.
+    By turns that message is the first one of the run, or one about another application after the first
+    answer has come.  Which machine it is depends on the seed of the scenario.
+
+    result : as of `struck`.
+    """
+    scenario, log = result.scenario, result.tables["message_log"]
+    listed = scenario.faults.recipe if scenario.faults is not None else None
+    applications, found = scenario.workload.realize(scenario.platform), []
+    if not isinstance(listed, ListedFaults) or applications.rigid:
+        return
+    submitters, firsts = np.unique(applications.submitter, return_index=True)
+    for u, first in zip(submitters.tolist(), firsts.tolist(), strict=True):
+        asked = (log["sender"] == u) & (log["receiver"] != u) & (log["sent"] >= applications.release[first])
+        for k in np.flatnonzero(asked & (log["delivered"] > log["sent"])).tolist():
+            answers = (log["sender"] == log["receiver"][k]) & (log["receiver"] == u)
+            answers &= (log["sent"] >= log["delivered"][k]) & ~np.isnan(log["delivered"])
+            if answers.any():
+                answered = log["delivered"][answers].min()
+                found.append((first, log["sent"][k], log["delivered"][k] - log["sent"][k], answered))
+                break
+    if not found:
+        return
+    turn = 7 * scenario.seed + len(log)
+    first, sent, way, answered = found[turn % len(found)]
+    u, later = int(applications.submitter[first]), [answered + way / 3] if turn // len(found) % 2 else []
+    at = sent + way / 3 + (later[0] - applications.release[first] if later else 0.0)
+    outages = zip(listed.machine, listed.down, listed.up, strict=True)
+    if any(v == u and down <= at + 2e-9 and at <= up + 2e-9 for v, down, up in outages):
+        return
+    release = np.array([*applications.release, *later, at + way / 3])
+    more = len(release) - len(applications)
+    rows = np.append(np.arange(len(applications)), more * [first])
+    tasks, size = applications.tasks[rows], applications.task_size[rows]
+    tasks[-more:] += np.arange(1, more + 1)  # so that no old answer fits
+    workload = changed_workload(applications, scenario.platform, release, tasks, size, rows)
+    faults = Faults.of((*listed.machine, u), (*listed.down, at), (*listed.up, at), listed.reachable)
+    yield dataclasses.replace(scenario, workload=workload, faults=faults)

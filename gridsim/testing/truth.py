@@ -21,6 +21,9 @@ _GAVE = {
     *("delivered", "dispatched", "forwarded", "transferred"),
 }
 
+#: A sentence of an action of a node that queues tasks itself.
+_KEEPS = re.compile(r"^(kept|put|placed|queued) \{tasks\} tasks? (\w+ )*(on|at) machine \{machine\}")
+
 #: Units of one quantity differ at least by this factor.
 _UNITS = 5.0
 
@@ -65,7 +68,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     found = found or (_too_few(result, tells) if all_tell else None)
     if informed:
         found = found or ((unheard(result) or _too_fresh(result)) if whole else _by_the_dead(result))
-    return found or (_not_handed_over(result, scheduler) if whole else None)
+    return found or (_not_handed_over(result, scheduler) if whole else None) or _kept_here(result, scheduler)
 
 
 def _other_unit(result: Result) -> str | None:
@@ -171,6 +174,24 @@ def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
             return (
                 f"decisions give {tasks} tasks of application {i} to machine {machine}, which has got {got}"
             )
+    return None
+
+
+def _kept_here(result: Result, scheduler: Scheduler) -> str | None:
+    """Return the first decision to keep tasks that names another machine than the node's own; else None."""
+    keeps = [action for action, words in scheduler.decision_words.items() if _KEEPS.search(words[0])]
+    if not isinstance(scheduler, LocalScheduler) or not keeps or "arrivals" not in result.tables:
+        return None
+    table, came = result.tables["decisions"], result.tables["arrivals"]
+    names = ("application", "machine", "time")
+    queued = set(zip(*(came[name].tolist() for name in (*names, "tasks")), strict=True))
+    somewhere = set(zip(*(came[name].tolist() for name in names), strict=True))
+    for k in np.flatnonzero(np.isin(table["action"], keeps)).tolist():
+        i, decider, machine, at, tasks = (
+            table[name][k] for name in ("application", "decider", "machine", "time", "tasks")
+        )
+        if (i, decider, at, tasks) in queued and (i, machine, at) not in somewhere:
+            return f"decisions[{k}] cannot be: machine {decider} has queued these tasks: {table[k]}"
     return None
 
 

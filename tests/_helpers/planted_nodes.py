@@ -354,6 +354,42 @@ class SetNode(HonestNode):
         return next(iter(self.heard))
 
 
+class OldAnswers(HonestNode):
+    """Counts its requests from 1 again after a failure, and takes an answer to an old one for a new one's."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.pending: dict[int, tuple[int, int]] = {}
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("dealt", application.number, tasks=tasks, among=1)
+        self.dealt += 1
+        self.pending[self.dealt] = application.number, tasks
+        if len(view.neighbours) > 0:
+            view.send(view.neighbours[0], "ask", request=self.dealt, tasks=tasks)
+        view.timer(500.0, "late", float(self.dealt))  # the other one may have failed
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        view.send(message.sender, "answer", request=message.request, tasks=message.tasks)
+
+    def on_answer(self, view: Any, message: Any) -> None:
+        if message.request in self.pending:
+            number, _ = self.pending.pop(message.request)
+            view.enqueue(number, message.tasks)
+
+    def on_timer(self, view: Any, name: str, value: float) -> None:
+        if int(value) in self.pending:
+            view.enqueue(*self.pending.pop(int(value)))
+
+
+class KeepsElsewhere(HonestNode):
+    """Says that it has left with a neighbour the tasks that it keeps."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("kept", application.number, machine=min(view.neighbours, default=view.node), tasks=tasks)
+        view.enqueue(application.number, tasks)
+
+
 def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]:
     name = f"{policy.__name__}s"
     body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
@@ -367,6 +403,12 @@ _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Hone
 _LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
 
 _TO_ONE = {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")}
+_TO_ITSELF = {"kept": ("kept {tasks} tasks on machine {machine}", "", "")}
+_ASKS = {
+    "ask": gs.Message(40, request=int, tasks=int),
+    "answer": gs.Message(40, request=int, tasks=int),
+    **Honest.messages,
+}
 _WORK = {**Honest.decision_words, "had": ("was busy when a share came", "work of", "s")}
 _TRUTHS = {"had": lambda truth, node, machine: truth.work(machine)}
 
@@ -401,13 +443,16 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
         LosesHeld: ("runs", "locality"),
         HoldsLate: ("runs", "locality"),
         EndlessNode: ("runs",),
+        OldAnswers: ("runs", "sound"),
     },
     "forgets in a checkpoint": {
         HiddenState: ("resumed", "isolated"),
         SetNode: ("resumed", "forms"),
     },
     "misreports": {LightNode: ("locality",)},
-    "false decisions": dict.fromkeys((FalseCount, QuietNode, WrongPlace, OtherUnit), ("decisions",)),
+    "false decisions": dict.fromkeys(
+        (FalseCount, QuietNode, WrongPlace, KeepsElsewhere, OtherUnit), ("decisions",)
+    ),
 }
 
 PLANTED_NODES = {
@@ -416,7 +461,9 @@ PLANTED_NODES = {
             policy,
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
+            **({"messages": _ASKS, "timers": ("late",)} if policy is OldAnswers else {}),
             **({"decision_words": _TO_ONE} if policy is WrongPlace else {}),
+            **({"decision_words": _TO_ITSELF} if policy is KeepsElsewhere else {}),
             **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),
         kind,

@@ -68,8 +68,9 @@ class Message:
         None: it takes the network's time.
     counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
         accounting has it.
-    deferred : whether its handlers only take notes.  It may then be handled after it has arrived: after the
-        next release on any machine, or at the end of the run.
+    deferred : whether its handlers only take notes; to send, enqueue or set a timer there is an error.  It
+        may then be handled after it has arrived: after the next release on any machine, or at the end of the
+        run.
 
     Raises ScenarioError for fields that are not allowed.
     """

@@ -164,6 +164,28 @@ def test_deferred_messages_move_nothing() -> None:
         Message(10, deferred=True, moves_tasks=True, application=int, tasks=int)
 
 
+class Answers(gs.LocalPolicy):
+    """Answers a deferred message."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.send(1 - view.node, "heard")
+
+    def on_heard(self, view: Any, message: Any) -> None:
+        view.send(message.sender, "heard")
+
+
+class Answering(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "answering"
+    policy = Answers
+    messages: ClassVar[dict[str, Message]] = {"heard": Message(10, deferred=True)}
+
+
+def test_handlers_of_deferred_messages_only_take_notes() -> None:
+    with pytest.raises(gs.SchedulerError, match="node 1 acts in a handler of 'heard', a deferred message"):
+        gs.simulate(scenario([0.0, 4.0], [3, 2]), Answering())
+
+
 class Taking(gs.LocalPolicy):
     """Takes its tasks back at once, and runs them 0.5 s later."""
 
