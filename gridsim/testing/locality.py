@@ -137,13 +137,24 @@ def _idle(ran: Result, applications: Applications, seed: int) -> Iterator[tuple[
     # the last one while an answer to what was sent at a release is on its way
     for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * latency}):
         yield from [(v, at) for v in range(len(ran.machines)) if began[v] > at][:1]
-    # while a message of its own is on its way
-    asks = np.flatnonzero(
-        (began[log["sender"]] > log["sent"] + latency) & (log["sender"] < len(ran.machines))
-    )
-    if len(asks):
-        k = int(asks[seed % len(asks)])
+    # while a message of its own is on its way, to a machine that has work if there is one
+    by_others = (log["sender"] < len(ran.machines)) & ~np.isin(log["sender"], applications.submitter)
+    asks = [
+        k
+        for k in np.flatnonzero(by_others).tolist()
+        if not _computes(ran, log["sender"][k], log["sent"][k], log["sent"][k] + latency)
+    ]
+    to_busy = [k for k in asks if _computes(ran, log["receiver"][k], *2 * [log["sent"][k] + latency])]
+    if asks := to_busy or asks:
+        k = asks[seed % len(asks)]
         yield int(log["sender"][k]), float(log["sent"][k]) + latency / 4
+
+
+def _computes(ran: Result, machine: int, begin: float, end: float) -> bool:
+    """Return whether a machine has a task at any time from `begin` to `end` s."""
+    schedule = ran.tables["schedule"]
+    mine = schedule["machine"] == machine
+    return bool((mine & (schedule["start"] <= end) & (schedule["end"] >= begin)).any())
 
 
 def _informed(one: Seen, other: Seen, change: Change) -> Integers:
