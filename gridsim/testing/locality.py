@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -73,6 +74,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
         return None
     return (
         _differing_while_down(plain, applications, fixed)
+        or _drawn_for_another(plain, applications, fixed)
         or _differing_after_failure(scenario, applications, fixed, first)
         or remembering(plain, applications, fixed, first.result)
     )
@@ -105,6 +107,29 @@ def _differing_while_down(plain: Scenario, applications: Applications, fixed: Sc
             change = dataclasses.replace(change, down=v)
             if said := _differ(first, observe(change.scenario, fixed), change):
                 return f"machine {v} is down, and {change.what}: {said}"
+    return None
+
+
+def _drawn_for_another(plain: Scenario, applications: Applications, fixed: Scheduler) -> str | None:
+    """Return what a machine does otherwise since the one that acts for it draws other numbers; else None.
+
+    A machine is down as an application is submitted there, and back before the next one is.
+    """
+    submitter, release = applications.submitter, applications.release
+    pairs = [(k, i) for i in range(len(release)) for k in range(i) if submitter[k] == submitter[i]]
+    pairs = [(k, i) for k, i in pairs if release[k] < release[i]]
+    if not pairs:
+        return None
+    k, i = min(pairs, key=lambda pair: (release[pair[1]] - release[pair[0]], pair))
+    v, back = int(submitter[k]), float(release[k] + release[i]) / 2
+    faults = Faults.of([v], [max(0.0, float(release[k]) - 1.0)], [back], only_owners(fixed))
+    away = dataclasses.replace(plain, faults=faults)
+    first = observe(away, fixed)
+    # those with its number in their name, if there are any
+    mine = [name for name in first.streams if str(v) in re.findall(r"\d+", name)]
+    for name in (mine or first.streams)[:_STREAMS]:
+        if said := _another_stream(first, observe(away, fixed, name), away, name):
+            return f"machine {v} is down until {back:g} s, and {said}"
     return None
 
 

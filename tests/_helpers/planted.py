@@ -320,6 +320,13 @@ class _SharesAStream(_Planted):
         return super().targets(0, application)
 
 
+class _DrawsForAnother(_Planted):
+    """Who acts for a submitter that is down draws from the stream of the submitter."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        return super().targets(int(self.run.applications.submitter[application]), application)
+
+
 class _Teleports(_Planted):
     """Queues the share of the fastest machine there at once, without a message."""
 
@@ -616,6 +623,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _ReadsWhoIsUp: ("locality",),
         _CountsWhoIsUp: ("locality",),
         _SharesAStream: ("locality",),
+        _DrawsForAnother: ("locality",),
         _KeepsWhatItHeard: ("locality",),
         _PassesOnByALostBacklog: ("locality",),
         _Teleports: ("locality", "decisions"),
