@@ -13,10 +13,10 @@ else:
 
 
 class _Ascii:
-    """Rejects what Python takes for digits, too, such as full-width ones; no file may have them either."""
+    """Rejects what Python takes for numbers, too, as full-width digits and 1_000; so do files."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and not value.isascii():
+        if isinstance(value, str) and not (value.isascii() and "_" not in value):
             raise click.BadParameter(f"{value!r} is not a number in the digits 0-9", ctx=ctx, param=param)
         return super().convert(value, param, ctx)  # type: ignore[misc]
 

@@ -79,6 +79,8 @@ def _files(paths: Sequence[str]) -> list[str]:
 def machines_of(value: str) -> slice | list[int]:
     """Return the machines of ``FIRST:END`` (END excluded, as in Python) or ``A,B,C``; else ScenarioError."""
     try:
+        if not value.isascii() or "_" in value:  # which int() takes, too
+            raise ValueError
         if ":" in value:
             first, end = (int(part) if part.strip() else None for part in value.split(":"))
             return slice(first, end)

@@ -16,6 +16,7 @@ from gridsim.engine.message_log import message_table, place_of
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.results.table import Table
+from gridsim.support.arguments import whole
 from gridsim.support.arrays import Rows
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, put
@@ -23,6 +24,8 @@ from gridsim.support.state import check_names, put
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The longest time that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
+#: The most bytes of a message: sums of many have to be numbers of 64 bits.
+MOST_BYTES = 2**40
 #: The most machine seconds for which the use of interfaces is recorded (4 GiB).
 MOST_WINDOWS = 2**29
 # Added to the priority of a kind for its lost messages, so that they are handled after those that arrived.
@@ -120,7 +123,10 @@ class Transport:
         number of the application that the message is about; if it numbers something else, such as jobs,
         `open` must be given the application of each.  `counted`: whether the accounting has a row for it.
         `delay`: ns that it takes, where the source that runs the links does not let the network say.
+
+        Raises ScenarioError for bytes that are no whole number up to `MOST_BYTES`.
         """
+        nbytes = whole(f"nbytes of {name!r}", nbytes, high=MOST_BYTES)
         keep = keep or lost is not None
         number = len(self._kinds)
         new = _Kind(

@@ -426,6 +426,8 @@ class Simulation(Stateful):
         from gridsim.simulation.checkpoint import Keeper, check_replaceable
 
         every = real("checkpoint_every", every, low=0, unit="s")
+        if not os.fspath(path):
+            raise ScenarioError(f"checkpoint must name a file, got {path!r}")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         if os.path.exists(path) and not os.path.isfile(path):

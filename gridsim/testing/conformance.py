@@ -215,15 +215,9 @@ def _attempt(
     try:
         attempt()
     except Flaky as error:
-        if (found := trial.findings.first) is None:
+        if trial.findings.first is None:
             raise
-        raise ConformanceError(
-            "repeatable",
-            f"nondeterministic: the scenario broke the invariant {found.law!r} once, and did not when it was "
-            f"run again: {found.args[0]}",
-            found.scenario,
-            found.scheduler,
-        ) from error
+        raise trial.findings.not_repeated("repeatable") from error
 
 
 class Findings:
@@ -243,6 +237,17 @@ class Findings:
     def law(self) -> str | None:
         """The invariant that is broken; only that matters from then on."""
         return self.first.law if self.first else None
+
+    def not_repeated(self, law: str) -> ConformanceError:
+        """Return the violation of `law` that the first one did not come again."""
+        assert (found := self.first) is not None
+        return ConformanceError(
+            law,
+            f"nondeterministic: the scenario broke the invariant {found.law!r} once, and did not when it was "
+            f"run again: {found.args[0]}",
+            found.scenario,
+            found.scheduler,
+        )
 
     def add(self, error: ConformanceError, scenario: Scenario, scheduler: Scheduler) -> None:
         """Keep a violation by a scenario that was drawn."""

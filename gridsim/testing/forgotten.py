@@ -51,11 +51,15 @@ def remembering(plain: Scenario, applications: Applications, fixed: Scheduler, r
         workload, what = another(applications, i, calm.platform, plain.seed, numbers)
         second = observe(dataclasses.replace(calm, workload=workload), fixed, anew=anew)
         known = [0] * max(with_servers(seen.result) for seen in (first, second))
-        news = [_next_news(seen, failed, since) for seen in (first, second)]
-        for v in failed:
-            # a generator of its own goes on after a failure: where it has come to, what was sent may say
-            if not first.seeded or _sent_before(first, v, since) == _sent_before(second, v, since):
-                known[v] = min(first.end, second.end, *(each[v] for each in news))
+        # a generator of its own goes on after a failure: where it has come to, what was sent may say
+        alike = [
+            v
+            for v in failed
+            if not first.seeded or _sent_before(first, v, since) == _sent_before(second, v, since)
+        ]
+        news = [_next_news(seen, alike, since) for seen in (first, second)]
+        for v in alike:
+            known[v] = min(first.end, second.end, *(each[v] for each in news))
         one, other = (
             dataclasses.replace(seen, rows=[row for row in seen.rows if row[0] >= since])
             for seen in (first, second)
@@ -112,8 +116,8 @@ def _sent_before(seen: Seen, v: int, at: int) -> list[tuple[Any, ...]]:
 def _next_news(seen: Seen, failed: list[int], since: int) -> dict[int, int]:
     """Return when each of the `failed` machines first has news from `since` on (ns).
 
-    It has when a message comes from one that did not fail, or has news, or has sent it before, and when a
-    message of its own is missed.
+    It has when a message comes from one that is not among them, or has news, or has sent it before, and when
+    a message of its own is missed.
     """
     log, latency = seen.result.tables["message_log"], nanoseconds(seen.result.scenario.network.latency)
     sent, came = (np.rint(log[name] * NS) for name in ("sent", "delivered"))
@@ -122,7 +126,8 @@ def _next_news(seen: Seen, failed: list[int], since: int) -> dict[int, int]:
         if lost and u in until and at + latency >= since:
             until[u] = min(until[u], int(at) + latency)
     rows = zip(sent.tolist(), log["sender"].tolist(), log["receiver"].tolist(), came.tolist(), strict=True)
-    messages = [row for row in rows if row[3] == row[3]]  # those that came
+    # those that came; who waits for an interface that one occupies is late
+    messages = [(at, u, v, min(there, at + latency)) for at, u, v, there in rows if there == there]
     messages += [(at, u, v, at + lasts) for at, u, v, lasts in seen.quick]
     for at, u, v, there in sorted(messages, key=lambda row: row[3]):  # may be news that is sent on
         if u != v and v in until and there >= since and (u not in until or at < since or at >= until[u]):

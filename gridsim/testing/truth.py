@@ -15,7 +15,7 @@ from gridsim.support.arrays import Bools
 #: A sentence of an action that gives tasks to a machine, if messages that move tasks bear it out.
 _GIVES = re.compile(r"^(\w+) \{tasks\} tasks? (\w+ )?to (\w+ )*machine \{machine\}")
 
-#: Its verb, where no kind of message says that it moves tasks: neither an offer nor a plan.
+#: Its verb, if it counts without a message that says that it moves tasks: neither an offer nor a plan.
 _GAVE = {
     *("gave", "granted", "handed", "dealt", "sent", "passed", "moved", "pushed", "shipped"),
     *("delivered", "dispatched", "forwarded", "transferred"),
@@ -142,11 +142,11 @@ def _more_than_left(result: Result, tells: Bools) -> str | None:
     return None
 
 
-def _giving(scheduler: Scheduler) -> list[str]:
-    """Return the actions whose sentences say that tasks went to a machine; of node programs with any verb."""
+def _giving(scheduler: Scheduler) -> dict[str, str]:
+    """Return the verbs of the actions that say that tasks went to a machine; any of node programs."""
     said = {action: _GIVES.search(words[0]) for action, words in scheduler.decision_words.items()}
     nodes = isinstance(scheduler, LocalScheduler)
-    return [action for action, found in said.items() if found and (nodes or found[1] in _GAVE)]
+    return {action: found[1] for action, found in said.items() if found and (nodes or found[1] in _GAVE)}
 
 
 def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
@@ -198,11 +198,10 @@ def _kept_here(result: Result, scheduler: Scheduler) -> str | None:
 def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
     """Return how many tasks of each application decisions give each machine.
 
-    Those of node programs count if a message that moves tasks to the machine left then.  Those of schedulers
-    on cohorts count unless a machine may have handed tasks over to itself, as several nodes of a tree do.
+    They count if a message of a node program that moves tasks to the machine left then; and with the verbs
+    `_GAVE` unless a machine may have handed tasks over to itself, as several nodes of a tree do.
     """
-    table, log, gives = result.tables["decisions"], result.tables["message_log"], _giving(scheduler)
-    nodes = isinstance(scheduler, LocalScheduler)
+    table, log, verbs = result.tables["decisions"], result.tables["message_log"], _giving(scheduler)
     kinds = scheduler.messages if isinstance(scheduler, LocalScheduler) else {}
     moving = [kind for kind, each in kinds.items() if each.moves_tasks]
     moved = np.isin(log["kind"], moving)
@@ -211,10 +210,9 @@ def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
     said: Counter[tuple[int, int]] = Counter()
     for row in table.rows():
         i, decider, machine = row["application"], row["decider"], row["machine"]
-        went = (
-            (i, decider, machine, row["time"]) in sent if nodes else decider != machine and row["level"] < 0
-        )
-        if row["action"] in gives and went:
+        moved_then = (i, decider, machine, row["time"]) in sent
+        went = decider != machine and row["level"] < 0 and verbs.get(row["action"]) in _GAVE
+        if row["action"] in verbs and (moved_then or went):
             said[i, machine] += row["tasks"]
     return said
 

@@ -37,6 +37,8 @@ Check = Callable[[Result], str | None]
 
 #: The scenarios of a block, which have a seed of their own.
 _BLOCK = 50
+#: How often a run is made again once another way has given another result.
+_REPEATS = 3
 
 
 @dataclass
@@ -47,7 +49,8 @@ class Differential:
         scenarios, which are looked for once there is a difference, do not count.
     variants : way to run -> number of runs; ``"left out"`` counts scenarios that cannot be run at all.
     differences : one error for each scheduler with a difference, with its smallest scenario and file.
-    not_run : scheduler -> why no pair with it was run, such as "no time left".
+    not_run : scheduler, with its index where several have its name -> why no pair with it was run, such as
+        "no time left".
     seconds : s that it took.
     """
 
@@ -110,6 +113,8 @@ def differential(
     real("minutes", minutes, above=0, unit="min")
     given_ones = list(registered()) if schedulers is None else list(schedulers)
     chosen = [scheduler_of(f"schedulers[{k}]", each, {}) for k, each in enumerate(given_ones)]
+    names = [each if isinstance(each, str) else each.name for each in given_ones]
+    names = [name if names.count(name) == 1 else f"{name} [{k}]" for k, name in enumerate(names)]
     if not chosen:
         raise ScenarioError("schedulers must name at least one, got none")
     began, report = time.monotonic(), Differential()
@@ -123,7 +128,7 @@ def differential(
                 pool = stack.enter_context(interpreter("1"))
             now = time.monotonic()
             if not count or now >= ends:
-                report.not_run[scheduler.name] = "no time left" if count else "no runs left"
+                report.not_run[names[k]] = "no time left" if count else "no runs left"
                 continue
             trial = _Trial(report, tuple(checks), now + (ends - now) / (len(chosen) - k), ends, pool)
             try:
@@ -134,7 +139,7 @@ def differential(
             else:
                 if not trial.pairs:
                     late = time.monotonic() >= ends
-                    report.not_run[scheduler.name] = "no time left" if late else "no scenario that can be run"
+                    report.not_run[names[k]] = "no time left" if late else "no scenario that can be run"
     report.seconds = time.monotonic() - began
     return report
 
@@ -166,9 +171,9 @@ def _block(
     try:
         attempt()
     except Flaky as error:
-        if (found := trial.findings.first) is None:
+        if trial.findings.first is None:
             raise
-        raise found from error
+        raise trial.findings.not_repeated("again") from error
 
 
 class _Trial:
@@ -207,11 +212,22 @@ class _Trial:
         for way, message in self.ways(result, scenario, scheduler):
             self.report.variants[way] += drawn
             if message is not None:
+                if way not in ("checked", "again") and (
+                    said := self._not_repeated(scenario, scheduler, result)
+                ):
+                    way, message = "again", said
                 error = ConformanceError(way, message, scenario, scheduler)
                 self.findings.add(error, scenario, scheduler)
                 raise error
             if drawn and way != "checked" and time.monotonic() > self.ends:
                 return
+
+    def _not_repeated(self, scenario: Scenario, scheduler: Scheduler, result: Result) -> str | None:
+        """Return how the same run differs if it is made a few times more; None if it never does."""
+        for _ in range(_REPEATS):
+            if said := _differs(result, simulate(scenario, scheduler, record=RECORDED, **LIMITS)):
+                return f"nondeterministic: {said}"
+        return None
 
     def ways(
         self, result: Result, scenario: Scenario, scheduler: Scheduler

@@ -83,10 +83,14 @@ class JobLog:
         fields : ``submit`` and ``run_time`` (s) and other fields of `JOB_DTYPE`, one entry per job; what is
             not given is unknown, and ``job`` counts from 1.  They are sorted by submission here.
 
-        Raises TraceFormatError for unknown fields, for columns of different lengths, and for none.
+        Raises TraceFormatError for unknown fields, for what is no column, for columns of different lengths,
+        and for none.
         """
         name = os.fspath(path)
         columns = {key: np.asarray(values) for key, values in fields.items()}
+        for key, column in columns.items():
+            if column.ndim != 1:
+                raise format_error(name, 0, f"{key} must have one dimension, got {column.ndim}")
         lengths = {key: len(column) for key, column in columns.items()}
         if not {"submit", "run_time"} <= set(columns) or not set(columns) <= set(JOB_FIELDS):
             known = ", ".join(JOB_FIELDS)

@@ -390,6 +390,14 @@ class KeepsElsewhere(HonestNode):
         view.enqueue(application.number, tasks)
 
 
+class GivesToNobody(HonestNode):
+    """Says that it has dealt to a neighbour the tasks that it keeps."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.decide("dealt", application.number, machine=min(view.neighbours, default=view.node), tasks=tasks)
+        view.enqueue(application.number, tasks)
+
+
 def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]:
     name = f"{policy.__name__}s"
     body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
@@ -451,7 +459,7 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "misreports": {LightNode: ("locality",)},
     "false decisions": dict.fromkeys(
-        (FalseCount, QuietNode, WrongPlace, KeepsElsewhere, OtherUnit), ("decisions",)
+        (FalseCount, QuietNode, WrongPlace, GivesToNobody, KeepsElsewhere, OtherUnit), ("decisions",)
     ),
 }
 
@@ -462,7 +470,7 @@ PLANTED_NODES = {
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
             **({"messages": _ASKS, "timers": ("late",)} if policy is OldAnswers else {}),
-            **({"decision_words": _TO_ONE} if policy is WrongPlace else {}),
+            **({"decision_words": _TO_ONE} if policy in (WrongPlace, GivesToNobody) else {}),
             **({"decision_words": _TO_ITSELF} if policy is KeepsElsewhere else {}),
             **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),

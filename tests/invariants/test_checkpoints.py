@@ -262,6 +262,8 @@ def test_what_cannot_be_a_checkpoint_or_its_scheduler_is_said_at_once(kept: Path
         gs.resume(kept, scheduler=gs.FairTree)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="not a regular file"):
         gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint=tmp_path)
+    with pytest.raises(gs.ScenarioError, match="checkpoint must name a file, got ''"):
+        gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint="")
 
 
 def test_damage_is_found(kept: Path, tmp_path: Path) -> None:

@@ -61,13 +61,25 @@ def test_interpreters_are_started_once_and_only_in_time(
         return interpreter(hash_seed)
 
     monkeypatch.setattr("gridsim.testing.ways.interpreter", counted)
-    none = differential(["fcfs", "mct"], runs=2, minutes=1e-12, folder=tmp_path)
-    assert "nothing was compared" in str(none) and str(none).endswith("not run, no time left: fcfs, mct")
+    several = ["fcfs-pull", "fcfs", gs.Fcfs()]
+    none = differential(several, runs=3, minutes=1e-12, folder=tmp_path)
+    assert "nothing was compared" in str(none)
+    assert str(none).endswith("not run, no time left: fcfs-pull, fcfs [1], fcfs [2]")
     assert not started
     found = differential(["fcfs", "mct", "met"], runs=2, folder=tmp_path)
     assert found.variants["another process"] == found.pairs == 2
     assert len(started) == (1 if COPIES else 2)
     assert found.not_run == {"fcfs": "no runs left"}
+
+
+def test_what_does_not_come_again_is_called_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As by a scheduler that draws from the system, seldom."""
+    different = iter(
+        [None, None, "rows", "rows"]
+    )  # of the runs again, cut at 1 and cut at 3, and the next one
+    monkeypatch.setattr("gridsim.testing.ways._differs", lambda *_: next(different, None))
+    (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
+    assert error.law == "again" and error.args[0].startswith("nondeterministic: ")
 
 
 @pytest.mark.slow

@@ -93,8 +93,9 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         check_handlers(self.policy, tuple(self.messages))
 
 
-#: Events, in all and for each node, for which nothing has to be queued or run before a run counts as endless.
-PATIENCE, PATIENCE_A_NODE = 500_000, 1_000
+#: Events, in all, for each node and for each task, for which nothing has to be queued or run before a run
+#: counts as endless.
+PATIENCE, PATIENCE_A_NODE, PATIENCE_A_TASK = 500_000, 1_000, 20
 #: Mflop, what a size that is stated as 0 counts as.
 LEAST_SIZE = 1e-3
 
@@ -196,6 +197,8 @@ class Adapter(CorePolicy):
         engine.add_source(self)
         # for `_check_progress`, which is for programs that place tasks in queues
         self.wanted = int(bags.tasks.sum()) if isinstance(parameters, LocalScheduler) else 0
+        # all tasks may be submitted, and asked for, at one instant
+        self.patience = PATIENCE + PATIENCE_A_NODE * self.layout.nodes + PATIENCE_A_TASK * self.wanted
         self.placed, self.placed_at, self.outages = (0, 0), 0, 0
 
     @property
@@ -320,7 +323,7 @@ class Adapter(CorePolicy):
         more_to_come = self.now < self.run.applications.release_ns[-1]
         if placed != self.placed or placed[0] > placed[1] or all_done or more_to_come:
             self.placed, self.placed_at = placed, events
-        elif events - self.placed_at > PATIENCE + PATIENCE_A_NODE * self.layout.nodes:
+        elif events - self.placed_at > self.patience:
             left = self.unplaced() or "the tasks that are left are in messages, or lost"
             raise SchedulerError(
                 f"t = {self.now / NS} s: {self.parameters.name} seems never to end: for "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gridcore.common.names import listed
 from gridcore.nodes.view import View
-from gridsim.engine.transport import Transport, message
+from gridsim.engine.transport import MOST_BYTES, Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.support.arguments import flag
@@ -86,15 +86,21 @@ class Message:
         counted: bool = True,
         **fields: type | Array,
     ) -> None:
-        whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool) and nbytes >= 0
-        if not (nbytes is None or callable(nbytes) or whole):
-            raise ScenarioError(f"nbytes of a message must be a whole number of at least 0, got {nbytes!r}")
+        whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool)
+        if not (nbytes is None or callable(nbytes) or (whole and 0 <= nbytes <= MOST_BYTES)):
+            raise ScenarioError(
+                f"nbytes of a message must be a whole number in 0..{MOST_BYTES}, got {nbytes!r}"
+            )
         moves_tasks = flag("moves_tasks of a message", moves_tasks)
         deferred, counted = flag("deferred of a message", deferred), flag("counted of a message", counted)
         if delay is None and not counted:
             raise ScenarioError("a message that is not counted must have a delay of its own")
-        if delay is not None and not 0 <= delay <= LONGEST_DELAY:
-            raise ScenarioError(f"delay must be in 0..{LONGEST_DELAY:g} s, got {delay!r}")
+        # a fraction of a second is exact
+        number = isinstance(delay, (int, float, Fraction)) and not isinstance(delay, bool)
+        if delay is not None and not (number and 0 <= delay <= LONGEST_DELAY):
+            raise ScenarioError(
+                f"delay of a message must be a number in 0..{LONGEST_DELAY:g} s, got {delay!r}"
+            )
         if delay is not None and nbytes is None:
             raise ScenarioError("a local message has no delay of its own: View.later says when it arrives")
         for name, kind in fields.items():

@@ -145,8 +145,16 @@ def test_a_node_learns_when_each_task_ends() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: gs.Message(10, delay=-1.0), "delay must be in 0..2e\\+09 s, got -1.0"),
-        (lambda: gs.Message(10, delay=float("nan")), "delay must be in 0..2e\\+09 s, got nan"),
+        (lambda: gs.Message(10, delay=-1.0), "delay of a message must be a number in 0..2e\\+09 s, got -1.0"),
+        (lambda: gs.Message(10, delay="x"), "delay of a message must be a number in 0..2e\\+09 s, got 'x'"),
+        (
+            lambda: gs.Message(2**41),
+            "nbytes of a message must be a whole number in 0..1099511627776, got 2199",
+        ),
+        (
+            lambda: gs.Message(10, delay=float("nan")),
+            "delay of a message must be a number in 0..2e\\+09 s, got nan",
+        ),
         (lambda: gs.Message(10, counted=False), "not counted must have a delay of its own"),
         (lambda: gs.Message(None, delay=1.0), "a local message has no delay of its own"),
     ],
