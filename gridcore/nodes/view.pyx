@@ -65,6 +65,7 @@ cdef class View:
     @property
     def random(self) -> RandomStream:
         """The node's own random stream."""
+        self._may_act()
         return self.core._stream(self.node)
 
     @property
@@ -125,6 +126,7 @@ cdef class View:
 
         The scheduler must ask for them (`LocalScheduler.reports`).
         """
+        self._may_act()
         done = self.core._completed(self._machine())
         for application, _ in done:
             holdings_give(&self.core.holdings, self.node, application, 0)
@@ -164,7 +166,7 @@ cdef class View:
         return index
 
     cdef int _may_act(self) except -1:
-        """Refuse to act where only notes are taken: when such a handler is called depends on what others release."""
+        """Raise an error where only notes are taken: when such a handler is called depends on what others release."""
         if self.core.noting is not None:
             raise self.core.error(f"t = {self.now} s: node {self.node} acts in a handler of {self.core.noting.name!r}, a "
                                   "deferred message, of which it may only take notes; leave out deferred=True")

@@ -13,7 +13,7 @@ else:
 
 
 class _Ascii:
-    """Rejects what Python takes for numbers, too, as full-width digits and 1_000; so do files."""
+    """Rejects full-width digits and 1_000, which Python reads; files must not have them either."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and not (value.isascii() and "_" not in value):

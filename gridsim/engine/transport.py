@@ -24,8 +24,8 @@ from gridsim.support.state import check_names, put
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The longest time that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
-#: The most bytes of a message: sums of many have to be numbers of 64 bits.
-MOST_BYTES = 2**40
+#: The most bytes of a message.
+MOST_BYTES = 2**31 - 1
 #: The most machine seconds for which the use of interfaces is recorded (4 GiB).
 MOST_WINDOWS = 2**29
 # Added to the priority of a kind for its lost messages, so that they are handled after those that arrived.

@@ -113,21 +113,25 @@ def _differing_while_down(plain: Scenario, applications: Applications, fixed: Sc
 def _drawn_for_another(plain: Scenario, applications: Applications, fixed: Scheduler) -> str | None:
     """Return what a machine does otherwise since the one that acts for it draws other numbers; else None.
 
-    A machine is down as an application is submitted there, and back before the next one is.
+    A machine is down from 0 s until after its first application, so that it loses no tasks, and back before
+    it submits the next one.
     """
-    submitter, release = applications.submitter, applications.release
-    pairs = [(k, i) for i in range(len(release)) for k in range(i) if submitter[k] == submitter[i]]
-    pairs = [(k, i) for k, i in pairs if release[k] < release[i]]
-    if not pairs:
+    release, waits = applications.release, []
+    for v in np.unique(applications.submitter).tolist():
+        mine = release[applications.submitter == v]
+        if len(later := mine[mine > mine[0]]):
+            waits.append((float(later[0] - mine[0]), v, float(mine[0] + later[0]) / 2))
+    if not waits:
         return None
-    k, i = min(pairs, key=lambda pair: (release[pair[1]] - release[pair[0]], pair))
-    v, back = int(submitter[k]), float(release[k] + release[i]) / 2
-    faults = Faults.of([v], [max(0.0, float(release[k]) - 1.0)], [back], only_owners(fixed))
+    _, v, back = min(waits)
+    faults = Faults.of([v], [0.0], [back], only_owners(fixed))
     away = dataclasses.replace(plain, faults=faults)
     first = observe(away, fixed)
     # those with its number in their name, if there are any
     mine = [name for name in first.streams if str(v) in re.findall(r"\d+", name)]
-    for name in (mine or first.streams)[:_STREAMS]:
+    names = mine or first.streams
+    for k in range(min(_STREAMS, len(names))):
+        name = names[(plain.seed + k) % len(names)]
         if said := _another_stream(first, observe(away, fixed, name), away, name):
             return f"machine {v} is down until {back:g} s, and {said}"
     return None
@@ -248,7 +252,7 @@ def _another_stream(one: Seen, other: Seen, plain: Scenario, name: str) -> str |
     The stream is taken for that of the machine that is first to do something else.
     """
     end = min(one.end, other.end)
-    found = first_apart(one, other, [end] * with_servers(one.result))
+    found = first_apart(one, other, [end] * max(with_servers(each.result) for each in (one, other)))
     if found is None:
         return None
     (at, machine, *_), _ = found

@@ -183,14 +183,15 @@ def _kept_here(result: Result, scheduler: Scheduler) -> str | None:
     if not isinstance(scheduler, LocalScheduler) or not keeps or "arrivals" not in result.tables:
         return None
     table, came = result.tables["decisions"], result.tables["arrivals"]
-    names = ("application", "machine", "time")
+    names, sent = ("application", "machine", "time"), _handed_over(result, scheduler)
     queued = set(zip(*(came[name].tolist() for name in (*names, "tasks")), strict=True))
     somewhere = set(zip(*(came[name].tolist() for name in names), strict=True))
     for k in np.flatnonzero(np.isin(table["action"], keeps)).tolist():
         i, decider, machine, at, tasks = (
             table[name][k] for name in ("application", "decider", "machine", "time", "tasks")
         )
-        if (i, decider, at, tasks) in queued and (i, machine, at) not in somewhere:
+        elsewhere = (i, machine, at) in somewhere or (i, decider, machine, at) in sent
+        if (i, decider, at, tasks) in queued and not elsewhere:
             return f"decisions[{k}] cannot be: machine {decider} has queued these tasks: {table[k]}"
     return None
 
@@ -201,12 +202,7 @@ def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
     They count if a message of a node program that moves tasks to the machine left then; and with the verbs
     `_GAVE` unless a machine may have handed tasks over to itself, as several nodes of a tree do.
     """
-    table, log, verbs = result.tables["decisions"], result.tables["message_log"], _giving(scheduler)
-    kinds = scheduler.messages if isinstance(scheduler, LocalScheduler) else {}
-    moving = [kind for kind, each in kinds.items() if each.moves_tasks]
-    moved = np.isin(log["kind"], moving)
-    names = ("application", "sender", "receiver", "sent")
-    sent = set(zip(*(log[name][moved].tolist() for name in names), strict=True))
+    table, verbs, sent = result.tables["decisions"], _giving(scheduler), _handed_over(result, scheduler)
     said: Counter[tuple[int, int]] = Counter()
     for row in table.rows():
         i, decider, machine = row["application"], row["decider"], row["machine"]
@@ -215,6 +211,15 @@ def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
         if row["action"] in verbs and (moved_then or went):
             said[i, machine] += row["tasks"]
     return said
+
+
+def _handed_over(result: Result, scheduler: Scheduler) -> set[tuple[int, int, int, float]]:
+    """Return application, sender, receiver and time (s) of the messages of a node program that move tasks."""
+    kinds = scheduler.messages if isinstance(scheduler, LocalScheduler) else {}
+    log = result.tables["message_log"]
+    moved = np.isin(log["kind"], [kind for kind, each in kinds.items() if each.moves_tasks])
+    names = ("application", "sender", "receiver", "sent")
+    return set(zip(*(log[name][moved].tolist() for name in names), strict=True))
 
 
 def _sent_on(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:

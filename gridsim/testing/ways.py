@@ -171,9 +171,9 @@ def _block(
     try:
         attempt()
     except Flaky as error:
-        if trial.findings.first is None:
+        if (found := trial.findings.first) is None:
             raise
-        raise trial.findings.not_repeated("again") from error
+        raise (found if found.law == "again" else trial.findings.not_repeated("again")) from error
 
 
 class _Trial:
@@ -225,7 +225,12 @@ class _Trial:
     def _not_repeated(self, scenario: Scenario, scheduler: Scheduler, result: Result) -> str | None:
         """Return how the same run differs if it is made a few times more; None if it never does."""
         for _ in range(_REPEATS):
-            if said := _differs(result, simulate(scenario, scheduler, record=RECORDED, **LIMITS)):
+            try:
+                with patience(PATIENCE):
+                    said = _differs(result, simulate(scenario, scheduler, record=RECORDED, **LIMITS))
+            except (Exception, SystemExit) as error:
+                said = error_text(error)
+            if said:
                 return f"nondeterministic: {said}"
         return None
 

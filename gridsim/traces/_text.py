@@ -82,7 +82,7 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
     if whole and abs(value) >= 2**53:
         return f"field {field} is {shown}, expected a whole number below 2**53"
     if abs(value) > most:
-        return f"field {field} is {shown}, expected at most {most:g}"
+        return f"field {field} is {shown}, expected at most {most:.16g}"
     return None
 
 

@@ -100,7 +100,9 @@ def _line_fault(line: str, words: list[str]) -> str | None:
         return next((fault for fault in faults if fault), "a time is not a number")
     for start, end in zip(times[::2], times[1::2], strict=True):
         if not (abs(start) <= LARGEST and abs(end) <= LARGEST):  # False for NaN
-            return f"host {name} is up from {start} to {end}, expected finite times of at most {LARGEST:g} s"
+            return (
+                f"host {name} is up from {start} to {end}, expected finite times of at most {LARGEST:.16g} s"
+            )
         if end < start:
             return f"host {name} is up from {start:.15g} s to {end:.15g} s: end < start"
     return None

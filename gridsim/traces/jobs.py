@@ -102,6 +102,8 @@ class JobLog:
         jobs["job"] = jobs["line"] = np.arange(1, count + 1)
         for key, column in columns.items():
             jobs[key] = column
+            if (np.abs(np.asarray(column, np.float64)) > LARGEST).any():
+                raise format_error(name, 0, f"{key} must be at most {LARGEST:.16g}")
         if not np.isfinite(jobs["submit"]).all():
             raise format_error(name, 0, "submit must be finite")
         return cls(name, header or {}, jobs[np.argsort(jobs["submit"], kind="stable")])

@@ -95,7 +95,7 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
 #: Events, in all, for each node and for each task, for which nothing has to be queued or run before a run
 #: counts as endless.
-PATIENCE, PATIENCE_A_NODE, PATIENCE_A_TASK = 500_000, 1_000, 20
+PATIENCE, PATIENCE_A_NODE, PATIENCE_A_TASK = 500_000, 1_000, 10
 #: Mflop, what a size that is stated as 0 counts as.
 LEAST_SIZE = 1e-3
 

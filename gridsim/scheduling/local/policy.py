@@ -68,9 +68,9 @@ class Message:
         None: it takes the network's time.
     counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
         accounting has it.
-    deferred : whether its handlers only take notes; to send, enqueue or set a timer there is an error.  It
-        may then be handled after it has arrived: after the next release on any machine, or at the end of the
-        run.
+    deferred : whether its handlers only take notes; to send, enqueue, draw or set a timer there is an error.
+        It may then be handled after it has arrived: after the next release on any machine, or at the end of
+        the run.
 
     Raises ScenarioError for fields that are not allowed.
     """
@@ -95,8 +95,7 @@ class Message:
         deferred, counted = flag("deferred of a message", deferred), flag("counted of a message", counted)
         if delay is None and not counted:
             raise ScenarioError("a message that is not counted must have a delay of its own")
-        # a fraction of a second is exact
-        number = isinstance(delay, (int, float, Fraction)) and not isinstance(delay, bool)
+        number = isinstance(delay, Real) and not isinstance(delay, bool)
         if delay is not None and not (number and 0 <= delay <= LONGEST_DELAY):
             raise ScenarioError(
                 f"delay of a message must be a number in 0..{LONGEST_DELAY:g} s, got {delay!r}"

@@ -381,7 +381,7 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
             )
             for name, nbytes in (("_due", 10), ("to", 10), ("self", 10), ("1a", 10), ("seconds", None))
         ),
-        (lambda: gs.Message(-3), "nbytes of a message must be a whole number in 0..1099511627776, got -3"),
+        (lambda: gs.Message(-3), "nbytes of a message must be a whole number in 0..2147483647, got -3"),
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
         (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "needs the fields application and tasks"),
