@@ -21,9 +21,10 @@ from gridsim.support.memory import memory, size_of
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
-#: Larger times, sizes and speeds, or larger counts, are mistakes.  The limits keep sums of them finite, and
-#: floats tell all whole numbers below apart: none is silently read as another one.
-LARGEST, LARGEST_COUNT = 2.0**53 - 1, 2**40
+#: Larger times, sizes and speeds, or larger counts, are mistakes.  The limits keep sums of them finite.
+LARGEST, LARGEST_COUNT = 1e18, 2**40
+#: Up to this number floats tell whole numbers apart: none is silently read as another one.
+LARGEST_EXACT = 2.0**53 - 1
 #: The most characters of a word that an error shows.
 _SHOWN = 60
 #: The most bytes of a line; lines of real traces have up to some 100 kB.

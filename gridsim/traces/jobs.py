@@ -18,8 +18,8 @@ from gridcore.common.whole_numbers import whole_numbers
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
-    LARGEST,
     LARGEST_COUNT,
+    LARGEST_EXACT,
     format_error,
     number_fault,
     parse_number,
@@ -102,8 +102,8 @@ class JobLog:
         jobs["job"] = jobs["line"] = np.arange(1, count + 1)
         for key, column in columns.items():
             jobs[key] = column
-            if (np.abs(np.asarray(column, np.float64)) > LARGEST).any():
-                raise format_error(name, 0, f"{key} must be at most {LARGEST:.16g}")
+            if (np.abs(np.asarray(column, np.float64)) > LARGEST_EXACT).any():
+                raise format_error(name, 0, f"{key} must be at most {LARGEST_EXACT:.16g}")
         if not np.isfinite(jobs["submit"]).all():
             raise format_error(name, 0, "submit must be finite")
         return cls(name, header or {}, jobs[np.argsort(jobs["submit"], kind="stable")])
@@ -150,7 +150,7 @@ class JobFormat:
         for name, word in zip(self.fields, words, strict=False):
             if name in self.texts:
                 continue
-            most = LARGEST_COUNT if name in _COUNTS else LARGEST
+            most = LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT
             if fault := number_fault(name, word, whole=_KINDS[name] is np.int64, most=most):
                 return fault
         return None
@@ -201,8 +201,7 @@ def parse_jobs(
     except ValueError as error:
         raise _first_fault(path, format, str(error)) from error
     whole = [_KINDS[name] is np.int64 for name in format.fields]
-    most = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields])
-    most[whole] = np.minimum(most[whole], 2**53 - 1)
+    most = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT for name in format.fields])
     within = ((-most <= table.min(axis=0)) & (table.max(axis=0) <= most)).all()  # False for NaN
     fractions = table.dtype.kind == "f" and (table[:, whole] != np.floor(table[:, whole])).any()
     if not within or fractions:

@@ -111,6 +111,10 @@ def test_a_first_line_that_names_the_columns(write):
         (JOB.replace("100", "1_0"), "field run_time is '1_0', expected a number"),
         (JOB.replace("100", "nan"), "field run_time is 'nan', expected a finite number"),
         (JOB.replace("100", "1e999"), "field run_time is '1e999', expected a finite number"),
+        (
+            JOB.replace("100", "9007199254740993"),
+            "field run_time is '9007199254740993', expected at most 9007199254740991",
+        ),
         (JOB.replace(" 4 200", " 4.5 200"), "field req_procs is '4.5', expected a whole number"),
         (JOB.replace(" 4 200", " -inf 200"), "field req_procs is '-inf', expected a finite number"),
         (
