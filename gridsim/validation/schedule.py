@@ -118,10 +118,10 @@ def check_schedule(result: Result, given: Applications) -> list[Violation]:
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
         found += _together(result, u, i, runs.ravel(), done, place)
-        lasts = durations(given, float(speeds[0]))[i] * NS
-        found += _ended(
-            result, i, runs.ravel(), ~whole & (end - start >= lasts - 0.5 * NS) & (end < 1e6), place
-        )
+        full = end - start >= durations(given, float(speeds[0]))[i] * NS - 0.5 * NS
+        # news that the user has cancelled a job may come after its end
+        missed = called_off & (end > (given.cancel_at[i] if given.cancel_at is not None else np.inf))
+        found += _ended(result, i, runs.ravel(), full & ~whole & ~missed & (end < 1e6), place)
     faults = result.scenario.faults
     stopped = whole | beaten | called_off
     found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, stopped, runs, place)

@@ -242,3 +242,16 @@ def test_a_file_holds_them() -> None:
     assert again == scenario
     made = again.workload.realize(again.platform)
     assert made.not_before is None and np.isinf(made.deadline[1])  # type: ignore[index]
+
+
+def test_a_job_may_end_before_its_machines_hear_that_it_is_cancelled() -> None:
+    def scenario(cancel_at: float) -> gs.Scenario:
+        times = {"cancel_at": [cancel_at, math.inf]}  # the other one goes on
+        jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [277.0, 997.0], 1000.0, [3, 3], **times)
+        return gs.Scenario(gs.Platform.equal(5), jobs, gs.Network(latency=150.0))
+
+    plain = gs.simulate(scenario(math.inf), gs.DgsAsap())
+    late = gs.simulate(scenario(float(plain.applications["finish"][0]) - 50.0), gs.DgsAsap(), record=True)
+    assert late.applications["cancelled"].tolist() == [1, 0]
+    assert (late.tables["schedule"]["end"] == plain.applications["finish"][0]).any()
+    assert validate_result(late) == []
