@@ -16,7 +16,7 @@ class _Ascii:
     """Rejects full-width digits and 1_000, which Python reads; files must not have them either."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and not (value.isascii() and "_" not in value):
+        if isinstance(value, str) and (not value.isascii() or "_" in value):
             raise click.BadParameter(f"{value!r} is not a number in the digits 0-9", ctx=ctx, param=param)
         return super().convert(value, param, ctx)  # type: ignore[misc]
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 import click
 
+from gridsim.cli.quantities import INT
 from gridsim.errors import GridSimError, ScenarioError, naming, printable
 
 #: Endings of the files in a folder that are taken for results.
@@ -79,11 +80,11 @@ def _files(paths: Sequence[str]) -> list[str]:
 def machines_of(value: str) -> slice | list[int]:
     """Return the machines of ``FIRST:END`` (END excluded, as in Python) or ``A,B,C``; else ScenarioError."""
     try:
-        if not value.isascii() or "_" in value:  # which int() takes, too
-            raise ValueError
         if ":" in value:
-            first, end = (int(part) if part.strip() else None for part in value.split(":"))
+            first, end = (
+                INT.convert(part, None, None) if part.strip() else None for part in value.split(":")
+            )
             return slice(first, end)
-        return [int(part) for part in value.split(",")]
-    except ValueError:
+        return [INT.convert(part, None, None) for part in value.split(",")]
+    except (ValueError, click.BadParameter):
         raise ScenarioError(f"--machines must be FIRST:END or numbers A,B,C, got {value!r}") from None

@@ -168,15 +168,13 @@ def _idle(ran: Result, applications: Applications, seed: int) -> Iterator[tuple[
         yield from [(v, at) for v in range(len(ran.machines)) if began[v] > at][:1]
     # while a message of its own is on its way, to a machine that has work if there is one
     by_others = (log["sender"] < len(ran.machines)) & ~np.isin(log["sender"], applications.submitter)
-    asks = [
-        k
-        for k in np.flatnonzero(by_others).tolist()
-        if not _computes(ran, log["sender"][k], log["sent"][k], log["sent"][k] + latency)
-    ]
-    to_busy = [k for k in asks if _computes(ran, log["receiver"][k], *2 * [log["sent"][k] + latency])]
+    sent, there = log["sent"], log["sent"] + latency
+    asks = np.flatnonzero(by_others).tolist()
+    asks = [k for k in asks if not _computes(ran, log["sender"][k], sent[k], there[k])]
+    to_busy = [k for k in asks if _computes(ran, log["receiver"][k], there[k], there[k])]
     if asks := to_busy or asks:
         k = asks[seed % len(asks)]
-        yield int(log["sender"][k]), float(log["sent"][k]) + latency / 4
+        yield int(log["sender"][k]), float(sent[k]) + latency / 4
 
 
 def _computes(ran: Result, machine: int, begin: float, end: float) -> bool:

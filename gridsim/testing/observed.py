@@ -45,6 +45,11 @@ class Seen:
     unsound: str | None
 
 
+def _go_on(stream: np.random.Generator) -> None:
+    """Let a stream go on elsewhere."""
+    stream.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]  # PCG64 has it, its base class has not
+
+
 class _Tapped(Streams):
     """Streams that are recorded, one of which goes on elsewhere once the run has begun.
 
@@ -64,7 +69,7 @@ class _Tapped(Streams):
         found = super().__call__(name)
         self.made.append((name, found))
         if name == self.other and self.begun:
-            found.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]
+            _go_on(found)
         return found
 
     def begin(self) -> None:
@@ -73,7 +78,7 @@ class _Tapped(Streams):
         for name, each in self.made:
             self.seeded |= each.bit_generator.state != super().__call__(name).bit_generator.state
             if name == self.other:
-                each.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]
+                _go_on(each)
 
     def anew(self, _: list[int]) -> None:
         """Let all streams go on from one place, so that it no longer matters how much has been drawn.
@@ -81,9 +86,8 @@ class _Tapped(Streams):
         It is not their beginning, from which the same machines would be drawn as when the run began.
         """
         for name, each in self.made:
-            there = super().__call__(name).bit_generator
-            there.advance(_FURTHER)  # type: ignore[attr-defined]
-            each.bit_generator.state = there.state
+            _go_on(there := super().__call__(name))
+            each.bit_generator.state = there.bit_generator.state
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
