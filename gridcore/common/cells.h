@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include <stddef.h>
+#include <string.h>
 #if defined(__SSE2__) || defined(_M_X64)
 #include <emmintrin.h>
 #define GRIDCORE_SSE2 1
@@ -284,24 +285,59 @@ static inline void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptr
     }
 }
 
-/* The same for cells of 16 bits. A row is closed over the task sizes first: that needs no other row. */
+/* Eight cells of 16 bits, of which `left` are there: the others are read as 0, and not written. */
+__attribute__((target("avx2")))
+static inline __m128i gridcore_load_narrow(const uint16_t *from, ptrdiff_t left)
+{
+    uint16_t some[8] = {0};
+    if (left >= 8)
+        return _mm_loadu_si128((const __m128i *)from);
+    memcpy(some, from, (size_t)left * sizeof *from);
+    return _mm_loadu_si128((const __m128i *)some);
+}
+
+__attribute__((target("avx2")))
+static inline void gridcore_store_narrow(uint16_t *to, __m128i x, ptrdiff_t left)
+{
+    uint16_t some[8];
+    if (left >= 8) {
+        _mm_storeu_si128((__m128i *)to, x);
+        return;
+    }
+    _mm_storeu_si128((__m128i *)some, x);
+    memcpy(to, some, (size_t)left * sizeof *to);
+}
+
+/* All ones in the first n of eight lanes. */
+__attribute__((target("avx2")))
+static inline __m128i gridcore_first_lanes(ptrdiff_t n)
+{
+    return _mm_cmpgt_epi16(_mm_set1_epi16((short)(n < 8 ? n : 8)), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* The same for cells of 16 bits. A row is closed over the task sizes first: that needs no other row.  Of the last
+   lanes of a row some may be cells of the next one: these come later, and are written again. */
 __attribute__((target("avx2")))
 static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
                                 ptrdiff_t na, const double *size, const uint32_t *drops, const double *limits)
 {
     ptrdiff_t i, j, k;
-    for (k = na - 8; k >= 0; k -= 8) {
-        const __m128i drop = _mm_packus_epi32(
-            _mm_min_epu32(_mm_loadu_si128((const __m128i *)(drops + k)), _mm_set1_epi32(0xFFFF)),
-            _mm_min_epu32(_mm_loadu_si128((const __m128i *)(drops + k + 4)), _mm_set1_epi32(0xFFFF)));
+    for (k = (na - 1) / 8 * 8; k >= 0; k -= 8) {
+        const __m128i own = gridcore_first_lanes(na - k);
+        uint16_t some[8] = {0};
+        __m128i drop;
+        for (j = k; j < na && j < k + 8; j++)
+            some[j - k] = (uint16_t)(drops[j] < 0xFFFF ? drops[j] : 0xFFFF);
+        drop = _mm_loadu_si128((const __m128i *)some);
         for (i = 0; i < ns; i++) {
             const uint16_t *from = given + i * nw * na + k;
             uint16_t *to = out + i * nw * na + k;
+            ptrdiff_t left_cells = (ns - i) * nw * na - k;
             __m128i left = _mm_setzero_si128();
-            for (j = 0; j < nw; j++, from += na, to += na) {
+            for (j = 0; j < nw; j++, from += na, to += na, left_cells -= na) {
                 __m128i x = _mm_setzero_si128();
                 if (!(size[j] > limits[i])) {
-                    x = _mm_subs_epu16(_mm_loadu_si128((const __m128i *)from), drop);
+                    x = _mm_and_si128(_mm_subs_epu16(gridcore_load_narrow(from, left_cells), drop), own);
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 2));
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 4));
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 8));
@@ -309,10 +345,37 @@ static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *o
                         x = _mm_max_epu16(x, _mm_set1_epi16((short)to[8]));
                 }
                 if (i > 0)
-                    x = _mm_max_epu16(x, _mm_loadu_si128((const __m128i *)(to - nw * na)));
+                    x = _mm_max_epu16(x, gridcore_load_narrow(to - nw * na, left_cells + nw * na));
                 left = _mm_max_epu16(left, x);
-                _mm_storeu_si128((__m128i *)to, left);
+                gridcore_store_narrow(to, left, left_cells);
             }
+        }
+    }
+}
+
+/* The same for one task size: lanes are sizes. */
+__attribute__((target("avx2")))
+static inline void gridcore_debit_sizes_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
+                                const double *size, uint32_t drop, const double *limits)
+{
+    const __m128i drops = _mm_set1_epi16((short)(drop < 0xFFFF ? drop : 0xFFFF));
+    ptrdiff_t i, j, kept;
+    for (i = 0; i < ns; i++, given += nw, out += nw) {
+        __m128i left = _mm_setzero_si128();
+        for (kept = 0; kept < nw && !(size[kept] > limits[i]); kept++)
+            ;
+        for (j = 0; j < nw; j += 8) {
+            const ptrdiff_t left_cells = (ns - i) * nw - j;
+            __m128i x = _mm_subs_epu16(gridcore_load_narrow(given + j, left_cells), drops);
+            x = _mm_and_si128(x, gridcore_first_lanes(kept > j ? kept - j : 0));
+            if (i > 0)
+                x = _mm_max_epu16(x, gridcore_load_narrow(out + j - nw, left_cells + nw));
+            x = _mm_max_epu16(x, _mm_slli_si128(x, 2));
+            x = _mm_max_epu16(x, _mm_slli_si128(x, 4));
+            x = _mm_max_epu16(x, _mm_slli_si128(x, 8));
+            x = _mm_max_epu16(x, left);
+            gridcore_store_narrow(out + j, x, left_cells);
+            left = _mm_set1_epi16((short)_mm_extract_epi16(x, 7));
         }
     }
 }
@@ -336,7 +399,11 @@ static inline void gridcore_debit_narrow(const uint16_t *given, uint16_t *out, p
                            const double *size, const uint32_t *drops, const double *limits)
 {
 #ifdef GRIDCORE_AVX2
-    if (gridcore_level && na % 8 == 0) {
+    if (gridcore_level && na == 1) {
+        gridcore_debit_sizes_avx2(given, out, ns, nw, size, drops[0], limits);
+        return;
+    }
+    if (gridcore_level) {
         gridcore_debit_narrow_avx2(given, out, ns, nw, na, size, drops, limits);
         return;
     }

@@ -219,7 +219,7 @@ cdef class _DecisionLog:
         if self.scratch_room:
             scratch_free(&self.scratch)
             self.scratch_room = 0
-        if not scratch_make(&self.scratch, self.queues.capacity, 0):
+        if not scratch_make(&self.scratch, self.queues.capacity):
             raise MemoryError
         self.scratch_room = self.queues.capacity
         return 0

@@ -515,7 +515,7 @@ cdef class TreeFlow:
         if self.room < self.queues.capacity:
             self._free_scratch()
             for t in range(self.threads):
-                if not scratch_make(&self.scratch[t], self.queues.capacity, self.tree.g.n_size):
+                if not scratch_make(&self.scratch[t], self.queues.capacity):
                     self.scratch[t].release, self.scratch[t].order = NULL, NULL
                     raise MemoryError
             self.room = self.queues.capacity

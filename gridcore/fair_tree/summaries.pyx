@@ -453,6 +453,27 @@ cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) 
     widen(a, out, n)
 
 
+def _debited(given: NDArray[Any], size: NDArray[np.float64], drops: NDArray[np.uint32],
+             limits: NDArray[np.float64]) -> NDArray[Any]:
+    """Return cells of 16 or 32 bits [stretch, size, task size], debited. For tests."""
+    out = np.empty_like(given)
+    cdef Grid g
+    cdef const double[::1] w = size, most = limits
+    cdef const unsigned int[::1] less = drops
+    cdef const unsigned short[:, :, ::1] narrow_from
+    cdef const unsigned int[:, :, ::1] wide_from
+    cdef unsigned short[:, :, ::1] narrow_to
+    cdef unsigned int[:, :, ::1] wide_to
+    g.n_stretch, g.n_size, g.n_task_size, g.size = given.shape[0], given.shape[1], given.shape[2], &w[0]
+    if given.dtype == np.uint16:
+        narrow_from, narrow_to = given, out
+        debit_narrow_cells(&narrow_from[0, 0, 0], &narrow_to[0, 0, 0], &g, &less[0], &most[0])
+    else:
+        wide_from, wide_to = given, out
+        debit_cells(&wide_from[0, 0, 0], &wide_to[0, 0, 0], &g, &less[0], &most[0])
+    return out
+
+
 def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size: ArrayLike, size: ArrayLike,
           stretch: ArrayLike, leaves: int, age: ArrayLike | None = None,
           str rule: Literal["subtree", "printed"] = "subtree") -> NDArray[np.uint32]:

@@ -132,7 +132,7 @@ cdef class NodeActions:
         self._catch_up(machine)
         if queues.running[machine] < 0 and queues.count[machine] == 0:
             return INFINITY
-        if not scratch_make(&s, queues.capacity, 0):
+        if not scratch_make(&s, queues.capacity):
             raise MemoryError
         queues._gather(machine, self.now, False, &q, &s)
         found = queues._minimum(&q, &s)
@@ -152,7 +152,7 @@ cdef class NodeActions:
         g.n_stretch, g.n_size, g.n_task_size = stretch.shape[0], size.shape[0], task_size.shape[0]
         g.stretch, g.size, g.task_size = &stretch[0], &size[0], &task_size[0]
         self._catch_up(machine)
-        if not scratch_make(&s, self.queues.capacity, g.n_size):
+        if not scratch_make(&s, self.queues.capacity):
             raise MemoryError
         self.queues._sample(machine, self.now, release, &g, &out[0], &s)
         scratch_free(&s)

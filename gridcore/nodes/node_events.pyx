@@ -499,7 +499,7 @@ cdef class NodeEvents(NodeActions):
         cdef Scratch s
         if not self.queues.edf:
             return 0
-        if not scratch_make(&s, self.queues.capacity, 0):
+        if not scratch_make(&s, self.queues.capacity):
             raise MemoryError
         with nogil:
             for k in range(n):

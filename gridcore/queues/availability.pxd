@@ -2,6 +2,9 @@
 
 from gridcore.queues.edf cimport Queue
 
+cdef enum:
+    ROOM = 7                       # doubles of scratch memory for each entry of a queue
+
 cdef struct Grid:
     Py_ssize_t n_stretch, n_size, n_task_size
     const double* stretch
@@ -10,7 +13,7 @@ cdef struct Grid:
 
 cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil
     # order[n]: at entry any permutation (a warm start), at exit some permutation.
-    # scratch: >= 4*n + 2*n_size doubles. out: contiguous nS*nW*nA.
+    # scratch: >= ROOM*n + 1 doubles. out: contiguous nS*nW*nA.
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil
     # order[n]: at entry any permutation, at exit the EDF order at `stretch` (unchanged if below the floor).
     # scratch: >= 2*n doubles.

@@ -29,6 +29,7 @@ from gridcore.common.arguments cimport (
     integers,
 )
 from gridcore.common.cells cimport detect, divide
+from gridcore.common.deadlines cimport LATE, UNSORTED, deadlines_at
 from gridcore.queues.edf cimport Queue, check_running, late, running_floor, sort_by_deadline, spans_float64
 
 from gridcore.queues.edf import _SPAN
@@ -49,76 +50,94 @@ cdef double TOLERANCE = 1e-12
 
 # --- one queue ------------------------------------------------------------------------------------
 
-cdef inline bint profile(const Queue* q, double stretch, double start, int* order, double* deadline, double* before, double* room, double* scratch) noexcept nogil:
-    """Compute the EDF order at `stretch` and, in this order, deadlines, preceding work and least slack from there on.
+cdef struct Profile:               # the entries of a queue in EDF order, in the scratch memory of `sample_queue`
+    double* deadline
+    double* release
+    double* size
+    double* end                    # s, when the queue has done the entry; -inf for one without work, never late
+    double* done                   # Mflop, with the entry; -inf for one without work, which has no slack to lose
+    double* before                 # n + 1: Mflop before the entry
+    double* slack
 
-    before and room have n + 1 entries. Returns False if a deadline is missed; then only `order` is meaningful.
-    """
+
+cdef inline void arrange(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
+    """Fill in what only depends on the order of the entries."""
     cdef Py_ssize_t k
     cdef int i
-    cdef double done = 0.0, least
+    cdef double done = 0.0
     for k in range(q.n):
         i = order[k]
-        deadline[k] = q.release[i] + stretch * q.size[i]
-    sort_by_deadline(deadline, order, q.n, scratch)
+        p.release[k] = q.release[i]
+        p.size[k] = q.size[i]
+        p.before[k] = done
+        done += q.work[i]
+        p.done[k] = done if q.work[i] > 0.0 else -INFINITY
+    p.before[q.n] = done
     for k in range(q.n):
-        i = order[k]
-        before[k] = done
-        if q.work[i] > 0.0:
-            done += q.work[i]
-            if late(start + done / q.speed, deadline[k]):
+        p.end[k] = start + p.done[k] / q.speed
+
+
+cdef inline bint profile(const Queue* q, double stretch, double start, int* order, bint first, const Profile* p) noexcept nogil:
+    """Compute the deadlines at `stretch`, and the slack of each entry; return whether all deadlines are met.
+
+    If `first`, the profile is that of no order yet; else it is that of `order`, which seldom changes from one
+    stretch to the next.
+    """
+    cdef Py_ssize_t k
+    cdef int found
+    if first:
+        arrange(q, order, start, p)
+    found = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    if found & UNSORTED:
+        sort_by_deadline(p.deadline, order, q.n, p.slack)
+        arrange(q, order, start, p)
+        found = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    if found & LATE:
+        for k in range(q.n):
+            if late(p.end[k], p.deadline[k]):
                 return False
-            room[k] = (deadline[k] - start) * q.speed - done
-        else:
-            room[k] = INFINITY
-    before[q.n] = done
-    room[q.n] = INFINITY
-    least = INFINITY
-    for k in range(q.n - 1, -1, -1):
-        if room[k] < least:
-            least = room[k]
-        else:
-            room[k] = least
     return True
 
 
 cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil:
     cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, i, j, k
     cdef double start = q.free_at if q.free_at > release_new else release_new
-    cdef double stretch, deadline, gap, last
-    cdef double* deadlines = scratch
-    cdef double* before = scratch + n
-    cdef double* room = scratch + 2 * n + 1
+    cdef double stretch, deadline, gap, last, least
     cdef unsigned int* cell
+    cdef Profile p
+    p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
+    p.done, p.slack, p.before = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n
     # From the largest stretch down: below the first infeasible row all rows are infeasible.
     for i in range(grid.n_stretch - 1, -1, -1):
         stretch = grid.stretch[i]
         if stretch + stretch * TOLERANCE < q.floor or (
-            n > 0 and not profile(q, stretch, start, order, deadlines, before, room, scratch + 3 * n)
+            n > 0 and not profile(q, stretch, start, order, i == grid.n_stretch - 1, &p)
         ):
             memset(out, 0, (i + 1) * row * sizeof(unsigned int))
             return
-        cell = out + i * row
-        k = 0
+        # From the largest size down, so that the least slack of all later entries is at hand.
+        cell = out + (i + 1) * row
+        k = n
+        least = INFINITY
         last = -1.0
-        for j in range(grid.n_size):
+        for j in range(grid.n_size - 1, -1, -1):
+            cell -= grid.n_task_size
             deadline = release_new + stretch * grid.size[j]
             gap = (deadline - start) * q.speed
             if n > 0:
-                while k < n and deadlines[k] <= deadline:
-                    k += 1
-                gap -= before[k]
-                if room[k] < gap:
-                    gap = room[k]
+                while k > 0 and p.deadline[k - 1] > deadline:
+                    k -= 1
+                    least = p.slack[k] if p.slack[k] < least else least
+                gap -= p.before[k]
+                gap = least if least < gap else gap
             if not gap > 0.0:
                 gap = 0.0
                 memset(cell, 0, grid.n_task_size * sizeof(unsigned int))
             elif gap == last:
-                memcpy(cell, cell - grid.n_task_size, grid.n_task_size * sizeof(unsigned int))
+                memcpy(cell, cell + grid.n_task_size, grid.n_task_size * sizeof(unsigned int))
             else:
                 divide(gap, grid.task_size, cell, grid.n_task_size)
             last = gap
-            cell += grid.n_task_size
 
 
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil:
@@ -164,7 +183,7 @@ cdef class _Single:
     cdef double* scratch
     cdef int* order
 
-    def __cinit__(self, release, size, work, double speed, double free_at, running_release, running_size, Py_ssize_t extra):
+    def __cinit__(self, release, size, work, double speed, double free_at, running_release, running_size):
         cdef Py_ssize_t k, n
         self.scratch = NULL
         self.r = doubles(release, "release")
@@ -188,10 +207,10 @@ cdef class _Single:
             self.q.work = &self.p[0]
         if not spans_float64(&self.q):
             raise OverflowError(_SPAN)
-        self.scratch = <double*>malloc((4 * n + extra) * sizeof(double) + n * sizeof(int) + 16)
+        self.scratch = <double*>malloc((ROOM * n + 1) * sizeof(double) + n * sizeof(int) + 16)
         if self.scratch == NULL:
             raise MemoryError()
-        self.order = <int*>(self.scratch + 4 * n + extra)
+        self.order = <int*>(self.scratch + ROOM * n + 1)
         for k in range(n):
             self.order[k] = <int>k
 
@@ -231,7 +250,7 @@ def gap(double stretch, double release_new, double size_new, release: ArrayLike,
     in ``stretch`` and ``size_new``, but not monotone in ``release_new``. Time O(n log n).
     """
     return one_gap(stretch, release_new, size_new,
-                   _Single(release, size, work, speed, free_at, running_release, running_size, 0))
+                   _Single(release, size, work, speed, free_at, running_release, running_size))
 
 
 def available_tasks(double stretch, double release_new, double size_new, double task_size_new, release: ArrayLike,
@@ -239,7 +258,7 @@ def available_tasks(double stretch, double release_new, double size_new, double 
                     running_release: float | None = None, running_size: float | None = None) -> int:
     """Return how many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a). See `gap`."""
     cdef double h
-    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size, 0)
+    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size)
     check_scalar(task_size_new, "task_size_new", POSITIVE)
     h = one_gap(stretch, release_new, size_new, single)
     h = floor(h / task_size_new)
@@ -284,8 +303,7 @@ def sample_availability(grid: SummaryGrid, double release_new, release: ArrayLik
     Counts above 2**32 - 1 are written as 2**32 - 1. Time O(nS * (n log n + nW) + cells).
     """
     cdef _Axes axes = _Axes(grid)
-    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size,
-                                  2 * axes.grid.n_size)
+    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size)
     check_scalar(release_new, "release_new", FINITE)
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result   # OUT
@@ -304,7 +322,7 @@ cdef class _Batch:
     cdef bint pinned
 
     def run(self, Py_ssize_t first, Py_ssize_t last):
-        cdef Py_ssize_t u, k, n, longest = 0, extra = 2 * self.axes.grid.n_size
+        cdef Py_ssize_t u, k, n, longest = 0
         cdef double* scratch
         cdef int* order
         cdef double value
@@ -313,10 +331,10 @@ cdef class _Batch:
         for u in range(first, last):
             n = self.offsets[u + 1] - self.offsets[u]
             longest = n if n > longest else longest
-        scratch = <double*>malloc((4 * longest + extra) * sizeof(double) + longest * sizeof(int) + 16)
+        scratch = <double*>malloc((ROOM * longest + 1) * sizeof(double) + longest * sizeof(int) + 16)
         if scratch == NULL:
             raise MemoryError()
-        order = <int*>(scratch + 4 * longest + extra)
+        order = <int*>(scratch + ROOM * longest + 1)
         with nogil:
             for u in range(first, last):
                 q.n = self.offsets[u + 1] - self.offsets[u]

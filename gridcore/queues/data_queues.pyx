@@ -351,7 +351,7 @@ cdef class DataQueues(TaskQueues):
         cdef Queue q
         cdef Scratch s
         cdef Task task
-        if not scratch_make(&s, self.capacity, 0):
+        if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(u.shape[0]):

@@ -12,7 +12,7 @@ cdef struct Scratch:
     int* order
 
 
-cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nogil
+cdef bint scratch_make(Scratch* s, Py_ssize_t n) noexcept nogil
 cdef void scratch_free(Scratch* s) noexcept nogil
 
 

@@ -16,7 +16,7 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.common.arguments cimport FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_scalar, hold
 from gridcore.common.instants cimport NEVER
-from gridcore.queues.availability cimport Grid, queue_gap, sample_queue
+from gridcore.queues.availability cimport ROOM, Grid, queue_gap, sample_queue
 from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
 from gridcore.queues.machine_queues cimport MachineQueues
 
@@ -35,8 +35,8 @@ cdef struct Share:
     int tasks
 
 
-cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nogil:
-    s.release = <double*> malloc((7 * n + 2 * n_size + 8) * sizeof(double))
+cdef bint scratch_make(Scratch* s, Py_ssize_t n) noexcept nogil:
+    s.release = <double*> malloc(((3 + ROOM) * n + 8) * sizeof(double))
     s.order = <int*> malloc((n + 1) * sizeof(int))
     if s.release == NULL or s.order == NULL:
         free(s.release)
@@ -94,7 +94,7 @@ cdef class TaskQueues(MachineQueues):
         cdef Scratch s
         if not self.edf:
             return
-        if not scratch_make(&s, self.capacity, 0):
+        if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(u.shape[0]):
@@ -137,7 +137,7 @@ cdef class TaskQueues(MachineQueues):
         cdef Py_ssize_t k
         cdef Queue q
         cdef Scratch s
-        if not scratch_make(&s, self.capacity, 0):
+        if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(u.shape[0]):
@@ -199,7 +199,7 @@ cdef class TaskQueues(MachineQueues):
         g.stretch, g.size, g.task_size = &gs[0], &gw[0], &ga[0]
         cdef Py_ssize_t k
         cdef Scratch s
-        if not scratch_make(&s, self.capacity, g.n_size):
+        if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(lo, hi):
@@ -235,7 +235,7 @@ cdef class TaskQueues(MachineQueues):
         cdef double room
         cdef Queue q
         cdef Scratch s
-        if not scratch_make(&s, self.capacity, 0):
+        if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(u.shape[0]):

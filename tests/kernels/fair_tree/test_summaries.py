@@ -87,6 +87,30 @@ def test_instruction_sets_agree():
     assert len(np.unique(results[1])) > 50
 
 
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("shape", [(5, 3, 1), (4, 8, 1), (3, 19, 1), (1, 1, 1), (4, 3, 5), (3, 4, 8), (3, 2, 21)])
+def test_cells_of_either_width_are_debited_alike(shape: tuple[int, int, int], level: int) -> None:
+    """The sum that is subtracted, and the closure, cell by cell; counts need not grow along any axis."""
+    random = np.random.default_rng(list(shape))
+    size = np.arange(1.0, shape[1] + 1.0)
+    summaries._vector_level(level)
+    try:
+        for most in (40, 2**16) * 10:
+            given = random.integers(0, most, shape)
+            drops = random.integers(0, random.choice([most // 2, 2 * most]), shape[2]).astype(np.uint32)
+            limits = np.where(random.random(shape[0]) < 0.5, np.inf, random.integers(0, shape[1] + 1, shape[0]))
+            kept = np.where((size <= limits[:, None])[..., None], np.maximum(given - drops, 0), 0)
+            for axis, order in ((0, 1), (1, 1), (2, -1)):  # at no larger stretch and size, no smaller task size
+                turned = np.flip(kept, axis) if order < 0 else kept
+                kept = np.maximum.accumulate(turned, axis)
+                kept = np.flip(kept, axis) if order < 0 else kept
+            for cells in (np.uint16, np.uint32):
+                out = summaries._debited(given.astype(cells), size, drops, limits)
+                np.testing.assert_array_equal(out, kept)
+    finally:
+        summaries._vector_level(1)
+
+
 GRID = SummaryGrid([0.5, 1.0, 2.0, 4.0], [1.0, 4.0, 8.0, 16.0], [0.5, 1.0, 2.0])
 
 

@@ -1,0 +1,64 @@
+/* Deadlines of a queue at a stretch, with AVX2 where the processor has it; the same bits without. */
+
+#ifndef GRIDCORE_DEADLINES_H
+#define GRIDCORE_DEADLINES_H
+
+#include <math.h>
+#include "cells.h"
+
+#define GRIDCORE_LATE 1
+#define GRIDCORE_UNSORTED 2
+
+/* The entries from k on; `last` is the deadline before. */
+static inline int gridcore_deadlines_tail(const double *release, const double *size, const double *end,
+    const double *done, double stretch, double start, double speed, ptrdiff_t k, ptrdiff_t n, double last,
+    double *deadline, double *slack)
+{
+    int found = 0;
+    for (; k < n; k++) {
+        const double at = release[k] + stretch * size[k];
+        found |= (end[k] <= at ? 0 : GRIDCORE_LATE) | (at > last ? 0 : GRIDCORE_UNSORTED);
+        slack[k] = (at - start) * speed - done[k];
+        deadline[k] = last = at;
+    }
+    return found;
+}
+
+#ifdef GRIDCORE_AVX2
+__attribute__((target("avx2")))
+static inline int gridcore_deadlines_avx2(const double *release, const double *size, const double *end,
+    const double *done, double stretch, double start, double speed, ptrdiff_t n, double *deadline, double *slack)
+{
+    const __m256d s = _mm256_set1_pd(stretch), begin = _mm256_set1_pd(start), rate = _mm256_set1_pd(speed);
+    __m256d late = _mm256_setzero_pd(), unsorted = late, before = _mm256_set1_pd(-HUGE_VAL);
+    ptrdiff_t k = 0;
+    for (; k + 4 <= n; k += 4) {
+        const __m256d at = _mm256_add_pd(_mm256_loadu_pd(release + k), _mm256_mul_pd(s, _mm256_loadu_pd(size + k)));
+        /* each deadline with the one before it */
+        before = _mm256_blend_pd(_mm256_permute4x64_pd(at, 0x90), before, 1);
+        unsorted = _mm256_or_pd(unsorted, _mm256_cmp_pd(at, before, _CMP_NGT_UQ));
+        late = _mm256_or_pd(late, _mm256_cmp_pd(_mm256_loadu_pd(end + k), at, _CMP_NLE_UQ));
+        _mm256_storeu_pd(deadline + k, at);
+        _mm256_storeu_pd(slack + k, _mm256_sub_pd(
+            _mm256_mul_pd(_mm256_sub_pd(at, begin), rate), _mm256_loadu_pd(done + k)));
+        before = _mm256_permute4x64_pd(at, 0xFF);
+    }
+    return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, k, n,
+            _mm256_cvtsd_f64(before), deadline, slack)
+        | (_mm256_movemask_pd(late) ? GRIDCORE_LATE : 0) | (_mm256_movemask_pd(unsorted) ? GRIDCORE_UNSORTED : 0);
+}
+#endif
+
+/* deadline = release + stretch * size, and slack = (deadline - start) * speed - done, entry by entry.  Returns
+   GRIDCORE_LATE if an end is after its deadline, GRIDCORE_UNSORTED if a deadline is not after the one before. */
+static inline int gridcore_deadlines(const double *release, const double *size, const double *end,
+    const double *done, double stretch, double start, double speed, ptrdiff_t n, double *deadline, double *slack)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level)
+        return gridcore_deadlines_avx2(release, size, end, done, stretch, start, speed, n, deadline, slack);
+#endif
+    return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, 0, n, -HUGE_VAL, deadline, slack);
+}
+
+#endif

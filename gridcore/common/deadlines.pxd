@@ -1,0 +1,9 @@
+"""Deadlines of a queue at a stretch, with the widest instructions of the processor; `cells` has the level."""
+
+cdef extern from "deadlines.h":
+    enum:
+        LATE "GRIDCORE_LATE"
+        UNSORTED "GRIDCORE_UNSORTED"
+    int deadlines_at "gridcore_deadlines"(
+        const double* release, const double* size, const double* end, const double* done, double stretch,
+        double start, double speed, Py_ssize_t n, double* deadline, double* slack) noexcept nogil
