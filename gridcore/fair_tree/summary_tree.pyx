@@ -297,16 +297,18 @@ cdef class SummaryTree:
 
     cdef void _read_ahead(self, const Request* row) noexcept nogil:
         """Prefetch the cells that are looked up when `row` is routed."""
-        cdef Py_ssize_t child, i, cell
+        cdef Py_ssize_t child, i, cell, width, step, stretch = self.g.n_size * self.g.n_task_size
         if row.node >= self.first_leaf or self.size_sample[row.application] < 0:
             return
+        cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
         for child in range(2 * row.node + 1, 2 * row.node + 3):
             if self.node[child].held >= 0:
-                cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
-                for i in range(self.g.n_stretch):
-                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held)
-                             + cell * self.payloads.pool[self.node[child].held & 1].nbytes // self.cells)
-                    cell += self.g.n_size * self.g.n_task_size
+                width = self.payloads.pool[self.node[child].held & 1].nbytes // self.cells
+                step = max(1, 64 // (stretch * width))  # a cache line may have the cells of several stretches
+                i = 0
+                while i < self.g.n_stretch:
+                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held) + (cell + i * stretch) * width)
+                    i += step
 
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
         """Return the smallest minimum stretch that router `u` knows of."""
