@@ -86,6 +86,7 @@ cdef class TreeFlow:
     cdef int _tell(self, const int[:] nodes, long long now) except -1
     cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1
     cdef int _wait(self, int m, long long due) except -1
+    cdef void _read_ahead(self) noexcept nogil
     cdef long long _release_of(self, long long now) noexcept nogil
     cdef void _free_scratch(self) noexcept nogil
     cdef void _work(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread) noexcept nogil

@@ -228,7 +228,13 @@ cdef class TreeFlow:
         cdef Spread spread
         cdef Request request
         summaries = self.links._take(self.summary.number, now)
+        if summaries:
+            self._read_ahead()
         for k in range(summaries):
+            if k + _AHEAD < summaries:
+                self.tree._read_ahead_nodes(<Summary*> self._at(k + _AHEAD))
+            if k + _AHEAD // 2 < summaries:
+                self.tree._read_ahead_payloads(<Summary*> self._at(k + _AHEAD // 2))
             summary = (<Summary*> self._record(k, summaries))[0]
             # checked here, because `links` accepts any record
             if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
@@ -309,6 +315,14 @@ cdef class TreeFlow:
             prefetch(ahead + self.links.stride - 1)
         self.links._give_back(self.links.due[k].slot)
         return self._at(k)
+
+    cdef void _read_ahead(self) noexcept nogil:
+        """Prefetch what the summaries need that come next: `links` has prefetched their records before."""
+        cdef const int* soon = self.links.queue[self.summary.number].soon
+        if soon[1] >= 0:
+            self.tree._read_ahead_nodes(<Summary*> (self.links.data + soon[1] * self.links.stride))
+        if soon[0] >= 0:
+            self.tree._read_ahead_payloads(<Summary*> (self.links.data + soon[0] * self.links.stride))
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)

@@ -84,6 +84,8 @@ cdef class SummaryTree:
                      Decision* made) except -1
         # writes at most two requests to send; returns True and a decision, or False if the request climbs
     cdef void _read_ahead(self, const Request* row) noexcept nogil
+    cdef void _read_ahead_nodes(self, const Summary* row) noexcept nogil
+    cdef void _read_ahead_payloads(self, const Summary* row) noexcept nogil
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil

@@ -32,8 +32,8 @@ from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debt
 from gridcore.common.memory cimport aligned, free_aligned, large_pages, prefetch
 from gridcore.fair_tree.payloads cimport (
     CHUNK, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free, payloads_get,
-    payloads_has, payloads_hold, payloads_in_use, payloads_make, payloads_put, payloads_recount, payloads_release,
-    payloads_same, pool_at,
+    payloads_has, payloads_hold, payloads_in_use, payloads_known, payloads_make, payloads_put, payloads_recount, payloads_release,
+    payloads_same, payloads_within, pool_at,
 )
 from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
@@ -409,6 +409,28 @@ cdef class SummaryTree:
         self.node[child].held_minimum = row.minimum
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].since = min(self.node[parent].since, row.since)
+
+    cdef void _read_ahead_nodes(self, const Summary* row) noexcept nogil:
+        """Prefetch the nodes that a summary, of any numbers, concerns: its sender, the sibling and the parent."""
+        if not 0 < row.sender < self.nodes:
+            return
+        prefetch(&self.node[row.sender])
+        prefetch(&self.node[((row.sender - 1) ^ 1) + 1])
+        prefetch(&self.node[(row.sender - 1) // 2].said)
+
+    cdef void _read_ahead_payloads(self, const Summary* row) noexcept nogil:
+        """Prefetch what is known about the summaries that these nodes hold."""
+        cdef int[3] handle
+        cdef Py_ssize_t k
+        if not 0 < row.sender < self.nodes:
+            return
+        handle = [self.node[row.sender].held, self.node[((row.sender - 1) ^ 1) + 1].held,
+                  self.node[(row.sender - 1) // 2].said]
+        for k in range(3):
+            if handle[k] >= 0:
+                prefetch(payloads_known(&self.payloads, handle[k]))
+        if payloads_within(&self.payloads, row.payload):
+            prefetch(payloads_known(&self.payloads, <int> row.payload))
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
