@@ -31,10 +31,12 @@ import numpy as np
 
 import gridcore.network.links
 import gridcore.random_walk.walk
-import tests.reference.links
-import tests.reference.walk
 from gridcore.common.state import NEVER
 from gridsim.support.clock import NS
+
+sys.path.append(str(Path(__file__).parents[1]))  # the reference implementations are in the source tree
+import tests.reference.links
+import tests.reference.walk
 
 SIZES = (10_000, 100_000, 1_000_000)
 #: In a call of the kernel or the limit, and of the reference implementation.

@@ -28,9 +28,11 @@ import numpy as np
 
 import gridcore.work_queue.dispatch
 import gridsim as gs
-import tests.reference.dispatch
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.support.clock import NEVER, NS, nanoseconds
+
+sys.path.append(str(Path(__file__).parents[1]))  # the reference implementations are in the source tree
+import tests.reference.dispatch
 
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
