@@ -285,27 +285,27 @@ static inline void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptr
     }
 }
 
-/* Eight cells of 16 bits, of which `left` are there: the others are read as 0, and not written. */
+/* Eight cells of 16 bits, of which `rest` are there: the others are read as 0, and not written. */
 __attribute__((target("avx2")))
-static inline __m128i gridcore_load_narrow(const uint16_t *from, ptrdiff_t left)
+static inline __m128i gridcore_load_narrow(const uint16_t *from, ptrdiff_t rest)
 {
     uint16_t some[8] = {0};
-    if (left >= 8)
+    if (rest >= 8)
         return _mm_loadu_si128((const __m128i *)from);
-    memcpy(some, from, (size_t)left * sizeof *from);
+    memcpy(some, from, (size_t)rest * sizeof *from);
     return _mm_loadu_si128((const __m128i *)some);
 }
 
 __attribute__((target("avx2")))
-static inline void gridcore_store_narrow(uint16_t *to, __m128i x, ptrdiff_t left)
+static inline void gridcore_store_narrow(uint16_t *to, __m128i x, ptrdiff_t rest)
 {
     uint16_t some[8];
-    if (left >= 8) {
+    if (rest >= 8) {
         _mm_storeu_si128((__m128i *)to, x);
         return;
     }
     _mm_storeu_si128((__m128i *)some, x);
-    memcpy(to, some, (size_t)left * sizeof *to);
+    memcpy(to, some, (size_t)rest * sizeof *to);
 }
 
 /* All ones in the first n of eight lanes. */
@@ -315,8 +315,9 @@ static inline __m128i gridcore_first_lanes(ptrdiff_t n)
     return _mm_cmpgt_epi16(_mm_set1_epi16((short)(n < 8 ? n : 8)), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* The same for cells of 16 bits. A row is closed over the task sizes first: that needs no other row.  Of the last
-   lanes of a row some may be cells of the next one: these come later, and are written again. */
+/* The debit for cells of 16 bits and any na; `out` is not `given`.  A row is closed over the task sizes first: that
+   needs no other row.  Of the last lanes of a row some may be cells of the next one: these come later, and are
+   written again. */
 __attribute__((target("avx2")))
 static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
                                 ptrdiff_t na, const double *size, const uint32_t *drops, const double *limits)
@@ -332,12 +333,12 @@ static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *o
         for (i = 0; i < ns; i++) {
             const uint16_t *from = given + i * nw * na + k;
             uint16_t *to = out + i * nw * na + k;
-            ptrdiff_t left_cells = (ns - i) * nw * na - k;
+            ptrdiff_t rest = (ns - i) * nw * na - k;
             __m128i left = _mm_setzero_si128();
-            for (j = 0; j < nw; j++, from += na, to += na, left_cells -= na) {
+            for (j = 0; j < nw; j++, from += na, to += na, rest -= na) {
                 __m128i x = _mm_setzero_si128();
                 if (!(size[j] > limits[i])) {
-                    x = _mm_and_si128(_mm_subs_epu16(gridcore_load_narrow(from, left_cells), drop), own);
+                    x = _mm_and_si128(_mm_subs_epu16(gridcore_load_narrow(from, rest), drop), own);
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 2));
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 4));
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 8));
@@ -345,15 +346,15 @@ static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *o
                         x = _mm_max_epu16(x, _mm_set1_epi16((short)to[8]));
                 }
                 if (i > 0)
-                    x = _mm_max_epu16(x, gridcore_load_narrow(to - nw * na, left_cells + nw * na));
+                    x = _mm_max_epu16(x, gridcore_load_narrow(to - nw * na, rest + nw * na));
                 left = _mm_max_epu16(left, x);
-                gridcore_store_narrow(to, left, left_cells);
+                gridcore_store_narrow(to, left, rest);
             }
         }
     }
 }
 
-/* The same for one task size: lanes are sizes. */
+/* The same for one task size: lanes are sizes, which ascend. */
 __attribute__((target("avx2")))
 static inline void gridcore_debit_sizes_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
                                 const double *size, uint32_t drop, const double *limits)
@@ -365,16 +366,16 @@ static inline void gridcore_debit_sizes_avx2(const uint16_t *given, uint16_t *ou
         for (kept = 0; kept < nw && !(size[kept] > limits[i]); kept++)
             ;
         for (j = 0; j < nw; j += 8) {
-            const ptrdiff_t left_cells = (ns - i) * nw - j;
-            __m128i x = _mm_subs_epu16(gridcore_load_narrow(given + j, left_cells), drops);
+            const ptrdiff_t rest = (ns - i) * nw - j;
+            __m128i x = _mm_subs_epu16(gridcore_load_narrow(given + j, rest), drops);
             x = _mm_and_si128(x, gridcore_first_lanes(kept > j ? kept - j : 0));
             if (i > 0)
-                x = _mm_max_epu16(x, gridcore_load_narrow(out + j - nw, left_cells + nw));
+                x = _mm_max_epu16(x, gridcore_load_narrow(out + j - nw, rest + nw));
             x = _mm_max_epu16(x, _mm_slli_si128(x, 2));
             x = _mm_max_epu16(x, _mm_slli_si128(x, 4));
             x = _mm_max_epu16(x, _mm_slli_si128(x, 8));
             x = _mm_max_epu16(x, left);
-            gridcore_store_narrow(out + j, x, left_cells);
+            gridcore_store_narrow(out + j, x, rest);
             left = _mm_set1_epi16((short)_mm_extract_epi16(x, 7));
         }
     }

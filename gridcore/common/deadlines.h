@@ -6,7 +6,7 @@
 #include <math.h>
 #include "cells.h"
 
-#define GRIDCORE_LATE 1
+#define GRIDCORE_MAYBE_LATE 1
 #define GRIDCORE_UNSORTED 2
 
 /* The entries from k on; `last` is the deadline before. */
@@ -17,7 +17,7 @@ static inline int gridcore_deadlines_tail(const double *release, const double *s
     int found = 0;
     for (; k < n; k++) {
         const double at = release[k] + stretch * size[k];
-        found |= (end[k] <= at ? 0 : GRIDCORE_LATE) | (at > last ? 0 : GRIDCORE_UNSORTED);
+        found |= (end[k] <= at ? 0 : GRIDCORE_MAYBE_LATE) | (at > last ? 0 : GRIDCORE_UNSORTED);
         slack[k] = (at - start) * speed - done[k];
         deadline[k] = last = at;
     }
@@ -45,12 +45,12 @@ static inline int gridcore_deadlines_avx2(const double *release, const double *s
     }
     return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, k, n,
             _mm256_cvtsd_f64(before), deadline, slack)
-        | (_mm256_movemask_pd(late) ? GRIDCORE_LATE : 0) | (_mm256_movemask_pd(unsorted) ? GRIDCORE_UNSORTED : 0);
+        | (_mm256_movemask_pd(late) ? GRIDCORE_MAYBE_LATE : 0) | (_mm256_movemask_pd(unsorted) ? GRIDCORE_UNSORTED : 0);
 }
 #endif
 
 /* deadline = release + stretch * size, and slack = (deadline - start) * speed - done, entry by entry.  Returns
-   GRIDCORE_LATE if an end is after its deadline, GRIDCORE_UNSORTED if a deadline is not after the one before. */
+   GRIDCORE_MAYBE_LATE if an end is after its deadline, be it by rounding, GRIDCORE_UNSORTED if a deadline is not after the one before. */
 static inline int gridcore_deadlines(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t n, double *deadline, double *slack)
 {

@@ -2,7 +2,7 @@
 
 cdef extern from "deadlines.h":
     enum:
-        LATE "GRIDCORE_LATE"
+        MAYBE_LATE "GRIDCORE_MAYBE_LATE"
         UNSORTED "GRIDCORE_UNSORTED"
     int deadlines_at "gridcore_deadlines"(
         const double* release, const double* size, const double* end, const double* done, double stretch,

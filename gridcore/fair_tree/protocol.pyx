@@ -47,7 +47,7 @@ _STATE = {
 
 # For fewer leaves than this, waking threads does not pay.
 cdef Py_ssize_t _MANY = 512
-# How many messages ahead the kernel prefetches.
+# How many messages ahead the kernel prefetches nodes and cells; records twice as far, headers of summaries half.
 cdef Py_ssize_t _AHEAD = 4
 # How many leaves sample together; limits how many summaries are in memory twice.
 cdef Py_ssize_t _BATCH = 8192
@@ -223,7 +223,7 @@ cdef class TreeFlow:
 
     cdef bint _arrive(self, long long now) except -1:
         """Deliver the summaries, spreads and requests that arrive at `now`, and send what follows; False if none did."""
-        cdef Py_ssize_t k, n, m, summaries, spreads
+        cdef Py_ssize_t k, n, summaries, spreads
         cdef Summary summary
         cdef Spread spread
         cdef Request request

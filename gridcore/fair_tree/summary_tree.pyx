@@ -32,8 +32,8 @@ from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debt
 from gridcore.common.memory cimport aligned, free_aligned, large_pages, prefetch
 from gridcore.fair_tree.payloads cimport (
     CHUNK, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free, payloads_get,
-    payloads_has, payloads_hold, payloads_in_use, payloads_known, payloads_make, payloads_put, payloads_recount, payloads_release,
-    payloads_same, payloads_within, pool_at,
+    payloads_has, payloads_hold, payloads_in_use, payloads_known, payloads_make, payloads_put, payloads_recount,
+    payloads_release, payloads_same, payloads_within, pool_at,
 )
 from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
@@ -296,18 +296,19 @@ cdef class SummaryTree:
         return True
 
     cdef void _read_ahead(self, const Request* row) noexcept nogil:
-        """Prefetch the cells that are looked up when `row` is routed."""
-        cdef Py_ssize_t child, i, cell, width, step, stretch = self.g.n_size * self.g.n_task_size
-        if row.node >= self.first_leaf or self.size_sample[row.application] < 0:
+        """Prefetch the cells that are looked up when `row` is routed, which may be any record."""
+        cdef Py_ssize_t child, i, cell, width, step, row_cells = self.g.n_size * self.g.n_task_size
+        if (not 0 <= row.node < self.first_leaf or not 0 <= row.application < self.size.shape[0]
+                or self.size_sample[row.application] < 0):
             return
         cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
         for child in range(2 * row.node + 1, 2 * row.node + 3):
             if self.node[child].held >= 0:
                 width = self.payloads.pool[self.node[child].held & 1].nbytes // self.cells
-                step = max(1, 64 // (stretch * width))  # a cache line may have the cells of several stretches
+                step = max(1, 64 // (row_cells * width))  # a cache line may have the cells of several stretches
                 i = 0
                 while i < self.g.n_stretch:
-                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held) + (cell + i * stretch) * width)
+                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held) + (cell + i * row_cells) * width)
                     i += step
 
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
@@ -411,7 +412,7 @@ cdef class SummaryTree:
         self.node[parent].since = min(self.node[parent].since, row.since)
 
     cdef void _read_ahead_nodes(self, const Summary* row) noexcept nogil:
-        """Prefetch the nodes that a summary, of any numbers, concerns: its sender, the sibling and the parent."""
+        """Prefetch the nodes that a summary, which may be any record, concerns: its sender, the sibling and the parent."""
         if not 0 < row.sender < self.nodes:
             return
         prefetch(&self.node[row.sender])
@@ -419,7 +420,7 @@ cdef class SummaryTree:
         prefetch(&self.node[(row.sender - 1) // 2].said)
 
     cdef void _read_ahead_payloads(self, const Summary* row) noexcept nogil:
-        """Prefetch what is known about the summaries that these nodes hold."""
+        """Prefetch what is known about a summary, about those to which it is added, and about what its sum replaces."""
         cdef int[3] handle
         cdef Py_ssize_t k
         if not 0 < row.sender < self.nodes:

@@ -2,18 +2,19 @@
 
 from gridcore.queues.edf cimport Queue
 
-cdef enum:
-    ROOM = 7                       # doubles of scratch memory for each entry of a queue
-
 cdef struct Grid:
     Py_ssize_t n_stretch, n_size, n_task_size
     const double* stretch
     const double* size
     const double* task_size
 
+cdef inline Py_ssize_t room_of(Py_ssize_t n) noexcept nogil:
+    """Return how many doubles of scratch memory the kernels need for a queue of n entries."""
+    return 7 * n + 1
+
 cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil
     # order[n]: at entry any permutation (a warm start), at exit some permutation.
-    # scratch: >= ROOM*n + 1 doubles. out: contiguous nS*nW*nA.
+    # scratch: room_of(n) doubles. out: contiguous nS*nW*nA.
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil
     # order[n]: at entry any permutation, at exit the EDF order at `stretch` (unchanged if below the floor).
     # scratch: >= 2*n doubles.

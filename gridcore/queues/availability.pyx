@@ -29,7 +29,7 @@ from gridcore.common.arguments cimport (
     integers,
 )
 from gridcore.common.cells cimport detect, divide
-from gridcore.common.deadlines cimport LATE, UNSORTED, deadlines_at
+from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at
 from gridcore.queues.edf cimport Queue, check_running, late, running_floor, sort_by_deadline, spans_float64
 
 from gridcore.queues.edf import _SPAN
@@ -60,7 +60,7 @@ cdef struct Profile:               # the entries of a queue in EDF order, in the
     double* slack
 
 
-cdef inline void arrange(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
+cdef inline void in_order(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
     """Fill in what only depends on the order of the entries."""
     cdef Py_ssize_t k
     cdef int i
@@ -86,13 +86,13 @@ cdef inline bint profile(const Queue* q, double stretch, double start, int* orde
     cdef Py_ssize_t k
     cdef int found
     if first:
-        arrange(q, order, start, p)
+        in_order(q, order, start, p)
     found = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if found & UNSORTED:
-        sort_by_deadline(p.deadline, order, q.n, p.slack)
-        arrange(q, order, start, p)
+        sort_by_deadline(p.deadline, order, q.n, p.slack)  # the slack is computed again below
+        in_order(q, order, start, p)
         found = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
-    if found & LATE:
+    if found & MAYBE_LATE:
         for k in range(q.n):
             if late(p.end[k], p.deadline[k]):
                 return False
@@ -207,10 +207,10 @@ cdef class _Single:
             self.q.work = &self.p[0]
         if not spans_float64(&self.q):
             raise OverflowError(_SPAN)
-        self.scratch = <double*>malloc((ROOM * n + 1) * sizeof(double) + n * sizeof(int) + 16)
+        self.scratch = <double*>malloc((room_of(n)) * sizeof(double) + n * sizeof(int) + 16)
         if self.scratch == NULL:
             raise MemoryError()
-        self.order = <int*>(self.scratch + ROOM * n + 1)
+        self.order = <int*>(self.scratch + room_of(n))
         for k in range(n):
             self.order[k] = <int>k
 
@@ -331,10 +331,10 @@ cdef class _Batch:
         for u in range(first, last):
             n = self.offsets[u + 1] - self.offsets[u]
             longest = n if n > longest else longest
-        scratch = <double*>malloc((ROOM * longest + 1) * sizeof(double) + longest * sizeof(int) + 16)
+        scratch = <double*>malloc((room_of(longest)) * sizeof(double) + longest * sizeof(int) + 16)
         if scratch == NULL:
             raise MemoryError()
-        order = <int*>(scratch + ROOM * longest + 1)
+        order = <int*>(scratch + room_of(longest))
         with nogil:
             for u in range(first, last):
                 q.n = self.offsets[u + 1] - self.offsets[u]

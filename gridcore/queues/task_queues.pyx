@@ -16,7 +16,7 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.common.arguments cimport FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_scalar, hold
 from gridcore.common.instants cimport NEVER
-from gridcore.queues.availability cimport ROOM, Grid, queue_gap, sample_queue
+from gridcore.queues.availability cimport Grid, queue_gap, room_of, sample_queue
 from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
 from gridcore.queues.machine_queues cimport MachineQueues
 
@@ -36,7 +36,7 @@ cdef struct Share:
 
 
 cdef bint scratch_make(Scratch* s, Py_ssize_t n) noexcept nogil:
-    s.release = <double*> malloc(((3 + ROOM) * n + 8) * sizeof(double))
+    s.release = <double*> malloc((3 * n + room_of(n)) * sizeof(double))
     s.order = <int*> malloc((n + 1) * sizeof(int))
     if s.release == NULL or s.order == NULL:
         free(s.release)

@@ -194,14 +194,15 @@ def test_what_a_flow_logs_and_shows() -> None:
         it.advance(10**9)
 
 
-def test_a_request_for_what_the_tree_does_not_know() -> None:
+@pytest.mark.parametrize(("requests", "application"), [(1, 1), (6, 2**40)])  # some are read ahead
+def test_a_request_for_what_the_tree_does_not_know(requests: int, application: int) -> None:
     made = parts()
     it = flow(**made)
     made["queues"].add_applications([0.0], [1.0], [1.0])
-    row = np.zeros(1, REQUEST)
-    row["application"], row["tasks"] = 1, 1
-    made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
-    with pytest.raises(ValueError, match="a request for 1 tasks of application 1"):
+    row = np.zeros(requests, REQUEST)
+    row["application"], row["tasks"] = application, 1
+    made["links"].send(0, 1, row.view(np.uint8).reshape(requests, -1), 10)
+    with pytest.raises(ValueError, match=f"a request for 1 tasks of application {application}"):
         it.advance(10**9)
 
 
