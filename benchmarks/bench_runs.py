@@ -5,9 +5,9 @@
 
 For the fair tree the table has us per leaf update: processor time over the shares that leaves took, each of
 which changes a queue and makes a summary that climbs the tree.  Beside it is what the kernels alone take,
-measured in the same process on the queues that a leaf holds half-way: for each summary that a leaf sent one is
-sampled, for each that a router sent two are added, with 16 bits a cell and in a row, so without waiting for
-memory.  There are no messages, debts or decisions.  ``--rounds`` prints medians, each figure by itself.
+measured in the same process on the queues that a leaf holds half-way: for each summary that a leaf sent one
+is sampled, for each that a router sent two are added, with 16 bits a cell and in a row, so without waiting
+for memory.  There are no messages, debts or decisions.  ``--rounds`` prints medians, each figure by itself.
 """
 
 from __future__ import annotations
@@ -52,10 +52,6 @@ if name == "FairTree":
     routers = np.clip(nodes - 1.0 - first, 0.0, 2.0**level)
     routers /= np.minimum(2.0**level, 2.0 * nodes - 1.0 - first)
     sums, samples = (float((sent * part).sum()) / updates for part in (routers, 1.0 - routers))
-    grid = SummaryGrid(*(np.array(axis) for axis in result.facts["grid"].values()))
-    length, leaves = max(1, updates // nodes // 2), min(nodes, 20_000)
-    kinds = dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist()))
-    climbs = max(0.0, kinds["summary"] / updates - 1.0)  # the leaf's own is no sum
     applications = result.applications
     each = np.arange(length) * (len(applications) // 2 // length)
     release, size = (np.tile(applications[column][each], leaves) for column in ("release", "size"))
@@ -68,11 +64,9 @@ if name == "FairTree":
         begin = time.process_time()
         for k in range(0, leaves, 256):  # few at a time, so that they stay in cache
             low, high = k * length, min(k + 256, leaves) * length
-            each = sample_availability_batch(
-                grid, float(release.max()), offsets[: (high - low) // length + 1],
-                *(entry[low:high] for entry in entries), **{name: value[k : k + 256] for name, value in node.items()},
-            )
-            narrow[k : k + 256] = each
+            few = offsets[: (high - low) // length + 1], *(entry[low:high] for entry in entries)
+            of_few = {what: value[k : k + 256] for what, value in node.items()}
+            narrow[k : k + 256] = sample_availability_batch(grid, float(release.max()), *few, **of_few)
         between = time.process_time()
         for _ in range(2):  # an addition a leaf
             np.add(narrow[:half], narrow[half : 2 * half], out=narrow[:half])
