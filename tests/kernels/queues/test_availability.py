@@ -60,9 +60,18 @@ def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
         assert room > 0
 
 
-@given(queues(exact=False, max_entries=12), grids(max_samples=6), st.floats(-9, 9))
-def test_sampling_is_one_call_per_cell(case, grid, release):
-    cells = availability.sample_availability(grid, release, *case.entries, **case.machine)
+@given(
+    queues(exact=False, max_entries=12) | queues(max_entries=12),  # these have equal deadlines
+    grids(max_samples=6),
+    st.floats(-9, 9) | quarter,
+    st.sampled_from([0, 1]),
+)
+def test_sampling_is_one_call_per_cell(case, grid, release, level):
+    availability._vector_level(level)
+    try:
+        cells = availability.sample_availability(grid, release, *case.entries, **case.machine)
+    finally:
+        availability._vector_level(1)
     assert cells.dtype == np.uint32 and cells.shape == grid.shape
     np.testing.assert_array_equal(
         cells, reference.sample_availability(grid, release, *case.entries, **case.machine)
