@@ -50,7 +50,8 @@ static inline int gridcore_deadlines_avx2(const double *release, const double *s
 #endif
 
 /* deadline = release + stretch * size, and slack = (deadline - start) * speed - done, entry by entry.  Returns
-   GRIDCORE_MAYBE_LATE if an end is after its deadline, be it by rounding, GRIDCORE_UNSORTED if a deadline is not after the one before. */
+   GRIDCORE_MAYBE_LATE if an end is after its deadline, if only by rounding, and GRIDCORE_UNSORTED if a deadline is
+   not after the one before. */
 static inline int gridcore_deadlines(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t n, double *deadline, double *slack)
 {

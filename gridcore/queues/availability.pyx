@@ -207,7 +207,7 @@ cdef class _Single:
             self.q.work = &self.p[0]
         if not spans_float64(&self.q):
             raise OverflowError(_SPAN)
-        self.scratch = <double*>malloc((room_of(n)) * sizeof(double) + n * sizeof(int) + 16)
+        self.scratch = <double*>malloc(room_of(n) * sizeof(double) + n * sizeof(int) + 16)
         if self.scratch == NULL:
             raise MemoryError()
         self.order = <int*>(self.scratch + room_of(n))
@@ -331,7 +331,7 @@ cdef class _Batch:
         for u in range(first, last):
             n = self.offsets[u + 1] - self.offsets[u]
             longest = n if n > longest else longest
-        scratch = <double*>malloc((room_of(longest)) * sizeof(double) + longest * sizeof(int) + 16)
+        scratch = <double*>malloc(room_of(longest) * sizeof(double) + longest * sizeof(int) + 16)
         if scratch == NULL:
             raise MemoryError()
         order = <int*>(scratch + room_of(longest))
