@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 import warnings
 
@@ -133,8 +134,8 @@ def memory(names: list[str], steps: list[int], budget: float) -> None:
             print(f"{name:<28}{'yes' if failing else 'no':>9}{cells}{empty}   {growth}", flush=True)
 
 
-def main() -> None:
-    """Print a row for each scheduler, with and without failures."""
+def main() -> int:
+    """Print a row for each scheduler, with and without failures; return 1 if one grew too much."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", default="1,10,100")
     parser.add_argument("--schedulers", default=",".join(registered()))
@@ -147,7 +148,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if given.memory:
         memory(given.schedulers.split(","), steps, given.budget)
-        return
+        return 0
+    status = 0
     heads = "".join(f"{f'x{step}, s':>10}" for step in steps)
     print(f"{'scheduler':<28}{'failures':>9}{heads}   growth")
     for name in given.schedulers.split(","):
@@ -163,6 +165,7 @@ def main() -> None:
                 continue
             ratios = [b / a for a, b in zip(took, took[1:], strict=False)]
             bad = any(r > MOST * (y / x) / 10.0 for r, x, y in zip(ratios, steps, steps[1:], strict=False))
+            status |= bad
             cells = "".join(f"{each:>10.3f}" for each in took) + " " * 10 * (len(steps) - len(took))
             print(
                 f"{name:<28}{'yes' if failing else 'no':>9}{cells}   "
@@ -170,7 +173,8 @@ def main() -> None:
                 + (" <- too much" if bad else ""),
                 flush=True,
             )
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

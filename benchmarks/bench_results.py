@@ -14,6 +14,7 @@ import pytest
 import gridsim as gs
 
 ROWS, MACHINES = 1_000_000, 1000
+WHOLE = ("tasks", "peak_queue", "bytes_out", "bytes_in", "failures", "interrupted")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,11 @@ def result() -> gs.Result:
     return gs.Result(
         tables={
             "applications": gs.Table(applications),
-            "machines": gs.Table({"speed": np.full(MACHINES, 1000.0), "busy": np.zeros(MACHINES)}),
+            "machines": gs.Table(
+                {name: np.zeros(MACHINES) for name in ("busy", "utilization")}
+                | {"speed": np.full(MACHINES, 1000.0)}
+                | {name: np.zeros(MACHINES, np.int64) for name in WHOLE}
+            ),
             "messages": gs.Table({"kind": ["request"], **counts}),
         },
         facts={},

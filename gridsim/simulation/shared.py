@@ -39,12 +39,15 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **ot
         "a message that may take no time (network.latency less network.jitter)": (
             nanoseconds(network.latency) - nanoseconds(network.jitter) < 1
         ),
-        f"{scenario.platform.nodes} machines": processes > scenario.platform.nodes,
         **{what.replace("_", " "): bool(given) for what, given in others.items()},
     }
     for what, wrong in refused.items():
         if wrong:
             raise ScenarioError(f"processes must be 1 with {what}, got {processes}")
+    if processes > scenario.platform.nodes:
+        raise ScenarioError(
+            f"processes must be at most the number of machines ({scenario.platform.nodes}), got {processes}"
+        )
 
 
 @contextmanager

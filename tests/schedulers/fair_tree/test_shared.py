@@ -85,7 +85,7 @@ def test_processes() -> None:
         ({"record": True}, "processes must be 1 with a record, got 2"),
         ({"nodes": "interpreted"}, "processes must be 1 with interpreted nodes, got 2"),
         ({"checkpoint": "a.npz"}, "processes must be 1 with a checkpoint, got 2"),
-        ({"processes": 41}, "processes must be 1 with 40 machines, got 41"),
+        ({"processes": 41}, r"processes must be at most the number of machines \(40\), got 41"),
         ({"processes": 0}, "processes must be a whole number in 1..1024, got 0"),
         (
             {"scenario": scenario(latency=0.01, jitter=0.01)},
