@@ -1,5 +1,7 @@
 """C-level contract of the slot schedules."""
 
+from gridcore.dgs.released cimport Gone
+
 cdef struct Span:                       # a reservation: read by every search
     long long start, end                # slots
 
@@ -7,13 +9,10 @@ cdef struct Note:                       # the rest of a reservation
     long long made                      # ns, when it was made
     long long job
 
-cdef struct Gone:                       # a released reservation, kept for readers that see the node as it was
-    long long start, end, made, dropped
-
 cdef struct Node:
     Span* row                           # the reservations in order; those before `first` are forgotten
     Note* note
-    Gone* gone
+    Gone* gone                          # by the instants at which they were made
     long long latest                    # ns, when the newest reservation was made
     int first, n, room, n_gone, room_gone
     int now                             # the row at which the last search began: a first guess for the next one
@@ -67,6 +66,7 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1
+    cdef int _keep(self, Node* node, const Gone* one) except -1
     cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                            const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil
     cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,

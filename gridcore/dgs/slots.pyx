@@ -18,6 +18,7 @@ from libc.string cimport memcpy, memmove, memset
 from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown, prefetch, prefetch_at
+from gridcore.dgs.released cimport Gone, gone_latest, gone_seen
 
 import numpy as np
 
@@ -214,17 +215,27 @@ cdef class SlotSchedules:
             self._reserve(node, start, end, job, now)
         return True
 
+    cdef int _keep(self, Node* node, const Gone* one) except -1:
+        """Keep a released reservation: most were made but a moment before."""
+        cdef Py_ssize_t k = node.n_gone
+        if node.n_gone == node.room_gone:
+            node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
+            node.room_gone = 2 * node.room_gone + 4
+        while k > 0 and node.gone[k - 1].made > one.made:
+            node.gone[k] = node.gone[k - 1]
+            k -= 1
+        node.gone[k] = one[0]
+        node.n_gone += 1
+        gone_latest(node.gone, k, node.n_gone)
+        return 0
+
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
         """Remove the i-th reservation, and keep it in `gone` if the schedules are stale."""
-        cdef Gone* gone
+        cdef Gone gone
         if self.stale:
-            if node.n_gone == node.room_gone:
-                node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
-                node.room_gone = 2 * node.room_gone + 4
-            gone = &node.gone[node.n_gone]
             gone.start, gone.end, gone.made = node.row[i].start, node.row[i].end, node.note[i].made
             gone.dropped = now
-            node.n_gone += 1
+            self._keep(node, &gone)
         node.n -= 1
         memmove(&node.row[i], &node.row[i + 1], (node.n - i) * sizeof(Span))
         memmove(&node.note[i], &node.note[i + 1], (node.n - i) * sizeof(Note))
@@ -263,6 +274,7 @@ cdef class SlotSchedules:
                         node.gone[n] = node.gone[k]
                         n += 1
                 node.n_gone = <int> n
+                gone_latest(node.gone, 0, node.n_gone)
 
     def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
@@ -303,10 +315,11 @@ cdef class SlotSchedules:
             if all_seen or node.note[k].made <= as_of:
                 return False
             k += 1
-        for j in range(node.n_gone):
-            if (node.gone[j].made <= as_of < node.gone[j].dropped and node.gone[j].end > start
-                    and node.gone[j].start - start < slots):
+        j = gone_seen(node.gone, node.n_gone, as_of)
+        while j >= 0 and node.gone[j].latest > as_of:
+            if node.gone[j].dropped > as_of and node.gone[j].end > start and node.gone[j].start - start < slots:
                 return False
+            j -= 1
         return True
 
     def earliest_start(self, candidates: ArrayLike, long long n_nodes, long long slots, long long not_before,
@@ -532,7 +545,7 @@ cdef class SlotSchedules:
         """Find the next interval of starts, from `since` on, that fit; `since` never decreases during a search."""
         cdef Node* node = &self.node[fit.node]
         cdef const Span* row = node.row
-        cdef Py_ssize_t k = fit.row, n = node.n, j
+        cdef Py_ssize_t k = fit.row, n = node.n, last = gone_seen(node.gone, node.n_gone, fit.as_of), j
         cdef long long at = since
         cdef bint again = True, all_seen = self._all_seen(node, fit.as_of)
         if k == 0:
@@ -554,13 +567,15 @@ cdef class SlotSchedules:
             fit.high = row[k].start - slots if k < n else NEVER
             # reservations released since the node was seen count, too
             again = False
-            for j in range(node.n_gone):
-                if node.gone[j].made <= fit.as_of < node.gone[j].dropped and node.gone[j].end > at:
+            j = last
+            while j >= 0 and node.gone[j].latest > fit.as_of:
+                if node.gone[j].dropped > fit.as_of and node.gone[j].end > at:
                     if node.gone[j].start < at + slots:
                         at = node.gone[j].end
                         again = True
                     else:
                         fit.high = min(fit.high, node.gone[j].start - slots)
+                j -= 1
         fit.low, fit.row = at, <int> k
 
     cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil:
@@ -568,7 +583,7 @@ cdef class SlotSchedules:
 
         `_next` must have been called for each candidate, and there must be at least `n_nodes` of them.
         """
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
         cdef long long at, end, fits = 0
         cdef Fit* fit
         while True:
@@ -588,7 +603,8 @@ cdef class SlotSchedules:
                 self._fetch(k + AHEAD)
                 if fit.high < at:
                     self._next(fit, max(at, fit.low), slots)
-                if fit.low < end and not self.node[fit.node].n_gone:
+                j = gone_seen(self.node[fit.node].gone, self.node[fit.node].n_gone, fit.as_of)
+                if fit.low < end and (j < 0 or self.node[fit.node].gone[j].latest <= fit.as_of):
                     self._sweep(fit, at, slots)
                     continue
                 while fit.low < end:
@@ -621,8 +637,10 @@ cdef class SlotSchedules:
             node = &self.node[seen[k].node]
             # what is of the same instant may have come later
             changed |= node.latest >= seen[k].as_of
-            for j in range(node.n_gone):
-                dropped |= node.gone[j].made <= seen[k].as_of <= node.gone[j].dropped and node.gone[j].end > since
+            j = gone_seen(node.gone, node.n_gone, seen[k].as_of)
+            while j >= 0 and node.gone[j].latest >= seen[k].as_of:
+                dropped |= node.gone[j].dropped >= seen[k].as_of and node.gone[j].end > since
+                j -= 1
         if not dropped:
             # what has been reserved since makes no earlier start possible
             k = 0
@@ -757,7 +775,7 @@ cdef class SlotSchedules:
                 n += 1
             for k in range(self.node[u].n_gone):
                 left[m, 0] = u
-                memcpy(&left[m, 1], &self.node[u].gone[k], sizeof(Gone))
+                memcpy(&left[m, 1], &self.node[u].gone[k], 4 * sizeof(long long))
                 m += 1
         return shown({"reservations": rows, "gone": gone})
 
@@ -768,8 +786,7 @@ cdef class SlotSchedules:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k
-        cdef Gone* gone
-        cdef Node* node
+        cdef Gone gone
         given = read(state, _STATE, nodes=self.nodes)
         for name, rows in given.items():
             refuse(name, rows[:, 1] >= rows[:, 2], "from a slot to a later one")
@@ -781,9 +798,5 @@ cdef class SlotSchedules:
             if not self._reserve(&self.node[rows_[k, 0]], rows_[k, 1], rows_[k, 2], rows_[k, 4], rows_[k, 3]):
                 raise ValueError(f"state['reservations'][{k}] must not overlap another one of its node")
         for k in range(left.shape[0]):
-            node = &self.node[left[k, 0]]
-            if node.n_gone == node.room_gone:
-                node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
-                node.room_gone = 2 * node.room_gone + 4
-            memcpy(&node.gone[node.n_gone], &left[k, 1], sizeof(Gone))
-            node.n_gone += 1
+            memcpy(&gone, &left[k, 1], 4 * sizeof(long long))
+            self._keep(&self.node[left[k, 0]], &gone)
