@@ -112,8 +112,8 @@ def simulate(
     Raises ScenarioError for a workload that does not fit the platform, a scheduler that cannot run its nodes
     in the way asked for, a run that meets the time limit, or a checkpoint file that holds another run;
     SchedulerError when the scheduler breaks its contract, meets the limit of events, or cannot be saved in a
-    checkpoint, CompileError, which is one, when its nodes cannot be compiled; InvariantViolation when an invariant of the simulation does not hold afterwards; OSError for a
-    checkpoint that cannot be written.
+    checkpoint; CompileError, which is one, when its nodes cannot be compiled; InvariantViolation when an
+    invariant of the simulation does not hold afterwards; OSError for a checkpoint that cannot be written.
     """
     options = Options(
         cohort_limit=cohort_limit,
