@@ -750,7 +750,7 @@ cdef class JobFlow(Negotiations):
         for k in range(schedules.n_own):
             node, as_of = &schedules.node[look.seen[k].node], look.seen[k].as_of
             oldest = min(oldest, as_of)
-            if node.latest > as_of or node.n_gone:  # it may have changed since it was seen
+            if node.latest > as_of or node.released.n:  # it may have changed since it was seen
                 free_ += schedules._free(node, now, first, slots) - schedules._free(node, as_of, first, slots)
         d.machine, d.tasks, d.among = request.sender, opened, schedules.n_own
         d.saw, d.limit, d.true_, d.age = schedules.own_free, talk.n_nodes, free_, self._age(oldest, now)

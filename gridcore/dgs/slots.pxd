@@ -1,6 +1,6 @@
 """C-level contract of the slot schedules."""
 
-from gridcore.dgs.released cimport Gone
+from gridcore.dgs.released cimport Released
 
 cdef struct Span:                       # a reservation: read by every search
     long long start, end                # slots
@@ -12,9 +12,9 @@ cdef struct Note:                       # the rest of a reservation
 cdef struct Node:
     Span* row                           # the reservations in order; those before `first` are forgotten
     Note* note
-    Gone* gone                          # by the instants at which they were made
+    Released released                   # reservations that were released
     long long latest                    # ns, when the newest reservation was made
-    int first, n, room, n_gone, room_gone
+    int first, n, room
     int now                             # the row at which the last search began: a first guess for the next one
 
 cdef struct Fit:                        # a candidate
@@ -66,7 +66,6 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1
-    cdef int _keep(self, Node* node, const Gone* one) except -1
     cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                            const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil
     cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,

@@ -18,7 +18,7 @@ from libc.string cimport memcpy, memmove, memset
 from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown, prefetch, prefetch_at
-from gridcore.dgs.released cimport Gone, gone_latest, gone_seen
+from gridcore.dgs.released cimport Gone, released_forget, released_keep, released_seen
 
 import numpy as np
 
@@ -93,7 +93,7 @@ cdef class SlotSchedules:
             for u in range(self.nodes):
                 free(self.node[u].row)
                 free(self.node[u].note)
-                free(self.node[u].gone)
+                free(self.node[u].released.item)
         free(self.node)
         free(self.met)
         free(self.fit)
@@ -215,27 +215,13 @@ cdef class SlotSchedules:
             self._reserve(node, start, end, job, now)
         return True
 
-    cdef int _keep(self, Node* node, const Gone* one) except -1:
-        """Keep a released reservation: most were made but a moment before."""
-        cdef Py_ssize_t k = node.n_gone
-        if node.n_gone == node.room_gone:
-            node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
-            node.room_gone = 2 * node.room_gone + 4
-        while k > 0 and node.gone[k - 1].made > one.made:
-            node.gone[k] = node.gone[k - 1]
-            k -= 1
-        node.gone[k] = one[0]
-        node.n_gone += 1
-        gone_latest(node.gone, k, node.n_gone)
-        return 0
-
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
-        """Remove the i-th reservation, and keep it in `gone` if the schedules are stale."""
+        """Remove the i-th reservation, and keep it in `released` if the schedules are stale."""
         cdef Gone gone
         if self.stale:
             gone.start, gone.end, gone.made = node.row[i].start, node.row[i].end, node.note[i].made
             gone.dropped = now
-            self._keep(node, &gone)
+            released_keep(&node.released, &gone)
         node.n -= 1
         memmove(&node.row[i], &node.row[i + 1], (node.n - i) * sizeof(Span))
         memmove(&node.note[i], &node.note[i + 1], (node.n - i) * sizeof(Note))
@@ -262,19 +248,13 @@ cdef class SlotSchedules:
     def forget(self, long long slot, long long before):
         """Drop what no reader needs any more: slots before `slot`, and reservations released by `before` ns."""
         cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t u, k, n
+        cdef Py_ssize_t u
         cdef Node* node
         with nogil:
             for u in range(self.nodes):
                 node = &self.node[u]
                 node.first = <int> self._after(node, slot)
-                n = 0
-                for k in range(node.n_gone):
-                    if node.gone[k].end > slot and node.gone[k].dropped > before:
-                        node.gone[n] = node.gone[k]
-                        n += 1
-                node.n_gone = <int> n
-                gone_latest(node.gone, 0, node.n_gone)
+                released_forget(&node.released, slot, before)
 
     def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
@@ -315,9 +295,10 @@ cdef class SlotSchedules:
             if all_seen or node.note[k].made <= as_of:
                 return False
             k += 1
-        j = gone_seen(node.gone, node.n_gone, as_of)
-        while j >= 0 and node.gone[j].latest > as_of:
-            if node.gone[j].dropped > as_of and node.gone[j].end > start and node.gone[j].start - start < slots:
+        j = released_seen(&node.released, as_of)
+        while j >= 0 and node.released.item[j].latest > as_of:
+            if (node.released.item[j].dropped > as_of and node.released.item[j].end > start
+                    and node.released.item[j].start - start < slots):
                 return False
             j -= 1
         return True
@@ -545,7 +526,7 @@ cdef class SlotSchedules:
         """Find the next interval of starts, from `since` on, that fit; `since` never decreases during a search."""
         cdef Node* node = &self.node[fit.node]
         cdef const Span* row = node.row
-        cdef Py_ssize_t k = fit.row, n = node.n, last = gone_seen(node.gone, node.n_gone, fit.as_of), j
+        cdef Py_ssize_t k = fit.row, n = node.n, last = released_seen(&node.released, fit.as_of), j
         cdef long long at = since
         cdef bint again = True, all_seen = self._all_seen(node, fit.as_of)
         if k == 0:
@@ -568,13 +549,13 @@ cdef class SlotSchedules:
             # reservations released since the node was seen count, too
             again = False
             j = last
-            while j >= 0 and node.gone[j].latest > fit.as_of:
-                if node.gone[j].dropped > fit.as_of and node.gone[j].end > at:
-                    if node.gone[j].start < at + slots:
-                        at = node.gone[j].end
+            while j >= 0 and node.released.item[j].latest > fit.as_of:
+                if node.released.item[j].dropped > fit.as_of and node.released.item[j].end > at:
+                    if node.released.item[j].start < at + slots:
+                        at = node.released.item[j].end
                         again = True
                     else:
-                        fit.high = min(fit.high, node.gone[j].start - slots)
+                        fit.high = min(fit.high, node.released.item[j].start - slots)
                 j -= 1
         fit.low, fit.row = at, <int> k
 
@@ -603,8 +584,8 @@ cdef class SlotSchedules:
                 self._fetch(k + AHEAD)
                 if fit.high < at:
                     self._next(fit, max(at, fit.low), slots)
-                j = gone_seen(self.node[fit.node].gone, self.node[fit.node].n_gone, fit.as_of)
-                if fit.low < end and (j < 0 or self.node[fit.node].gone[j].latest <= fit.as_of):
+                j = released_seen(&self.node[fit.node].released, fit.as_of)
+                if fit.low < end and (j < 0 or self.node[fit.node].released.item[j].latest <= fit.as_of):
                     self._sweep(fit, at, slots)
                     continue
                 while fit.low < end:
@@ -637,9 +618,9 @@ cdef class SlotSchedules:
             node = &self.node[seen[k].node]
             # what is of the same instant may have come later
             changed |= node.latest >= seen[k].as_of
-            j = gone_seen(node.gone, node.n_gone, seen[k].as_of)
-            while j >= 0 and node.gone[j].latest >= seen[k].as_of:
-                dropped |= node.gone[j].dropped >= seen[k].as_of and node.gone[j].end > since
+            j = released_seen(&node.released, seen[k].as_of)
+            while j >= 0 and node.released.item[j].latest >= seen[k].as_of:
+                dropped |= node.released.item[j].dropped >= seen[k].as_of and node.released.item[j].end > since
                 j -= 1
         if not dropped:
             # what has been reserved since makes no earlier start possible
@@ -763,7 +744,7 @@ cdef class SlotSchedules:
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
             n += self.node[u].n - self.node[u].first
-            m += self.node[u].n_gone
+            m += self.node[u].released.n
         rows, gone = np.empty((n, 5), np.int64), np.empty((m, 5), np.int64)
         cdef long long[:, ::1] out = rows, left = gone
         n = m = 0
@@ -773,9 +754,9 @@ cdef class SlotSchedules:
                 memcpy(&out[n, 1], &self.node[u].row[k], sizeof(Span))
                 memcpy(&out[n, 3], &self.node[u].note[k], sizeof(Note))
                 n += 1
-            for k in range(self.node[u].n_gone):
+            for k in range(self.node[u].released.n):
                 left[m, 0] = u
-                memcpy(&left[m, 1], &self.node[u].gone[k], 4 * sizeof(long long))
+                memcpy(&left[m, 1], &self.node[u].released.item[k], 4 * sizeof(long long))
                 m += 1
         return shown({"reservations": rows, "gone": gone})
 
@@ -791,7 +772,7 @@ cdef class SlotSchedules:
         for name, rows in given.items():
             refuse(name, rows[:, 1] >= rows[:, 2], "from a slot to a later one")
         for u in range(self.nodes):
-            self.node[u].first = self.node[u].n = self.node[u].n_gone = self.node[u].now = 0
+            self.node[u].first = self.node[u].n = self.node[u].released.n = self.node[u].now = 0
             self.node[u].latest = 0
         cdef const long long[:, ::1] rows_ = given["reservations"], left = given["gone"]
         for k in range(rows_.shape[0]):
@@ -799,4 +780,4 @@ cdef class SlotSchedules:
                 raise ValueError(f"state['reservations'][{k}] must not overlap another one of its node")
         for k in range(left.shape[0]):
             memcpy(&gone, &left[k, 1], 4 * sizeof(long long))
-            self._keep(&self.node[left[k, 0]], &gone)
+            released_keep(&self.node[left[k, 0]].released, &gone)
