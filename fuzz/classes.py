@@ -190,6 +190,7 @@ WORK = Part(
         "series": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 2),
         "first": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 3),
         "step": flag,
+        "phase": lambda c: c.s.pick((0, 1, 3 * 10**8)) if c.of["period"] else 0,
     },
     {
         "submit": {"bag": _bag, "sequence": _sequence},

@@ -117,8 +117,9 @@ cdef class WorkQueue:
     faults : whether machines fail; `feed` gives the failures.
     seed : seed of the random order, >= 0.
     log : keep every copy for `copies`.
-    period, factors, series, first : machine u has the fraction `factors[series[u], (first[u] + t // period) % steps]`
-        of its speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.
+    period, phase, factors, series, first : machine u has the fraction
+        `factors[series[u], (first[u] + (t + phase) // period) % steps]` of its speed at t ns.  period is at most
+        10**16 ns; 0: machines have their whole speed.  phase is below period.
     step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
         `wait`, if there is no machine) then do what it would have done.
 
@@ -146,7 +147,7 @@ cdef class WorkQueue:
                   prediction: str = "told", bint faults=False, seed: SupportsIndex = 0, bint log=False,
                   period: SupportsIndex = 0, factors: ArrayLike | None = None, series: ArrayLike | None = None,
                   first: ArrayLike | None = None, bint step=False, bag_order: str = "fcfs-share",
-                  double min_speed=0.0):
+                  double min_speed=0.0, phase: SupportsIndex = 0):
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         cdef const double[::1] speeds = doubles(speed, "speed")
@@ -156,7 +157,7 @@ cdef class WorkQueue:
         check_array(speeds, "speed", POSITIVE)
         check_array(size, "sizes", POSITIVE)
         check_lengths(speeds.shape[0], told.shape[0], "speed", "up_until")
-        states.check_rules(max_replicas, interval, checkpoint, restore, period, seed)
+        states.check_rules(max_replicas, interval, checkpoint, restore, period, phase, seed)
         w.machines, w.bags, w.tasks = speeds.shape[0], counts.shape[0], size.shape[0]
         if w.machines > 2**30 or w.tasks >= 2**31 - 1:
             raise ValueError(f"sizes must be fewer than {2**31 - 1}, on at most {2**30} machines")
@@ -172,7 +173,7 @@ cdef class WorkQueue:
         w.rules.interval, w.rules.checkpoint, w.rules.restore = interval, checkpoint, restore
         self.step = step
         self.machines, self.bags, self.log, self.faults, self.fed = w.machines, w.bags, log, faults, not faults
-        self._set_pace(period, factors, series, first)
+        self._set_pace(period, phase, factors, series, first)
         if w.choice in (CPU, ALL):
             self.by_rank = np.argsort(-np.asarray(speeds), kind="stable")
         else:
@@ -231,9 +232,9 @@ cdef class WorkQueue:
                 k += 1
         return 0
 
-    cdef int _set_pace(self, period, factors, series, first) except -1:
+    cdef int _set_pace(self, period, phase, factors, series, first) except -1:
         cdef Work* w = &self.w
-        w.rules.pace.period = period
+        w.rules.pace.period, w.rules.pace.phase = period, phase
         if period == 0:
             return 0
         self.factors = np.array(factors, np.float64, ndmin=2)

@@ -20,6 +20,7 @@ cdef extern from *:
 
 cdef struct Pace:
     long long period                    # ns; 0: machines have their whole speed all the time
+    long long phase                     # ns since the step of each machine at time 0 began, below period
     Py_ssize_t steps
     const double* factor                # a row of `steps` factors for each series
     const int* series                   # by machine, its series
@@ -47,9 +48,9 @@ cdef inline double pace_done(const Pace* p, Py_ssize_t u, long long start, long 
     cdef double done = 0.0
     if p.period == 0:
         return <double> (end - start)
-    k = start // p.period
+    k = (start + p.phase) // p.period
     while start < end:
-        edge = min((k + 1) * p.period, end)
+        edge = min((k + 1) * p.period - p.phase, end)
         done += p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps] * <double> (edge - start)
         start = edge
         k += 1
@@ -64,9 +65,9 @@ cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, dou
     """
     cdef long long k, edge
     cdef double factor, room
-    k = start // p.period
+    k = (start + p.phase) // p.period
     while start < limit:
-        edge = min((k + 1) * p.period, limit)
+        edge = min((k + 1) * p.period - p.phase, limit)
         factor = p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps]
         room = factor * <double> (edge - start)
         if work <= room + 0.5 * factor:         # half a ns more, for rounding

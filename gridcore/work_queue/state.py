@@ -65,7 +65,7 @@ def named(what: str, value: Any, known: tuple[str, ...]) -> int:
 
 
 def check_rules(
-    max_replicas: Any, interval: Any, checkpoint: Any, restore: Any, period: Any, seed: Any
+    max_replicas: Any, interval: Any, checkpoint: Any, restore: Any, period: Any, phase: Any, seed: Any
 ) -> None:
     """ValueError or TypeError naming the argument that is not a whole number of its range."""
     for name, value, low, high in (
@@ -74,12 +74,15 @@ def check_rules(
         ("checkpoint", checkpoint, 0, LONGEST),
         ("restore", restore, 0, LONGEST),
         ("period", period, 0, LONGEST_PERIOD),
+        ("phase", phase, 0, LONGEST_PERIOD),
         ("seed", seed, 0, 2**64 - 1),
     ):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
             raise TypeError(f"{name} must be a whole number, got {value!r}")
         if not low <= value <= high:
             raise ValueError(f"{name} must be in {low}..{high}, got {value}")
+    if phase and phase >= period:
+        raise ValueError(f"phase must be below period, {period}, got {phase}")
 
 
 def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:

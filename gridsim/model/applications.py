@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -74,6 +74,16 @@ class Columns(NamedTuple):
         made = self._replace(**wants._asdict())
         return made if suited.all() else made._replace(group=group, suited=suited)
 
+    def since(self, origin: float) -> Columns:
+        """Return the same on a clock that begins at `origin` s."""
+        if not origin:
+            return self
+        stated = {name: column for name in JOB_TIMES if (column := getattr(self, name)) is not None}
+        return self._replace(
+            release=self.release - origin,
+            **{name: np.maximum(column - origin, 0.0) for name, column in stated.items()},
+        )
+
     def times(self) -> list[Floats | None]:
         """Return the columns `JOB_TIMES`, each None where it changes nothing for any job."""
         early, *others = (getattr(self, name) for name in JOB_TIMES)
@@ -87,19 +97,37 @@ JobTime = Literal["not_before", "deadline", "cancel_at"]
 JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
 
 
-def check_columns(recipe: Recipe, count: int, what: str) -> None:
-    """Check that a recipe has at least one application or job and that all its columns have `count` entries.
+class Listed(Recipe, frozen=True, kw_only=True):
+    """A list of applications or jobs: columns with one entry each.
 
-    count : the number of releases.
-
-    Raises ScenarioError; `what` is the word for an entry in its message.
+    release : s, in any order.
+    origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
-    if not count:
-        raise ScenarioError(f"workload.release must name at least one {what}, got none")
-    for name in recipe.__struct_fields__:
-        if (column := getattr(recipe, name)) is not None and len(column) != count:
+
+    part: ClassVar[str] = "workload"
+
+    release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
+    origin: Annotated[float, Limits(low=0, unit="s")] | None = None
+
+    def check_columns(self, what: str) -> None:
+        """Check that there is an application or job, that columns are equally long, and the origin.
+
+        what : the word for an entry in errors.
+
+        Raises ScenarioError.
+        """
+        if not self.release:
+            raise ScenarioError(f"workload.release must name at least one {what}, got none")
+        count, first = len(self.release), min(self.release)
+        for name in self.__struct_fields__:
+            column = getattr(self, name)
+            if name != "origin" and column is not None and len(column) != count:
+                raise ScenarioError(
+                    f"workload.{name} must have {count} entries as workload.release has, got {len(column)}"
+                )
+        if self.origin is not None and self.origin > first:
             raise ScenarioError(
-                f"workload.{name} must have {count} entries as workload.release has, got {len(column)}"
+                f"workload.origin must be at most the first release, {first!r} s, got {self.origin!r}"
             )
 
 

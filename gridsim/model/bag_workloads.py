@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import Amount, checked_amount, drawn, largest
-from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Machine, check_columns
+from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Listed, Machine
 from gridsim.model.attributes import Constraints, Memory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, shown
@@ -279,7 +279,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         return np.concatenate(parts)
 
 
-class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
+class ListRecipe(Listed, frozen=True, kw_only=True, tag="list"):
     """A list of applications; `Workload.of` explains each field.
 
     release : s, one entry per application, in any order.
@@ -291,9 +291,9 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     input_bytes, output_bytes : bytes that a task fetches before it can be computed, and that it sends
         afterwards, one entry per application; see `Platform.linked`.
     memory, disk : bytes that a task needs on its machine, one entry per application; without it any.
+    origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
-    release: tuple[_Seconds, ...]
     tasks: tuple[Annotated[int, Limits(low=1, high=2**53)], ...]
     task_size: tuple[_Work, ...]
     submitter: tuple[Machine, ...] | None = None
@@ -305,7 +305,7 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_columns(self, len(self.release), "application")
+        self.check_columns("application")
 
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
@@ -320,7 +320,7 @@ class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
         return _suited(made, platform, Wants(memory, disk=disk))
 
 
-class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
+class TasksRecipe(Listed, frozen=True, kw_only=True, tag="tasks"):
     """A list of applications, task by task; `Workload.of_tasks` explains each field.
 
     release : s, one entry per application, in any order.
@@ -329,16 +329,16 @@ class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
         number of machines.
     estimate : Mflop, the size of a task that submitters state, which schedulers see, one entry per
         application; without it the mean of the sizes.
+    origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
-    release: tuple[_Seconds, ...]
     sizes: tuple[tuple[_Work, ...], ...]
     submitter: tuple[Machine, ...] | None = None
     estimate: tuple[Annotated[float, Limits(low=0, unit="Mflop")], ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_columns(self, len(self.release), "application")
+        self.check_columns("application")
         for i, sizes in enumerate(self.sizes):
             if not sizes:
                 raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -50,6 +51,11 @@ _Shape = Annotated[float, Limits(above=0)]
 
 class _Faults(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "faults"
+
+    def since(self, origin: float) -> FaultsRecipe:
+        """Return the faults on a clock that begins at `origin` s; those that are not stated begin with it."""
+        assert isinstance(self, FaultsRecipe)
+        return self
 
 
 class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
@@ -233,6 +239,16 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
                 )
             last[machine[i]] = i
 
+    def since(self, origin: float) -> ListedFaults:
+        """Return the failures that are not over at `origin` s, on a clock that begins then."""
+        rows = [
+            (machine, max(down - origin, 0.0), up - origin)
+            for machine, down, up in zip(self.machine, self.down, self.up, strict=True)
+            if up > origin or down == origin
+        ]
+        machine, down, up = zip(*rows, strict=True) if rows else ((), (), ())
+        return ListedFaults(machine=machine, down=down, up=up, reachable=self.reachable)
+
     def course(self, nodes: int, count: Count = uncounted) -> Course:
         for i, u in enumerate(self.machine):
             if u >= nodes:
@@ -268,9 +284,12 @@ class Faults:
     """When machines fail and recover.  Two objects are equal when their recipes are.
 
     recipe : how the faults were made; use the constructors below.
+    origin : s, the time of listed failures and of time zones at which the run begins; `Scenario` sets it to
+        `Workload.origin`.  Drawn failures, and those of a trace, begin with the run.
     """
 
     recipe: FaultsRecipe
+    origin: float = field(default=0.0, compare=False, repr=False, kw_only=True)
 
     @classmethod
     def poisson(cls, mean: float, seed: int, reachable: bool = False) -> Faults:
@@ -408,7 +427,7 @@ class Faults:
         """Exactly the given failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
 
         machine : the machine that fails, one entry per failure.
-        down : time at which it fails, s; 0 for a machine that joins later.
+        down : time at which it fails, s, on the clock of the releases; 0 for a machine that joins later.
         up : time at which it recovers, s; equal to down for a transient failure, inf for a machine that
             leaves for good.
         reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
@@ -441,8 +460,14 @@ class Faults:
 
     @property
     def time_zones(self) -> Zones | None:
-        """The time zones of the machines, or None if they have none."""
-        return self.recipe.zones if isinstance(self.recipe, TraceFaults | ZoneFaults) else None
+        """The time zones of the machines, on the clock of the run, or None if they have none."""
+        recipe = self._of_run
+        return recipe.zones if isinstance(recipe, TraceFaults | ZoneFaults) else None
+
+    @cached_property
+    def _of_run(self) -> FaultsRecipe:
+        """The recipe on the clock of the run."""
+        return self.recipe.since(self.origin) if self.origin else self.recipe
 
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield each of `nodes` machines that fails, when it fails and when it recovers (arrays, s).
@@ -459,7 +484,7 @@ class Faults:
         count : called with numbers of changes before they are made.  Code that only shows a result, whose
             faults its user did not choose, passes ``gridsim.model.fault_events.looking(nodes)``.
         """
-        return self.recipe.course(nodes, count)
+        return self._of_run.course(nodes, count)
 
     def mean_up_time(self, nodes: int) -> float:
         """Return the mean up time of one of `nodes` machines, s; of the distribution, if there is one.
@@ -470,4 +495,4 @@ class Faults:
         recovers.  With `Faults.zones` it is the mean over nights without spread and the spells of the day.
         It is inf if there are no up times.
         """
-        return self.recipe.mean_up_time(nodes)
+        return self._of_run.mean_up_time(nodes)

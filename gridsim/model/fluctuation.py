@@ -8,7 +8,7 @@ comparison meets the same background load.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -30,9 +30,10 @@ MOST_FACTORS = 2**27
 class Pace:
     """The share of its speed that each machine u gives the grid at t ns.
 
-    It is ``factors[series[u], (first[u] + t // period) % steps]``.
+    It is ``factors[series[u], (first[u] + (t + phase) // period) % steps]``.
 
     period : ns.
+    phase : ns since the step of each machine at time 0 began, below `period`.
     factors : float64[rows, steps], in (0, 1].  series : int64[machines], the row of each machine.
     first : int64[machines], the step of each machine at time 0.
 
@@ -43,6 +44,7 @@ class Pace:
     factors: Floats
     series: Integers
     first: Integers
+    phase: int = 0
 
     def __post_init__(self) -> None:
         for column in (self.factors, self.series, self.first):
@@ -80,7 +82,7 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
                 f"series, got {self.steps}"
             )
 
-    def realize(self, nodes: int) -> Pace:
+    def realize(self, nodes: int, origin: float) -> Pace:
         streams = Streams(self.seed)
         factors = streams("fluctuation.factors").random((self.series, self.steps))
         factors *= self.high - self.low
@@ -112,7 +114,7 @@ class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
             for u, position in enumerate(given or ()):
                 whole(f"fluctuation.{name}[{u}]", position, high=count - 1)
 
-    def realize(self, nodes: int) -> Pace:
+    def realize(self, nodes: int, origin: float) -> Pace:
         columns = {}
         for name, given, usual in (
             ("series", self.series, np.arange(nodes) % len(self.factors)),
@@ -123,11 +125,14 @@ class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
                     f"fluctuation.{name} must have {nodes} entries, one a machine, got {len(given)}"
                 )
             columns[name] = np.array(usual if given is None else given, np.int64)
-        return Pace(_nanoseconds(self.period), np.array(self.factors, np.float64), **columns)
+        period = _nanoseconds(self.period)
+        steps, phase = divmod(_nanoseconds(origin), period)
+        columns["first"] = (columns["first"] + steps) % len(self.factors[0])
+        return Pace(period, np.array(self.factors, np.float64), **columns, phase=phase)
 
 
-def _nanoseconds(period: float) -> int:
-    return round(period * NS)
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * NS)
 
 
 FluctuationRecipe = UniformFluctuation | ListedFluctuation
@@ -142,9 +147,12 @@ class Fluctuation:
     """How background load changes the speed of machines.  Two objects are equal when their recipes are.
 
     recipe : how the fluctuation was made; use the constructors below.
+    origin : s, the time of a list of factors at which the run begins; `Scenario` sets it to
+        `Workload.origin`.  Drawn factors begin with the run.
     """
 
     recipe: FluctuationRecipe
+    origin: float = field(default=0.0, compare=False, repr=False, kw_only=True)
 
     @classmethod
     def uniform(
@@ -178,7 +186,8 @@ class Fluctuation:
         factors : factors in (0, 1], one list per row, all of the same length.
         period : s that a step lasts, 1e-9 to 1e7.
         series : the row of each machine; without it machine u has row u modulo the number of rows.
-        first : the step of each machine at time 0; without it all begin at step 0.
+        first : the step of each machine at time 0, on the clock of the releases; without it all begin at
+            step 0.
         """
         return cls(
             ListedFluctuation(
@@ -191,4 +200,4 @@ class Fluctuation:
 
     def realize(self, nodes: int) -> Pace:
         """Return the factors of `nodes` machines.  Raises ScenarioError if the recipe fits another number."""
-        return self.recipe.realize(nodes)
+        return self.recipe.realize(nodes, self.origin)

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES, Columns, Machine, check_columns
+from gridsim.model.applications import JOB_TIMES, Columns, Listed, Machine
 from gridsim.model.attributes import Constraints, Memory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
@@ -136,7 +136,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         )
 
 
-class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
+class JobListRecipe(Listed, frozen=True, kw_only=True, tag="job-list"):
     """A list of jobs; `Workload.jobs_of` explains each field.
 
     release : s, one entry per job, in any order.
@@ -153,9 +153,9 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
         is rejected; inf and without it, none.
     cancel_at : s, one entry per job, after its release, when its user cancels it unless it has ended; inf and
         without it, never.
+    origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
-    release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
     nodes: tuple[Annotated[int, Limits(low=1, high=2**31 - 1)], ...]
     run_time: tuple[_RunTime, ...]
     requested: tuple[_RunTime, ...] | None = None
@@ -169,7 +169,7 @@ class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_columns(self, len(self.release), "job")
+        self.check_columns("job")
         for name in ("deadline", "cancel_at"):
             for i, at in enumerate(getattr(self, name) or ()):
                 if _LATEST < at < math.inf:

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import msgspec
@@ -50,6 +50,9 @@ class Scenario:
         that are given by name, on the command line and to `simulate`, `compare` and so on.  An object such as
         ``FairTree()`` has its own.
 
+    The clock of a run begins at `Workload.origin`, so that times that a list of releases, failures or factors
+    states in UNIX time, say, are times after the first release.
+
     Names of files in the parts are relative to the working directory.  In a scenario *file* they are relative
     to the folder of that file.
     """
@@ -71,6 +74,8 @@ class Scenario:
             given = getattr(self, name)
             if not (given is None or isinstance(given, option)):
                 raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(given).__name__}")
+            if given is not None and given.origin != self.workload.origin:
+                object.__setattr__(self, name, replace(given, origin=self.workload.origin))
         object.__setattr__(self, "seed", whole("seed", self.seed))
         object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
 

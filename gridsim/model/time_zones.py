@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +26,7 @@ MOST_ZONES = 1440
 class Zones(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Machine u lies in time zone u mod `zones`; the clock of zone z is z * 24 / `zones` hours ahead.
 
-    At time 0 it is midnight in zone 0.
+    At time 0 of the releases it is midnight in zone 0.
 
     zones : number of time zones, 1..1440.
     night_begin : hour of local time at which night begins, from 0 to below 24.
@@ -47,6 +48,11 @@ class Zones(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return by how many ns the clocks of these machines are ahead of the clock of zone 0, int64."""
         result: Integers = np.asarray(machines, np.int64) % self.zones * DAY // self.zones
         return result
+
+    def since(self, origin: float) -> Zones:
+        """Return the zones as a clock sees them that begins `origin` s later."""
+        begin = (self.night_begin - origin % 86400.0 / 3600.0) % 24.0
+        return self if begin == self.night_begin else msgspec.structs.replace(self, night_begin=begin)
 
     def night(self, machines: Any, time: Any) -> NDArray[np.bool_]:
         """Return whether these machines have night at `time`, ns: one time for all, or one per machine.
@@ -85,6 +91,10 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
                 f"faults.spread must be at most a quarter of the night and of the day, {most:g} s with "
                 f"night_hours = {self.zones.night_hours:g}, got {self.spread!r}"
             )
+
+    def since(self, origin: float) -> ZoneFaults:
+        """Return the faults as a clock sees them that begins `origin` s later."""
+        return msgspec.structs.replace(self, zones=self.zones.since(origin))
 
     def course(self, nodes: int, count: Count) -> Course:
         return streamed(nodes, self._days(nodes, count))

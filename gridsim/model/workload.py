@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import amount_of
-from gridsim.model.applications import JOB_TIMES, Applications
+from gridsim.model.applications import JOB_TIMES, Applications, Listed
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
@@ -85,10 +86,33 @@ class Workload:
         """Whether the applications are rigid jobs rather than bags of tasks."""
         return isinstance(self.recipe, RigidRecipe)
 
+    @cached_property
+    def origin(self) -> float:
+        """The time of a list of applications or jobs at which the clock of a run begins, s.
+
+        It is the first release unless the list says otherwise, and 0 for other workloads: releases are drawn
+        from time 0 on, or counted from the first job of a log.
+        """
+        recipe = self.recipe
+        if not isinstance(recipe, Listed):
+            return 0.0
+        return min(recipe.release) if recipe.origin is None else recipe.origin
+
     @property
-    def made_by(self) -> str:
-        """How the jobs of a log become bags of tasks, in a line; empty for other workloads."""
-        return self.recipe.made_by if isinstance(self.recipe, LogRecipe) else ""
+    def remarks(self) -> dict[str, str]:
+        """What a line on the workload is about -> its text, of what its recipe does not say by itself.
+
+        ``log`` is how the jobs of a log become bags of tasks.  ``clock`` is what time 0 is in a log, or in a
+        list whose first release is not 0 s.
+        """
+        recipe, lines = self.recipe, {}
+        if isinstance(recipe, LogRecipe):
+            lines["log"] = recipe.made_by
+        if isinstance(recipe, LogRecipe | JobLogRecipe):
+            lines["clock"] = "times are s since the first release, whatever the log counts from"
+        elif self.origin:
+            lines["clock"] = f"times are s since {self.origin!r} s of the workload, at which the run begins"
+        return lines
 
     @classmethod
     def bags(
@@ -224,6 +248,8 @@ class Workload:
         output_bytes: float | Sequence[float] | NDArray[Any] | None = None,
         memory: float | Sequence[float] | NDArray[Any] | None = None,
         disk: float | Sequence[float] | NDArray[Any] | None = None,
+        *,
+        origin: float | None = None,
     ) -> Workload:
         """Exactly the given applications: release (s), tasks, task_size (Mflop).
 
@@ -238,6 +264,9 @@ class Workload:
             entry each.
         memory, disk : bytes that a task needs on its machine (`Platform.with_attributes`); one value for all
             applications, or one entry each.
+        origin : s, the time of these releases at which a run begins, and from which its times count; by
+            default the first release.  With an earlier one machines, failures and views of others have a past
+            when the first application comes.
         """
         releases = sequence("workload.release", release)
         count = len(releases)
@@ -253,6 +282,7 @@ class Workload:
             submitter=None if submitter is None else _column("workload.submitter", submitter, count),
             data=None if data is None else _column("workload.data", data, count),
             **further,
+            origin=origin,
         )
         return cls(recipe)
 
@@ -263,6 +293,8 @@ class Workload:
         sizes: Sequence[Sequence[float] | NDArray[Any]],
         submitter: Sequence[int] | NDArray[Any] | None = None,
         estimate: float | Sequence[float] | NDArray[Any] | None = None,
+        *,
+        origin: float | None = None,
     ) -> Workload:
         """Exactly the given applications, task by task: release (s), sizes of the tasks (Mflop).
 
@@ -271,6 +303,9 @@ class Workload:
         submitter : machines; by default application i submits at machine i modulo the number of machines.
         estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be
             wrong; one value for all applications, or one entry each.  By default it is the mean of the sizes.
+        origin : s, the time of these releases at which a run begins, and from which its times count; by
+            default the first release.  With an earlier one machines, failures and views of others have a past
+            when the first application comes.
         """
         releases = sequence("workload.release", release)
         recipe = TasksRecipe(
@@ -278,6 +313,7 @@ class Workload:
             sizes=tuple(sequence("workload.sizes", sizes)),
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
             estimate=None if estimate is None else _column("workload.estimate", estimate, len(releases)),
+            origin=origin,
         )
         return cls(recipe)
 
@@ -422,6 +458,7 @@ class Workload:
         not_before: float | Sequence[float] | NDArray[Any] | None = None,
         deadline: float | Sequence[float] | NDArray[Any] | None = None,
         cancel_at: float | Sequence[float] | NDArray[Any] | None = None,
+        origin: float | None = None,
     ) -> Workload:
         """Exactly the given rigid jobs: release (s), nodes, run_time (s).
 
@@ -436,6 +473,9 @@ class Workload:
         deadline : s, by which a job must have ended by what it reserves, or it is rejected; inf for none.
         cancel_at : s, after its release, when its user cancels a job unless it has ended; inf for never.
             Each of these times is on the clock of the releases; one value for all jobs, or one entry each.
+        origin : s, the time of these releases at which a run begins, and from which its times count; by
+            default the first release.  With an earlier one machines, failures and views of others have a past
+            when the first job comes.
         """
         releases = sequence("workload.release", release)
         recipe = JobListRecipe(
@@ -451,21 +491,26 @@ class Workload:
                 name: None if given is None else _column(f"workload.{name}", given, len(releases))
                 for name, given in zip(JOB_TIMES, (not_before, deadline, cancel_at), strict=True)
             },
+            origin=origin,
         )
         return cls(recipe)
 
     def realize(self, platform: Platform) -> Applications:
-        """Return the applications on `platform` in order of release; ties keep the order of the recipe."""
+        """Return the applications on `platform` in order of release; ties keep the order of the recipe.
+
+        Their times count from `origin`.
+        """
         with np.errstate(over="ignore"):  # infinite results are rejected below
-            columns = self.recipe.columns(platform)
+            columns = self.recipe.columns(platform).since(self.origin)
         release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job, *_ = columns
         memory, kind, group, suited = columns.memory, columns.kind, columns.group, columns.suited
         moved = columns.input_bytes, columns.output_bytes
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in first_true(~(release <= LATEST_RELEASE)):
-            latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
+            since = " after the first" if log else f" after {self.origin!r} s" if self.origin else ""
             raise ScenarioError(
-                f"{log}workload.release[{i}] must be at most {latest}, got {float(release[i])!r}"
+                f"{log}workload.release[{i}] must be at most {LATEST_RELEASE:g} s{since}, "
+                f"got {float(release[i] + self.origin)!r}"
             )
         release_ns = np.rint(release * NS).astype(np.int64)
         order = np.argsort(release_ns, kind="stable")

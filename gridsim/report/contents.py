@@ -31,7 +31,7 @@ Results = Mapping[str, Result]
 
 _DIFFERENT = "These results are of different scenarios, so that ratios do not tell of schedulers alone."
 #: Lines on a run that have no card because they are shown elsewhere.
-_NO_CARDS = {"platform", "workload", "log", "load", "scheduler", "reports"}
+_NO_CARDS = {"platform", "workload", "log", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 
 

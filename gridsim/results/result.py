@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
+from gridsim.model.applications import Listed
 from gridsim.model.scenario import Scenario
 from gridsim.results.decisions import Why, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
@@ -129,7 +130,11 @@ class Result(Metrics):
         """
         if "scenario" not in self._about:
             raise GridSimError("the result does not say of what scenario it is")
-        return Scenario.from_text(self._about["scenario"])
+        scenario = Scenario.from_text(self._about["scenario"])
+        if "origin" not in self._about and isinstance(scenario.workload.recipe, Listed):
+            # results without it are of runs that began at time 0 of the releases
+            return scenario.replaced({"workload.origin": 0.0})
+        return scenario
 
     def check_faults(self) -> None:
         """Check that the failure trace, if there is one, is still the file that the run read.
@@ -238,7 +243,7 @@ class Result(Metrics):
             self.summary(bound),
             self._released_within,
             name,
-            log=self._made_by,
+            remarks=self._remarks,
             up=self.describe_availability(),
             verbose=verbose,
         )
@@ -263,16 +268,16 @@ class Result(Metrics):
         return {table: count for table, count in counts.items() if count}
 
     def describe_scenario(self) -> dict[str, str]:
-        """Return a line each on the platform, the workload, the log that it was made of, and the load."""
-        return scenario_lines(self.summary(), self._released_within, self._made_by)
+        """Return a line each on the platform, the workload, what time 0 is, and the load."""
+        return scenario_lines(self.summary(), self._released_within, self._remarks)
 
     def describe_availability(self) -> dict[str, str]:
         """Return a line on how many machines are up, and for how long; none if all are, all the time."""
         return availability_lines(self._about.get("availability"), len(self.machines))
 
     @property
-    def _made_by(self) -> str:
-        return str(self._about.get("log", ""))
+    def _remarks(self) -> dict[str, str]:
+        return {name: text for name in ("log", "clock") if (text := str(self._about.get(name, "")))}
 
     @property
     def _released_within(self) -> float:

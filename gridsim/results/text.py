@@ -26,21 +26,21 @@ def run_lines(
     released_within: float,
     name: str | None = None,
     *,
-    log: str = "",
+    remarks: Lines | None = None,
     up: Lines | None = None,
     verbose: bool = False,
 ) -> Lines:
     """Return the lines that describe a run: what a line is about -> its text.
 
     facts : as of `Result.summary`.  released_within : time from the first to the last release, s.
-    name : shown instead of the scheduler's own name.  log : how the jobs of a log became applications.
+    name : shown instead of the scheduler's own name.  remarks : lines of `Workload.remarks`.
     up : the line of `availability_lines`, if any.
     verbose : include the parameters of the scheduler and the facts that it reports.
     """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
     return {
-        **scenario_lines(facts, released_within, log),
+        **scenario_lines(facts, released_within, remarks),
         **(up or {}),
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
@@ -62,8 +62,8 @@ def _known(value: float | None, factor: float, digits: str, unit: str) -> str:
     return "-" if value is None or math.isnan(value) else f"{factor * value:{digits}} {unit}"
 
 
-def scenario_lines(facts: Facts, released_within: float, log: str = "") -> Lines:
-    """Return a line each on the platform, the workload, the log that it was made of if any, and the load."""
+def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None = None) -> Lines:
+    """Return a line each on the platform, the workload and the load, and the `remarks` on the workload."""
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
     load, speed = facts["offered_load"], _grouped(facts["aggregate_speed"])
     return {
@@ -71,7 +71,7 @@ def scenario_lines(facts: Facts, released_within: float, log: str = "") -> Lines
         "workload": f"{_many(facts['applications'], 'application')}, {_many(facts['tasks'], 'task')}, "
         f"{_grouped(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
         f"released within {released_within:.6g} s",
-        **({"log": log} if log else {}),
+        **(remarks or {}),
         "load": f"{load:.4g}: the whole grid needs {load:.4g} times the submission period to do the work"
         if math.isfinite(load)
         else "inf: everything is released at once",
@@ -101,7 +101,7 @@ def planned_lines(scenario: Scenario) -> Lines:
         "offered_load": offered_load(applications, platform),
     }
     released_within = float(applications.release[-1] - applications.release[0])
-    lines = scenario_lines(facts, released_within, scenario.workload.made_by)
+    lines = scenario_lines(facts, released_within, scenario.workload.remarks)
     if scenario.faults is not None:
         recipe = scenario.faults.recipe
         values = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "seed"}

@@ -561,7 +561,8 @@ class Simulation(Stateful):
             scheduler=describe(self.scheduler),
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
-                "log": scenario.workload.made_by,
+                **scenario.workload.remarks,
+                "origin": scenario.workload.origin,
                 "decentralized": self.scheduler.decentralized,
                 **about,
                 "clock_seconds": engine.now / NS,

@@ -232,7 +232,15 @@ def some_want_machines(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         scenario,
         platform=Platform.equal(nodes, attributes=own),
         workload=Workload.jobs_of(
-            jobs.release, jobs.tasks, run_time, jobs.requested, jobs.submitter, memory, kinds, disk=disk
+            jobs.release,
+            jobs.tasks,
+            run_time,
+            jobs.requested,
+            jobs.submitter,
+            memory,
+            kinds,
+            disk=disk,
+            origin=0.0,
         ),
     )
 
@@ -289,6 +297,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses:
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
+            origin=0.0,
             release=release,
             nodes=column(st.integers(1, max(1, nodes // 2)) if together else small | large),
             run_time=lasts,
@@ -367,9 +376,9 @@ def _bags(
     release = draw(_releases(release, lasts, pauses))
     if few:
         each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
-        workload = Workload.of_tasks(release, each, home)
+        workload = Workload.of_tasks(release, each, home, origin=0.0)
     else:
-        workload = Workload.of(release, tasks, mflop, home)
+        workload = Workload.of(release, tasks, mflop, home, origin=0.0)
     return Scenario(
         platform=Platform.of(fast),
         workload=workload,

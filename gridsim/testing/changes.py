@@ -228,8 +228,8 @@ def changed_workload(
         stated = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
         rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times}
-        return Workload.jobs_of(release, tasks, run_time, requested, submitter, **rest)
+        return Workload.jobs_of(release, tasks, run_time, requested, submitter, **rest, origin=0.0)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}
     further = {name: column if column is None else column[kept] for name, column in columns.items()}
-    return Workload.of(release, tasks, task_size, submitter, **further)
+    return Workload.of(release, tasks, task_size, submitter, **further, origin=0.0)

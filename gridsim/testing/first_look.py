@@ -82,9 +82,9 @@ def policy_of(
 
 def _plain(scheduler: Scheduler, nodes: int, release: list[float]) -> Scenario:
     """Return a scenario of equal machines, and of single tasks with these releases (s)."""
-    workload = Workload.of(release, 1, 1000.0)
+    workload = Workload.of(release, 1, 1000.0, origin=0.0)
     if scheduler.rigid:
-        workload = Workload.jobs_of(release, 1, 1.0)
+        workload = Workload.jobs_of(release, 1, 1.0, origin=0.0)
     zeros = (0.0,) * nodes
     place = ListedAttributes(x=zeros, y=zeros) if scheduler.constraints else None
     return Scenario(Platform.equal(nodes, 1000.0, place), workload)

@@ -55,7 +55,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
     if applications.task_sizes is not None:
         # tasks of own sizes get them in the order in which they come to any machine, which no message tells
         columns = (applications.release, applications.tasks, applications.task_size, applications.submitter)
-        scenario = dataclasses.replace(scenario, workload=Workload.of(*columns))
+        scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
         applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
     latency = LATENCIES[scenario.seed % len(LATENCIES)]

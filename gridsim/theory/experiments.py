@@ -179,7 +179,7 @@ class Queue:
         if self.dispatchers > 1:
             made = drawn.realize(platform)
             submitter = made.submitter // self.dispatchers
-            drawn = Workload.of(made.release, 1, made.task_size, submitter)
+            drawn = Workload.of(made.release, 1, made.task_size, submitter, origin=0.0)
         return Scenario(platform, drawn, seed=seed)
 
     def measure(self, size: Size, seed: int, nodes: NodeForm | None) -> tuple[list[float], str]:
@@ -345,9 +345,9 @@ class Little:
         release *= 61.0
         submitter = draw.integers(size.machines, size=count)
         if self.rigid:
-            workload = Workload.jobs_of(release, nodes_wanted, length, submitter=submitter)
+            workload = Workload.jobs_of(release, nodes_wanted, length, submitter=submitter, origin=0.0)
         else:
-            workload = Workload.of(release, 1, length * 1000.0, submitter)
+            workload = Workload.of(release, 1, length * 1000.0, submitter, origin=0.0)
         places = DrawnAttributes(seed=seed, side=1.0) if self.rigid else None  # which some schedulers need
         scenario = Scenario(Platform.equal(size.machines, 1000.0, places), workload, seed=seed)
         release = np.rint(release * 1e9) / 1e9  # as clocks have it

@@ -48,6 +48,7 @@ def computed(pace: Pace, machine: Integers, begin: Integers, end: Integers) -> F
     """Return what machines compute under background load from `begin` to `end` ns, in ns at full speed."""
     series, factors = pace.series[machine], pace.factors
     before = np.pad(np.cumsum(factors, axis=1), ((0, 0), (1, 0)))  # sums of the factors before each step
+    begin, end = begin + pace.phase, end + pace.phase
     (round_a, a), (round_b, b) = (
         np.divmod(pace.first[machine] + t // pace.period, factors.shape[1]) for t in (begin, end)
     )

@@ -50,7 +50,7 @@ class Sharer(gs.LocalScheduler, frozen=True, kw_only=True):
 def pair(faults: gs.Faults | None = None) -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.of([1000.0] * 2),
-        gs.Workload.of([1.0, 1.25], 2, 1000.0, [0, 0]),
+        gs.Workload.of([1.0, 1.25], 2, 1000.0, [0, 0], origin=0.0),
         gs.Network(latency=0.5, bandwidth=10_000.0),
         faults=faults,
     )

@@ -325,7 +325,7 @@ def test_what_one_machine_loses(name: str) -> None:
     """A task of 5 s is lost after 3 s, and done again at once by a machine that is up."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0]),
-        gs.Workload.of(release=[1.0], tasks=[2], task_size=[5000.0], submitter=[0]),
+        gs.Workload.of(release=[1.0], tasks=[2], task_size=[5000.0], submitter=[0], origin=0.0),
         faults=Faults.of([0, 0], [4.0, 10.0], [4.0, 20.0]),
     )
     result = gs.simulate(scenario, CENTRAL[name])
@@ -413,7 +413,7 @@ def test_failures_in_step_with_the_heartbeat_do_not_keep_the_fair_tree_from_endi
     rows = [(u, at) for u in range(machines) for at in begins]
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
-        gs.Workload.of(release=[period / 2 - 1.5], tasks=[5], task_size=[1000.0], submitter=[0]),
+        gs.Workload.of(release=[period / 2 - 1.5], tasks=[5], task_size=[1000.0], submitter=[0], origin=0.0),
         faults=Faults.of([u for u, _ in rows], [at for _, at in rows], [at + period / 2 for _, at in rows]),
     )
     result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3)))
@@ -465,7 +465,7 @@ def test_a_machine_that_never_fails_beside_one_that_fails_with_each_heartbeat(tm
     (tmp_path / "p60.avt").write_text("a 1 0 60\nb 1 10 60\n")
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 2800.0]),
-        gs.Workload.of(release=[299.99], tasks=[1], task_size=[1000.0], submitter=[0]),
+        gs.Workload.of(release=[299.99], tasks=[1], task_size=[1000.0], submitter=[0], origin=0.0),
         faults=Faults.trace(str(tmp_path / "p60.avt"), seed=2),
     )
     for parameters in ({}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}):
@@ -623,7 +623,9 @@ def test_many_blocks(tmp_path: Any) -> None:
 def test_nobody_left_by_the_block(at: float, release: float) -> None:
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
-        gs.Workload.of(release=[release, 9.0], tasks=[3, 4], task_size=[1000.0] * 2, submitter=[0, 0]),
+        gs.Workload.of(
+            release=[release, 9.0], tasks=[3, 4], task_size=[1000.0] * 2, submitter=[0, 0], origin=0.0
+        ),
         faults=Faults.of([0, 1, 1], [at, 0.0, at + 0.5], [inf, 0.25, inf]),
     )
     said = []

@@ -45,7 +45,7 @@ def test_sizes_come_in_the_order_of_release() -> None:
     workload = Workload.of_tasks([5.0, 1.0, 5.0], [[1.0, 2.0], [10.0], [3.0, 4.0, 5.0]], [0, 1, 1])
     found = workload.realize(GRID)
     assert found.unequal and found.task_sizes is not None
-    assert found.release.tolist() == [1.0, 5.0, 5.0] and found.submitter.tolist() == [1, 0, 1]
+    assert found.release.tolist() == [0.0, 4.0, 4.0] and found.submitter.tolist() == [1, 0, 1]
     assert found.tasks.tolist() == [1, 2, 3] and found.offsets.tolist() == [0, 1, 3, 6]
     assert found.offsets.dtype == found.tasks.dtype == np.int64
     assert found.task_sizes.tolist() == found.sizes().tolist() == [10.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -81,7 +81,7 @@ def test_sums_are_rounded_once() -> None:
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from((0.0, 1.0, 2.0)), SIZES), min_size=1, max_size=6))
 def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[float, list[float]]]) -> None:
-    found = Workload.of_tasks(*zip(*rows, strict=True)).realize(GRID)
+    found = Workload.of_tasks(*zip(*rows, strict=True), origin=0.0).realize(GRID)
     expected = sorted(rows, key=lambda row: row[0])  # stable
     assert found.release.tolist() == [release for release, _ in expected]
     assert split(found) == [sizes for _, sizes in expected]

@@ -106,7 +106,7 @@ def test_whole_bounds_are_reached(nodes, low, high):
 
 def test_explicit_applications_are_sorted_stably():
     found = Workload.of([5.0, 1.0, 5.0], [1, 2, 3], [10.0, 20.0, 30.0], [0, 1, 0]).realize(GRID)
-    assert found.release.tolist() == [1.0, 5.0, 5.0]
+    assert found.release.tolist() == [0.0, 4.0, 4.0]
     assert found.tasks.tolist() == [2, 1, 3] and found.size.tolist() == [40.0, 10.0, 90.0]
     assert Workload.of(range(5), 2, 3).realize(GRID).submitter.tolist() == [0, 1, 0, 1, 0]
     with pytest.raises(ValueError):
@@ -122,7 +122,7 @@ def test_offered_load_is_work_over_capacity():
 def test_releases_are_rounded_to_the_nearest_ns():
     """1.001 s times 1e9 is a little less than 1 001 000 000."""
     assert int(1.001 * 1e9) == 1_000_999_999
-    assert Workload.of([1.001], 1, 1.0).realize(GRID).release_ns.tolist() == [1_001_000_000]
+    assert Workload.of([1.001], 1, 1.0, origin=0.0).realize(GRID).release_ns.tolist() == [1_001_000_000]
 
 
 def test_bags_of_a_log(log):
@@ -183,7 +183,18 @@ def test_a_broken_log_is_refused(log):
             lambda: Workload.of([0], 1, 1, [2]).realize(GRID),
             "workload.submitter[0] must be a machine in 0..1, got 2",
         ),
-        (lambda: Workload.of([5e9], 1, 1).realize(GRID), "workload.release[0] must be at most 4e+09 s, got"),
+        (
+            lambda: Workload.of([0, 5e9], 1, 1).realize(GRID),
+            "workload.release[1] must be at most 4e+09 s, got",
+        ),
+        (
+            lambda: Workload.of([1e10, 2e10], 1, 1).realize(GRID),
+            "workload.release[1] must be at most 4e+09 s after 10000000000.0 s, got 20000000000.0",
+        ),
+        (
+            lambda: Workload.of([7.0, 5.0], 1, 1, origin=6.0),
+            "workload.origin must be at most the first release, 5.0 s, got 6.0",
+        ),
         (
             lambda: Workload.of([0], 2, 1e308).realize(GRID),
             "workload.task_size[0] must leave tasks * size finite",

@@ -96,6 +96,7 @@ class WorkQueue:
         step: bool = False,
         bag_order: str = "fcfs-share",
         min_speed: float = 0.0,
+        phase: SupportsIndex = 0,
     ) -> None:
         self._speed, whole = doubles(speed, "speed"), doubles(sizes, "sizes")
         counts = indices(tasks, "tasks", 1, 2**31)
@@ -103,7 +104,7 @@ class WorkQueue:
         check_array(self._speed, "speed", POSITIVE)
         check_array(whole, "sizes", POSITIVE)
         check_lengths(len(self._speed), len(self._told), "speed", "up_until")
-        check_rules(max_replicas, interval, checkpoint, restore, period, seed)
+        check_rules(max_replicas, interval, checkpoint, restore, period, phase, seed)
         self._tasks = [Task(size) for size in whole]
         self._bags, at = [], 0
         for count in counts:
@@ -124,7 +125,7 @@ class WorkQueue:
         self._interval, self._checkpoint, self._restore = int(interval), int(checkpoint), int(restore)
         self._local, self._printed, self._prediction = local, printed, prediction
         self._fed, self._chance, self._dirty, self._step = not faults, int(seed), False, step
-        self._period = int(period)
+        self._period, self._phase = int(period), int(phase)
         self._pace = self._paced(factors, series, first) if self._period else None
         self._up = [True] * self.machines
         self._since = [0] * self.machines
@@ -156,17 +157,17 @@ class WorkQueue:
     def _pace_done(self, u: int, start: int, end: int) -> float:
         if self._pace is None:
             return float(end - start)
-        k, done = start // self._period, 0.0
+        k, done = (start + self._phase) // self._period, 0.0
         while start < end:
-            edge = min((k + 1) * self._period, end)
+            edge = min((k + 1) * self._period - self._phase, end)
             done += self._factor(u, k) * float(edge - start)
             start, k = edge, k + 1
         return done
 
     def _pace_end(self, u: int, start: int, work: float, limit: int) -> int:
-        k = start // self._period
+        k = (start + self._phase) // self._period
         while start < limit:
-            edge = min((k + 1) * self._period, limit)
+            edge = min((k + 1) * self._period - self._phase, limit)
             factor = self._factor(u, k)
             room = factor * float(edge - start)
             if work <= room + 0.5 * factor:

@@ -36,7 +36,7 @@ def chosen(table: Table, *actions: str) -> Table:
 
 def bags(speeds: list[float], release: Any, tasks: Any, task_size: Any = 1000.0, **rest: Any) -> gs.Scenario:
     submitter = rest.pop("submitter", np.zeros(len(release), int))
-    workload = gs.Workload.of(release, tasks, task_size, submitter)
+    workload = gs.Workload.of(release, tasks, task_size, submitter, origin=0.0)
     return gs.Scenario(gs.Platform.of(speeds), workload, **rest)
 
 

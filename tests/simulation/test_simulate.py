@@ -25,7 +25,7 @@ SCENARIO = Scenario(Platform.desktop_grid(5, 1), Workload.bags(10, seed=2), seed
 
 def test_a_run_by_hand(toy):
     platform = Platform.of([1000.0, 2000.0])
-    workload = Workload.of([1.0, 1.0, 2.0], [2, 4, 1], 1000.0, [0, 1, 0])
+    workload = Workload.of([1.0, 1.0, 2.0], [2, 4, 1], 1000.0, [0, 1, 0], origin=0.0)
     result = simulate(Scenario(platform, workload), toy())
     assert result.applications["first_start"].tolist() == [1.0, 1.0, 3.0]
     assert result.applications["finish"].tolist() == [3.0, 3.0, 4.0]
@@ -198,6 +198,6 @@ def test_a_run_that_never_leaves_an_instant_ends(
 ) -> None:
     """No limit of time is ever reached there."""
     monkeypatch.setattr(engine, "MOST_ROUNDS", 10_000)
-    workload = gs.Workload.of([5.0], 1, 1000.0)
+    workload = gs.Workload.of([5.0], 1, 1000.0, origin=0.0)
     with pytest.raises(gs.SchedulerError, match=r"t = 5.0 s: the run never leaves this instant: .* \d{5}"):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), scheduler, time_limit=10.0)

@@ -127,7 +127,8 @@ class Jobs:
             release = np.maximum.accumulate(release - late) + late
         run_time = whole.task_size[kept] / float(platform.speeds[0])
         requested = None if whole.requested is None else whole.requested[kept]
-        return Workload.jobs_of(release, whole.tasks[kept], run_time, requested, whole.submitter[kept])
+        columns = release, whole.tasks[kept], run_time, requested, whole.submitter[kept]
+        return Workload.jobs_of(*columns, origin=0.0)
 
 
 def jobs_of(how: Run, count: int, load: float = 0.0, profile: str = "ricc2010") -> Jobs:

@@ -94,7 +94,7 @@ class Stating:
             at = release + np.maximum(1.0, WITHIN * part * run_time)
             times["cancel_at"] = np.where(share < CALLED_OFF, at, np.inf)
         columns = release, given.tasks, run_time, given.requested, given.submitter
-        return replace(made, workload=Workload.jobs_of(*columns, **times))
+        return replace(made, workload=Workload.jobs_of(*columns, **times, origin=0.0))
 
 
 def chosen(scenario: Scenario, seed: int) -> Bools:

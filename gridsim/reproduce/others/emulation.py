@@ -70,7 +70,7 @@ def scenario(system: str, size: Size, seed: int) -> Scenario:
     release = np.cumsum(streams("emulation releases").exponential(BETWEEN_JOBS, size.jobs))
     nodes = streams("emulation nodes").integers(1, size.machines // 5, size.jobs, endpoint=True)
     run_time = streams("emulation run times").uniform(30.0, 150.0, size.jobs)
-    jobs = Workload.jobs_of(release, nodes, run_time.round())
+    jobs = Workload.jobs_of(release, nodes, run_time.round(), origin=0.0)
     return Scenario(Platform.equal(size.machines), jobs, seed=seed)
 
 

@@ -125,7 +125,7 @@ class Drawn(Source):
         release = np.cumsum(streams("probes on bags arrivals").exponential(60.0, bags))
         sizes = CUTOFF * np.exp(2.0 * (streams("probes on bags sizes").standard_normal(bags) - 1.28))
         tasks = streams("probes on bags tasks").integers(1, 20, size=bags)
-        return Workload.of(release, tasks, sizes, submitter=self.submitters(seed, bags))
+        return Workload.of(release, tasks, sizes, submitter=self.submitters(seed, bags), origin=0.0)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ class TaskTrace(_Log):
         whole = read_tr(self.path)
         log = whole.take(np.arange((seed - 1) % self.part, len(whole), self.part))
         sizes = log.mean * (CUTOFF / self.cutoff)
-        return Workload.of(log.release, log.tasks, sizes, submitter=self.submitters(seed, len(log)))
+        submitter = self.submitters(seed, len(log))
+        return Workload.of(log.release, log.tasks, sizes, submitter=submitter, origin=0.0)
 
 
 @dataclass(frozen=True)

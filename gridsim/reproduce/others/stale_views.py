@@ -95,7 +95,9 @@ class Jobs:
         gaps = streams("stale views arrivals").exponential(1 / (self.load * self.machines), self.jobs)
         sizes = streams("stale views sizes").exponential(1.0, self.jobs).clip(1e-9)
         submitter = streams("stale views submitters").integers(self.machines, size=self.jobs)
-        workload = Workload.of(np.cumsum(gaps), np.ones(self.jobs, int), sizes, submitter=submitter)
+        workload = Workload.of(
+            np.cumsum(gaps), np.ones(self.jobs, int), sizes, submitter=submitter, origin=0.0
+        )
         return Scenario(Platform.of([1.0] * self.machines), workload, seed=seed)
 
 

@@ -113,7 +113,7 @@ class Bag:
         workload = Workload.bags(1, 0.0, self.ratio, 0.0, TASK, seed=seed, spread=spread)
         if self.late:
             sizes = workload.realize(platform).sizes()
-            workload = Workload.of_tasks([self.late * (UP + DOWN)], [sizes])
+            workload = Workload.of_tasks([self.late * (UP + DOWN)], [sizes], origin=0.0)
         return Scenario(platform, workload, seed=seed, faults=Faults.exponential(UP, DOWN, seed))
 
     def _real(self, desktops: Desktops, seed: int) -> Scenario:
@@ -134,7 +134,7 @@ class Bag:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TraceWarning)  # shown when the log was read before
                 sizes = workload.realize(platform).sizes()
-            workload = Workload.of_tasks([0.2 * horizon], [sizes])
+            workload = Workload.of_tasks([0.2 * horizon], [sizes], origin=0.0)
             start -= 0.2 * horizon
         return Scenario(
             platform,

@@ -56,10 +56,10 @@ class Cycles:
         """Return what `machine` does from `begin` on in so much time, in ns at full speed."""
         if self.pace is None:
             return time
-        period, done, end = self.pace.period, 0.0, begin + time
+        period, phase, done, end = self.pace.period, self.pace.phase, 0.0, begin + time
         while begin < end:
-            step = begin // period
-            edge = min((step + 1) * period, end)
+            step = (begin + phase) // period
+            edge = min((step + 1) * period - phase, end)
             done += self._factor(machine, step) * float(edge - begin)
             begin = edge
         return done
@@ -71,10 +71,10 @@ class Cycles:
         """
         if self.pace is None:
             return int(left) if left <= limit else None
-        period, at, last = self.pace.period, begin, min(begin + limit, LONGEST)
+        period, phase, at, last = self.pace.period, self.pace.phase, begin, min(begin + limit, LONGEST)
         while at < last:
-            step = at // period
-            edge, factor = min((step + 1) * period, last), self._factor(machine, step)
+            step = (at + phase) // period
+            edge, factor = min((step + 1) * period - phase, last), self._factor(machine, step)
             room = factor * float(edge - at)
             if left <= room + 0.5 * factor:  # half a ns more, for rounding
                 return min(at + max(1, round(left / factor)), last) - begin

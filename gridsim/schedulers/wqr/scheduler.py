@@ -215,7 +215,9 @@ class Compiled(Policy):
         self.rules = rules = Rules.of(parameters, run.speeds, mean_up_time)
         machines, pace = len(run.speeds), {}
         if run.pace is not None:
-            pace = {name: getattr(run.pace, name) for name in ("period", "factors", "series", "first")}
+            pace = {
+                name: getattr(run.pace, name) for name in ("period", "phase", "factors", "series", "first")
+            }
         never = np.full(machines, NEVER, np.int64)
         self.notes: QueueNotes | None = None
         if run.decisions is not None:

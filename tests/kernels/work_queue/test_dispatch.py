@@ -89,11 +89,13 @@ def cases(draw: st.DrawFn, **fixed: Any) -> Case:
     }
     if draw(st.booleans()):
         factor = st.sampled_from((0.25, 0.5, 1.0)) | st.floats(0.1, 2.0)
+        period = draw(st.sampled_from((S, 3 * S // 2, 7 * S)))
         rules |= {
-            "period": draw(st.sampled_from((S, 3 * S // 2, 7 * S))),
+            "period": period,
             "factors": draw(st.lists(st.lists(factor, min_size=3, max_size=3), min_size=2, max_size=2)),
             "series": draw(st.lists(st.integers(0, 1), min_size=machines, max_size=machines)),
             "first": draw(st.lists(st.integers(0, 2), min_size=machines, max_size=machines)),
+            "phase": draw(st.sampled_from((0, 1, period // 3, period - 1))),
         }
     rows = draw(changes(machines)) if faulty else []
     size = st.sampled_from((5.0, 10.0, 10.0, 20.0, 40.0)) | st.floats(1.0, 60.0)

@@ -138,7 +138,7 @@ def test_what_lasts_too_long_is_not_reckoned_with(kernel: Any) -> None:
     ],
 )
 def test_on_shared_machines_too(kernel: Any, size: float, now: int, more: dict[str, Any]) -> None:
-    pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0]}
+    pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0], "phase": 10**16 - 1}
     with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
         alone(kernel, size, now, **{**pace, **more}).run(NEVER)
 
@@ -356,6 +356,8 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({**PACE, "first": [-1, 0]}, "first[0] must be in 0..1, got -1"),
     ({**PACE, "first": [0, 2]}, "first[1] must be in 0..1, got 2"),
     ({**PACE, "first": [0]}, "first must have as many entries as speed, got 1 and 2"),
+    ({**PACE, "phase": S}, f"phase must be below period, {S}, got {S}"),
+    ({**PACE, "phase": -1}, "phase must be in 0..10000000000000000, got -1"),
     ({"interval": -1}, "interval must be in 0..1000000000000000000, got -1"),
     ({"checkpoint": 10**18 + 1}, "checkpoint must be in 0..1000000000000000000, got 1000000000000000001"),
     ({"restore": 0.5}, "restore must be a whole number, got 0.5"),

@@ -29,7 +29,7 @@ BY_NAME: dict[str, gs.Scheduler] = {
 
 def run(speeds: Any, release: Any, size: Any, scheduler: gs.Scheduler, **more: Any) -> gs.Result:
     """Applications of one task each."""
-    bags = gs.Workload.of(release, [1] * len(release), size)
+    bags = gs.Workload.of(release, [1] * len(release), size, origin=0.0)
     return gs.simulate(gs.Scenario(gs.Platform.of(speeds), bags, **more), scheduler, record=True)
 
 
@@ -140,7 +140,7 @@ def test_met_takes_the_lowest_of_machines_that_are_alike() -> None:
 
 def test_met_says_what_a_task_takes_where_it_goes() -> None:
     """The fast machine is away."""
-    bags = gs.Workload.of([1.0], [1], [20.0])
+    bags = gs.Workload.of([1.0], [1], [20.0], origin=0.0)
     faults = gs.Faults.of([1], [0.0], [inf])
     scenario = gs.Scenario(gs.Platform.of([1.0, 4.0]), bags, faults=faults)
     assert gs.simulate(scenario, gs.Met(), record="decisions").tables["decisions"]["saw"].tolist() == [20.0]

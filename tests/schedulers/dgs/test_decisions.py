@@ -75,7 +75,7 @@ def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
 
 
 def test_how_old_pulled_and_polled_schedules_are() -> None:
-    jobs = gs.Workload.jobs_of([500.0], 1, 100.0, submitter=[0])
+    jobs = gs.Workload.jobs_of([500.0], 1, 100.0, submitter=[0], origin=0.0)
     _, rows = decided(jobs, policy="pull", **THREE)
     # to ask and to hear takes 0.1 s, and what is heard is of the beginning
     assert said(rows, "answered", 0, "time", "age") == [(500.15, 0.1), (500.15, 0.1)]
@@ -131,7 +131,10 @@ def test_what_failures_do() -> None:
 def failing() -> gs.Scenario:
     chance = np.random.default_rng(4)
     made = gs.Workload.jobs_of(
-        np.sort(chance.uniform(0, 1800, 30)).round(), chance.integers(1, 9, 30), chance.uniform(60, 900, 30)
+        np.sort(chance.uniform(0, 1800, 30)).round(),
+        chance.integers(1, 9, 30),
+        chance.uniform(60, 900, 30),
+        origin=0.0,
     )
     return gs.Scenario(gs.Platform.equal(40), made, seed=2, faults=gs.Faults.poisson(10_000.0, seed=5))
 

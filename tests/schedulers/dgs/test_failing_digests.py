@@ -44,6 +44,7 @@ def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
         run_time,
         requested=one_of(None, [2.0 * each for each in run_time]),
         submitter=[int(draw.integers(nodes)) for _ in range(count)],
+        origin=0.0,
     )
     at = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
     first = {machine: down for machine, down in at}

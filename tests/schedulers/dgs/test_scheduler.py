@@ -33,7 +33,9 @@ def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Work
     made = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
     given = made.realize(gs.Platform.equal(100))
     release = given.release + np.arange(jobs) * 1e-3
-    return gs.Workload.jobs_of(release, given.tasks, given.task_size / 1000.0, submitter=given.submitter)
+    return gs.Workload.jobs_of(
+        release, given.tasks, given.task_size / 1000.0, submitter=given.submitter, origin=0.0
+    )
 
 
 # -- by hand ------------------------------------------------------------------------------------------------
@@ -97,7 +99,9 @@ def test_a_searcher_knows_its_own_schedule() -> None:
 
 def test_the_rest_of_a_request_is_released_at_the_end() -> None:
     def table(release: list[float]) -> Any:
-        jobs = gs.Workload.jobs_of(release, 1, 60.0, requested=600.0, submitter=[0] * len(release))
+        jobs = gs.Workload.jobs_of(
+            release, 1, 60.0, requested=600.0, submitter=[0] * len(release), origin=0.0
+        )
         few: dict[str, Any] = {"forward": 2, "degree": 2, "candidates": "others"}
         return run(jobs, 3, duration="requested", **few).applications
 
@@ -181,7 +185,7 @@ def test_a_machine_that_is_back_is_not_missed() -> None:
 
     Who searches, one of 1, 2 and 3, has the other two and machine 0 to choose from.
     """
-    jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0])
+    jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0], origin=0.0)
     away = gs.Faults.of([1], [10.0], [20.0])
     table = run(jobs, 4, faults=away, forward=3, degree=3, detection=60.0).applications[0]
     assert (table["reached"], table["searches"], table["first_start"]) == (3, 1, 120.0)
@@ -277,12 +281,12 @@ def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
     """Several attempts to place a job want one machine from the same slot on."""
     few: dict[str, Any] = {"degree": 3, "candidates": "others", "retry": 20.0}
     if case == "lost":  # a machine of an earlier attempt fails, which the job no longer needs
-        jobs, nodes, seed = gs.Workload.jobs_of([4.9], 1, 100.0, submitter=[4]), 6, 1904
+        jobs, nodes, seed = gs.Workload.jobs_of([4.9], 1, 100.0, submitter=[4], origin=0.0), 6, 1904
         faults = gs.Faults.of([4, 1], [14.0, 90.0], [14.0, 90.0])
         network, few = gs.Network(latency=2.0, jitter=1.0), few | {"poll_period": 10.0, "patience": 5.0}
         few |= {"detection": 1.0}
     else:  # a late cancellation of an earlier attempt comes to a machine of the later one
-        jobs = gs.Workload.jobs_of([19.7, 27.6], [2, 1], [30.0, 100.0], submitter=[2, 1])
+        jobs = gs.Workload.jobs_of([19.7, 27.6], [2, 1], [30.0, 100.0], submitter=[2, 1], origin=0.0)
         nodes, seed, network = 4, 4527, gs.Network(latency=3.0, jitter=3.0)
         faults = gs.Faults.of(
             [1, 1, 3, 0, 0, 3, 2, 3],
@@ -309,7 +313,7 @@ def sent(result: gs.Result, kind: str) -> int:
 
 
 def test_push_and_pull_count_schedules() -> None:
-    jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0)
+    jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0, origin=0.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
     # the grid is idle: nobody is opened
@@ -378,7 +382,10 @@ def test_everything_fails_somewhere() -> None:
     """Jobs are placed in the end, whatever happens on the way."""
     chance = np.random.default_rng(4)
     made = gs.Workload.jobs_of(
-        np.sort(chance.uniform(0, 3600, 60)).round(), chance.integers(1, 9, 60), chance.uniform(60, 900, 60)
+        np.sort(chance.uniform(0, 3600, 60)).round(),
+        chance.integers(1, 9, 60),
+        chance.uniform(60, 900, 60),
+        origin=0.0,
     )
     faults = gs.Faults.poisson(20_000.0, seed=5)
     scenario = gs.Scenario(gs.Platform.equal(60), made, seed=2, faults=faults)

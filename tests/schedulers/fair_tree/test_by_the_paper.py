@@ -401,7 +401,7 @@ def drawn(seed: int) -> Case:
 def simulated(speeds: list[float], bags: list[Bag], faults: gs.Faults, **parameters: Any) -> gs.Result:
     scenario = gs.Scenario(
         gs.Platform.of(speeds),
-        gs.Workload.of(*([bag[k] for bag in bags] for k in range(4))),
+        gs.Workload.of(*([bag[k] for bag in bags] for k in range(4)), origin=0.0),
         gs.Network(latency=0.0, bandwidth=math.inf),
         faults=faults,
     )

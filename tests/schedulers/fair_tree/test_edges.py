@@ -22,7 +22,7 @@ def test_a_promise_that_is_met_exactly_is_kept() -> None:
 
 
 def test_the_ledger_ends_when_the_last_task_is_placed_though_the_run_goes_on() -> None:
-    bag = gs.Workload.of([5.0], [1], 1e6, [0])
+    bag = gs.Workload.of([5.0], [1], 1e6, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0]), bag, AT_ONCE)
     result = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2), run_on=True))
     assert result.applications["finish"].tolist() == [1005.0]
@@ -31,7 +31,7 @@ def test_the_ledger_ends_when_the_last_task_is_placed_though_the_run_goes_on() -
 
 def test_a_minimum_stretch_that_is_not_new_is_not_passed_on() -> None:
     """Of eight machines nobody is busy at 300 s: the root tells its routers, which had been told before."""
-    bag = gs.Workload.of([10.0], [8], 1000.0, [0])
+    bag = gs.Workload.of([10.0], [8], 1000.0, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 8), bag, AT_ONCE)
     parameters: dict[str, Any] = {"samples": (4, 3, 2), "run_on": True}
     senders = {}

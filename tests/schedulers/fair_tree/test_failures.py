@@ -16,7 +16,9 @@ from gridsim.validation.results import validate_result
 def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameters: Any) -> gs.Result:
     """Tasks of 100 s."""
     scenario = gs.Scenario(
-        gs.Platform.of([1000.0] * 4), gs.Workload.of(release, tasks, 1e5, submitter), faults=faults
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of(release, tasks, 1e5, submitter, origin=0.0),
+        faults=faults,
     )
     tree = gs.FairTree(samples=(4, 3, 2), **parameters)
     # the limit is for a mistake that submits the same tasks again and again
@@ -157,7 +159,7 @@ def starts(
     """(machine, start) of each task that was started, by machine and start."""
     scenario = gs.Scenario(
         gs.Platform.of([1.0] * machines),
-        gs.Workload.of([release], [tasks], task_size, [0]),
+        gs.Workload.of([release], [tasks], task_size, [0], origin=0.0),
         gs.Network(latency=0.0, bandwidth=np.inf),
         faults=faults,
     )

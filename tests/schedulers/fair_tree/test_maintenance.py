@@ -37,7 +37,7 @@ def run(
     """Tasks of 100 s, submitted by the last machine or another; no interface keeps a message waiting."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
-        gs.Workload.of(release, tasks, 1e5, [submitter % machines] * len(release)),
+        gs.Workload.of(release, tasks, 1e5, [submitter % machines] * len(release), origin=0.0),
         gs.Network(latency=latency, bandwidth=math.inf),
         faults=faults,
     )
@@ -158,7 +158,10 @@ def test_after_any_failures_each_router_is_at_home_and_knows_all_below(
 @pytest.mark.parametrize("machines", [6, 32])
 def test_without_failures_equal_machines_get_as_much(machines: int) -> None:
     """A router that must wait with its report still reports when it may, whatever comes in between."""
-    platform, workload = gs.Platform.of([1000.0] * machines), gs.Workload.of([600.0], 50 * machines, 30_000.0)
+    platform, workload = (
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of([600.0], 50 * machines, 30_000.0, origin=0.0),
+    )
     result = gs.simulate(gs.Scenario(platform, workload), gs.FairTree(maintenance="messages"))
     assert result.machines["tasks"].tolist() == [50] * machines
 
@@ -241,7 +244,7 @@ def test_the_first_request_may_be_one_for_lost_tasks() -> None:
     assert table["release"].tolist() == [200.0] and table["tasks"].tolist() == [40]
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 4),
-        gs.Workload.of([10.0], [40], 1e5, [3]),
+        gs.Workload.of([10.0], [40], 1e5, [3], origin=0.0),
         gs.Network(latency=LATENCY, bandwidth=math.inf),
         faults=away,
     )

@@ -128,7 +128,9 @@ def test_a_router_on_a_machine_under_repair() -> None:
 def test_a_request_at_the_instant_at_which_the_only_machine_recovers() -> None:
     """It is not lost, whatever else happens at that instant."""
     scenario = gs.Scenario(
-        gs.Platform.equal(1), gs.Workload.of([20.0], [1], [4000.0]), faults=gs.Faults.of([0], [10.0], [20.0])
+        gs.Platform.equal(1),
+        gs.Workload.of([20.0], [1], [4000.0], origin=0.0),
+        faults=gs.Faults.of([0], [10.0], [20.0]),
     )
     for periods in ({}, {"refresh": 10.0}, {"release_cell": 10.0}, {"heartbeat": 10.0}):
         check_forms(scenario, gs.FairTree(**periods))
@@ -193,7 +195,7 @@ def test_what_dispatches_displace_is_summed_up_from_the_last_one_on() -> None:
     assert sum(sizes[2::-1]) == 3.0 < sizes[0] + sizes[2] + sizes[1]
     scenario = gs.Scenario(
         gs.Platform.of([125.0] * 2),
-        gs.Workload.of([1.0, 1.001, 1.002, 1.003], [2] * 4, sizes, [0] * 4),
+        gs.Workload.of([1.0, 1.001, 1.002, 1.003], [2] * 4, sizes, [0] * 4, origin=0.0),
         gs.Network(latency=1.0),
     )
     tree = gs.FairTree(grid=((1.0,), (0.4,), (1.0, 3.0)))

@@ -100,7 +100,9 @@ def scenario(
 ) -> gs.Scenario:
     speeds = [1000.0] * machines if isinstance(machines, int) else machines
     return gs.Scenario(
-        gs.Platform.of(speeds), gs.Workload.of(release, tasks, task_size, submitter), gs.Network(**network)
+        gs.Platform.of(speeds),
+        gs.Workload.of(release, tasks, task_size, submitter, origin=0.0),
+        gs.Network(**network),
     )
 
 

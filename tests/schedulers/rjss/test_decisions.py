@@ -24,7 +24,7 @@ def decided(
     data: int = 0,
     network: gs.Network = SECOND,
 ) -> list[dict[str, Any]]:
-    jobs = gs.Workload.of(release, 1, size, home, data)
+    jobs = gs.Workload.of(release, 1, size, home, data, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of(speeds), jobs, network, seed=1)
     result = gs.simulate(scenario, scheduler, record="decisions")
     assert result.digest == gs.simulate(scenario, scheduler).digest

@@ -44,7 +44,7 @@ def few(
     release: tuple[float, ...] = (0.0,),
 ) -> gs.Scenario:
     """Jobs that are all released at machine 0."""
-    bags = gs.Workload.of(release, tasks, size, [0] * len(release), data)
+    bags = gs.Workload.of(release, tasks, size, [0] * len(release), data, origin=0.0)
     return gs.Scenario(gs.Platform.of(speeds), bags, network or second(), seed=1)
 
 
@@ -252,7 +252,7 @@ def test_as_printed_one_way_is_held_against_the_queue_at_home() -> None:
 
 def test_what_a_node_has_of_its_own_meanwhile() -> None:
     """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1) = 0.667."""
-    jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100)
+    jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
     for threshold, machine in ((0.66, 0), (0.67, 1)):
         scheduler = gs.Rjss(k=1.0, rule="at-least-one", local_threshold=threshold)

@@ -38,7 +38,7 @@ def run(scheduler: gs.Scheduler, tasks: int = 3, machines: int = 4, **more: Any)
     """One bag at machine 0, released at 10 s; tasks of 100 s, messages of 0.5 s."""
     made = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
-        more.pop("workload", gs.Workload.of([10.0], [tasks], [1e5], [0])),
+        more.pop("workload", gs.Workload.of([10.0], [tasks], [1e5], [0], origin=0.0)),
         gs.Network(latency=0.5, bandwidth=INF),
         **more,
     )
@@ -85,7 +85,7 @@ def test_rings_grow_until_there_are_enough(line: None) -> None:
 
 def test_a_client_that_has_failed_is_heard_again(line: None) -> None:
     """Reset at 500 s it has forgotten which numbers its searches had."""
-    workload = gs.Workload.of([10.0, 1000.0], 3, 1e5, [0, 0])
+    workload = gs.Workload.of([10.0, 1000.0], 3, 1e5, [0, 0], origin=0.0)
     result = run(
         gs.ExpandingRing(hop_time=1.0), workload=workload, faults=gs.Faults.of([0], [500.0], [500.0])
     )
@@ -93,7 +93,7 @@ def test_a_client_that_has_failed_is_heard_again(line: None) -> None:
 
 
 def test_hosts_that_are_not_needed_are_dismissed(line: None) -> None:
-    workload = gs.Workload.of([10.0], [2], [1e5], [1])  # 0 and 2 offer themselves
+    workload = gs.Workload.of([10.0], [2], [1e5], [1], origin=0.0)  # 0 and 2 offer themselves
     result = run(gs.ExpandingRing(hop_time=1.0), workload=workload)
     assert hosts(result) == [(1, 10.0), (0, 11.0)]
     assert sent(result) == {"query": 2, "offer": 2, "task": 1, "dismiss": 1}
@@ -149,13 +149,15 @@ def test_as_many_are_asked_as_are_wanted() -> None:
 
 def test_neighbours_are_known_before_they_tell_of_themselves(line: None) -> None:
     """They do so at 5 s, when they have joined."""
-    result = run(gs.Advertisement(hop_time=5.0, retry=1000.0), workload=gs.Workload.of([1.0], 2, 1e5, [0]))
+    result = run(
+        gs.Advertisement(hop_time=5.0, retry=1000.0), workload=gs.Workload.of([1.0], 2, 1e5, [0], origin=0.0)
+    )
     assert hosts(result) == [(0, 1.0), (1, 2.0)]
 
 
 def test_the_point_of_the_fewest_hops_is_asked_first(line: None) -> None:
     """As the case below from the other end, where the nearest has the highest number."""
-    workload = gs.Workload.of([10.0], 3, 1e5, [3])
+    workload = gs.Workload.of([10.0], 3, 1e5, [3], origin=0.0)
     result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3), workload=workload)
     assert hosts(result) == [(3, 10.0), (2, 14.0), (1, 17.0)]
 
@@ -175,7 +177,7 @@ def test_a_point_that_has_failed_is_passed_over(line: None) -> None:
 
 def test_a_point_names_those_that_have_waited_the_longest_or_any() -> None:
     """One point knows all 9 hosts; a first bag takes some, a second one comes when they are back."""
-    release = gs.Workload.of([50.0, 400.0], [5, 5], [1e5, 1e5], [0, 0])
+    release = gs.Workload.of([50.0, 400.0], [5, 5], [1e5, 1e5], [0, 0], origin=0.0)
     seed, _ = one_point(8 + 8 * 7, release, degree=8, machines=9)
     chosen = {}
     for pick in ("longest", "random"):
@@ -197,7 +199,7 @@ def test_who_knows_no_point_becomes_one(line: None) -> None:
 
 def test_hosts_are_noted_again(line: None) -> None:
     """The only point fails and forgets them: they tell it again, and it is a point once more."""
-    release = gs.Workload.of([500.0], [3], [1e5], [0])
+    release = gs.Workload.of([500.0], [3], [1e5], [0], origin=0.0)
     seed, point = one_point(3, release)
     reset = {"workload": release, "seed": seed, "faults": gs.Faults.of([point], [50.0], [50.0])}
     forgotten = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=INF, retry=1000.0), **reset)
@@ -226,7 +228,7 @@ def test_many_more_tasks_than_machines(method: Any) -> None:
 
 def test_a_task_that_comes_too_late_goes_back() -> None:
     """The promise to each client is over before its task comes; the second one finds the host busy."""
-    workload = gs.Workload.of([10.0, 10.2], [2, 2], [1e5, 1e5], [0, 1])
+    workload = gs.Workload.of([10.0, 10.2], [2, 2], [1e5, 1e5], [0, 1], origin=0.0)
     result = run(gs.ExpandingRing(degree=2, promise=0.1, hop_time=1.0), workload=workload, machines=3)
     assert sent(result)["back"] >= 1
     assert len(result.tables["hosts"]) == 4 + sent(result)["back"]
@@ -240,14 +242,14 @@ def given_away(result: gs.Result) -> list[tuple[int, int, float]]:
 
 
 def test_the_oldest_task_gets_the_next_host() -> None:
-    workload = gs.Workload.of([10.0, 20.0], [2, 1], 1e5, [0, 0])
+    workload = gs.Workload.of([10.0, 20.0], [2, 1], 1e5, [0, 0], origin=0.0)
     result = run(gs.ExpandingRing(), workload=workload, machines=1)
     assert given_away(result) == [(0, 0, 10.0), (0, 0, 110.0), (1, 0, 210.0)]
 
 
 def test_a_task_that_comes_back_is_the_oldest_again() -> None:
     """Machine 1 offers itself at 10.5 s until 10.6 s, and runs a task of its own when that of 0 comes."""
-    workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0])
+    workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0], origin=0.0)
     method = gs.ExpandingRing(degree=1, promise=0.1, hop_time=1.0, max_hops=1, retry=1000.0)
     result = run(method, workload=workload, machines=2)
     # back at 12 s, when the task of application 2 waits already; 0 is free at 110 s, and at 210 s
@@ -264,7 +266,7 @@ def test_a_promise_that_was_kept_does_not_end_the_next_one(line: None, short: in
     12.8 s with the task of 3, and what 2 has of its own since 12.1 s waits for that.
     """
     sizes = [1e5, 100.0, 1e5, 1e5]
-    workload = gs.Workload.of([10.0, 10.0, 11.3, 12.1], [1, short, 2, 1], sizes, [1, 1, 3, 2])
+    workload = gs.Workload.of([10.0, 10.0, 11.3, 12.1], [1, short, 2, 1], sizes, [1, 1, 3, 2], origin=0.0)
     result = run(gs.ExpandingRing(promise=1.5, hop_time=1.0, max_hops=1, retry=1000.0), workload=workload)
     assert sent(result).get("dismiss", 0) == 2 - short and "back" not in sent(result)
     of_3_and_2 = [row for row in given_away(result) if row[0] >= 2]
@@ -277,14 +279,14 @@ LATE = gs.ExpandingRing(promise=0.8, hop_time=1.0, max_hops=1, retry=1000.0)
 
 def test_a_promise_does_not_end_when_somebody_else_dismisses_the_host(line: None) -> None:
     """1 does so at 11.5 s; what 2 has of its own since 11.6 s waits until 12.2 s."""
-    workload = gs.Workload.of([10.0, 10.9, 11.6], [2, 2, 1], 1e5, [1, 3, 2])
+    workload = gs.Workload.of([10.0, 10.9, 11.6], [2, 2, 1], 1e5, [1, 3, 2], origin=0.0)
     result = run(LATE, workload=workload)
     assert [row for row in given_away(result) if row[0] == 2] == [(2, 2, 12.2)]
 
 
 def test_who_is_promised_to_another_client_sends_a_task_back(line: None) -> None:
     """That of 1 comes at 11.5 s; that of 3 comes at 12.4 s, when 2 is promised to nobody."""
-    result = run(LATE, workload=gs.Workload.of([10.0, 10.9], [3, 2], 1e5, [1, 3]))
+    result = run(LATE, workload=gs.Workload.of([10.0, 10.9], [3, 2], 1e5, [1, 3], origin=0.0))
     assert sent(result)["back"] == 1
     assert given_away(result) == [
         (0, 1, 10.0), (1, 3, 10.9), (0, 0, 11.0), (0, 2, 11.0), (1, 2, 11.9), (0, 1, 110.0),
@@ -299,7 +301,7 @@ def pauses(result: gs.Result) -> Any:
 
 def test_pauses_double_up_to_16_times() -> None:
     """One machine has nobody to ask; it works until 1010 s, and until 6000 s on the second bag."""
-    workload = gs.Workload.of([10.0, 5000.0], [2, 2], 1e6, [0, 0])
+    workload = gs.Workload.of([10.0, 5000.0], [2, 2], 1e6, [0, 0], origin=0.0)
     result = run(gs.ExpandingRing(retry=1.0), workload=workload, machines=1)
     second = result.tables["searches"]["began"][1:] >= 5000.0
     for of_this in (~second, second):
@@ -311,7 +313,7 @@ def test_pauses_double_up_to_16_times() -> None:
 
 def test_the_pause_is_short_again_after_somebody_was_found(line: None) -> None:
     """Machine 1 is busy until 210 s; of the two tasks that need a host then it takes one."""
-    workload = gs.Workload.of([10.0, 10.1], [1, 3], [2e5, 1e6], [1, 0])
+    workload = gs.Workload.of([10.0, 10.1], [1, 3], [2e5, 1e6], [1, 0], origin=0.0)
     result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=10.0), workload=workload, machines=2)
     (k,) = np.flatnonzero(result.tables["searches"]["found"] == 1)
     # at least four pauses before, as 10 + 20 + 40 s are less than 200 s even times 1.5

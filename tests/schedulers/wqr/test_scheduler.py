@@ -311,7 +311,9 @@ def test_local_checkpoints_are_of_use_to_their_machine_only() -> None:
 
 def first_machine(faults: gs.Faults, nodes: int, release: float, **parameters: Any) -> int:
     """Where the only task goes."""
-    scenario = gs.Scenario(gs.Platform.equal(nodes), gs.Workload.of([release], 1, 1000.0), faults=faults)
+    scenario = gs.Scenario(
+        gs.Platform.equal(nodes), gs.Workload.of([release], 1, 1000.0, origin=0.0), faults=faults
+    )
     scheduler = gs.WqrFt(machine_choice="avail", max_replicas=1, **parameters)
     return int(gs.simulate(scenario, scheduler, record=True).tables["schedule"]["machine"][0])
 

@@ -73,7 +73,7 @@ class Telling(gs.LocalScheduler, frozen=True, kw_only=True):
 
 
 def scenario(release: list[float], **further: Any) -> gs.Scenario:
-    bags = gs.Workload.of(release, 1, 4000.0, [0] * len(release))
+    bags = gs.Workload.of(release, 1, 4000.0, [0] * len(release), origin=0.0)
     return gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, EQUAL, seed=1, **further)
 
 
@@ -167,7 +167,7 @@ SEARCHES = gs.ExpandingRing(), gs.RandomWalkSearch(), gs.Advertisement(), gs.Ren
 
 
 def test_a_search_of_two_machines() -> None:
-    bags = gs.Workload.of([10.0], 3, 100_000.0, [0])
+    bags = gs.Workload.of([10.0], 3, 100_000.0, [0], origin=0.0)
     pair = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, EQUAL, seed=1)
     result = gs.simulate(pair, gs.ExpandingRing(degree=1, hop_time=1.0, max_hops=1), record="decisions")
     names = "time", "action", "machine", "saw", "limit", "true", "age"
@@ -181,7 +181,7 @@ def test_a_search_of_two_machines() -> None:
 
 def test_who_is_away_is_not_free_in_truth() -> None:
     """Machine 2 has been away since 1 s."""
-    bags = gs.Workload.of([10.0], 3, 100_000.0, [0])
+    bags = gs.Workload.of([10.0], 3, 100_000.0, [0], origin=0.0)
     away = gs.Faults.of([2], [1.0], [math.inf])
     three = gs.Scenario(gs.Platform.of([1000.0] * 3), bags, EQUAL, seed=1, faults=away)
     result = gs.simulate(three, gs.ExpandingRing(degree=2, hop_time=1.0, max_hops=1), record="decisions")

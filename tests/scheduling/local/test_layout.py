@@ -57,7 +57,7 @@ class Desks(LocalScheduler, frozen=True, kw_only=True):
 
 
 def run(release: list[float], faults: gs.Faults | None = None) -> gs.Result:
-    workload = gs.Workload.of(release, 2, 1000.0, [0] * len(release))
+    workload = gs.Workload.of(release, 2, 1000.0, [0] * len(release), origin=0.0)
     return gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 3), workload, faults=faults), Desks())
 
 
@@ -175,7 +175,7 @@ def test_a_server_runs_no_tasks() -> None:
 
         ticks: ClassVar[dict[str, float]] = {}
 
-    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0]))
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0], origin=0.0))
     with pytest.raises(gs.SchedulerError, match=r"machines 0\.\.1, got 3 on machine 2, that of a server"):
         gs.simulate(scenario, Runs())
 
@@ -184,6 +184,6 @@ def test_a_timer_is_set_for_an_instant_to_come() -> None:
     class Late(Served, frozen=True, kw_only=True):
         timers = ("later",)
 
-    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 1, 1.0, [0]))
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 1, 1.0, [0], origin=0.0))
     with pytest.raises(gs.SchedulerError, match="node 2 sets the timer 'late', .*; did you mean later?"):
         gs.simulate(scenario, Late())

@@ -59,7 +59,7 @@ class Halves(gs.LocalScheduler, frozen=True, kw_only=True):
 def scenario(machines: int = 2, **further: Any) -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.of([1000.0] * machines),
-        gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[0]),
+        gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[0], origin=0.0),
         gs.Network(latency=0.5, bandwidth=10_000.0),
         **further,
     )
@@ -142,7 +142,7 @@ class Canceller(Node):
 def test_all_timers_of_a_name_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keeper, "policy", Canceller)
     told: list[Any] = []
-    bags = gs.Workload.of([5.0], 1, 1000.0, [0])
+    bags = gs.Workload.of([5.0], 1, 1000.0, [0], origin=0.0)
     monkeypatch.setattr(Canceller, "on_release", lambda self, view, application, tasks: view.enqueue(0, 1))
     gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), bags), Keeper(told=told))
     assert [row[:3] for row in told] == [(0.5, 0, "run")]
@@ -164,7 +164,7 @@ def test_who_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.Mo
     """They come at 1.6 and 2.6 s, and take 1 s each."""
     monkeypatch.setattr(Halves, "policy", OneByOne)
     told: list[Any] = []
-    bags = gs.Workload.of([1.0], 7, 1000.0, [0])
+    bags = gs.Workload.of([1.0], 7, 1000.0, [0], origin=0.0)
     network = gs.Network(latency=0.5, bandwidth=10_000.0)
     gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags, network), Halves(told=told))
     assert [row[:3] for row in told if row[1] == 1] == [
@@ -192,7 +192,7 @@ def test_after_the_last_machine_comes_the_first() -> None:
     told: list[Any] = []
     away = gs.Scenario(
         gs.Platform.of([1000.0] * 3),
-        gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[2]),
+        gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[2], origin=0.0),
         faults=gs.Faults.of([2], [0.5], [30.0]),
     )
     gs.simulate(away, Halves(told=told))
@@ -277,7 +277,7 @@ def test_a_node_tells_of_no_application_that_it_does_not_know(
         view.send(to, "gossip", application=number)
 
     monkeypatch.setattr(Wrong, "wrong", staticmethod(gossip))
-    bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0])
+    bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0], origin=0.0)
     said = f"node 0 sends 'gossip' with application {number}, of which it has not heard"
     with pytest.raises(gs.SchedulerError, match=said):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), Talks(told=[]))

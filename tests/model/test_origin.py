@@ -1,0 +1,206 @@
+"""The time of a scenario at which a run begins: runs are the same whatever its times count from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import ScenarioError
+from gridsim.model.attributes import DrawnAttributes
+from gridsim.model.time_zones import DAY, Zones
+from gridsim.scheduling.registry import make_scheduler, registered
+from gridsim.validation.copies import computed
+from gridsim.validation.results import validate_result
+
+#: 2025-01-01 00:00 UTC in s since 1970.
+NEW_YEAR = 1_735_689_600.0
+BASES = st.one_of(st.just(NEW_YEAR), st.integers(1, 2 * 10**9).map(float))
+GRID = gs.Platform.equal(6, 1000.0)
+RELEASES = np.array([0.0, 10.0, 10.0, 400.0])
+
+
+def bags(base: float) -> gs.Workload:
+    return gs.Workload.of(base + RELEASES, [6, 3, 9, 5], 20_000.0)
+
+
+def scenario_of(name: str, base: float) -> gs.Scenario:
+    """A scenario that the scheduler called `name` takes, whose releases count from `base` s."""
+    scheduler = make_scheduler(name)
+    if not scheduler.rigid:
+        return gs.Scenario(GRID, bags(base), seed=3)
+    places = DrawnAttributes(seed=1, side=1.0) if scheduler.constraints else None
+    jobs = gs.Workload.jobs_of(base + RELEASES, [4, 6, 2, 1], [100.0, 50.0, 300.0, 20.0])
+    return gs.Scenario(gs.Platform.equal(6, 1000.0, places), jobs, seed=3)
+
+
+@pytest.mark.parametrize("name", registered())
+def test_every_scheduler_gives_the_same_run_at_unix_time(name: str) -> None:
+    at_zero, at_unix = (gs.simulate(scenario_of(name, base), name) for base in (0.0, NEW_YEAR))
+    assert at_zero.makespan == at_unix.makespan
+    assert at_zero.messages["sent"].tolist() == at_unix.messages["sent"].tolist()
+    assert at_zero.digest == at_unix.digest
+
+
+@given(BASES)
+@settings(max_examples=20, deadline=None)
+def test_listed_outages_move_with_the_releases(base: float) -> None:
+    rows = [0, 1, 0], [20.0, 33.0, 90.0], [20.0, 35.0, math.inf]
+    digests = {
+        gs.simulate(gs.Scenario(GRID, bags(at), faults=gs.Faults.of(*shifted)), "WQR-FT").digest
+        for at in (0.0, base)
+        for shifted in [(rows[0], [at + down for down in rows[1]], [at + up for up in rows[2]])]
+    }
+    assert len(digests) == 1
+
+
+@given(BASES)
+@settings(max_examples=20, deadline=None)
+def test_times_that_jobs_state_move_with_the_releases(base: float) -> None:
+    def realized(at: float) -> list[object]:
+        jobs = gs.Workload.jobs_of(
+            at + RELEASES,
+            2,
+            50.0,
+            not_before=[at + 5.0, 0.0, at + 200.0, at + 400.0],
+            deadline=[at + 300.0, math.inf, at + 900.0, math.inf],
+            cancel_at=[math.inf, at + 30.0, math.inf, math.inf],
+        ).realize(GRID)
+        return [
+            jobs.release_ns.tolist(),
+            *(jobs.instants(n).tolist() for n in ("deadline", "cancel_at")),
+            jobs.ready.tolist(),
+        ]
+
+    assert realized(0.0) == realized(base)
+
+
+def test_outages_before_the_first_release_are_over_or_go_on() -> None:
+    """Machine 0 is down until 130 s, 1 has recovered, 2 has left for good, 3 is reset as the run begins."""
+    faults = gs.Faults.of(
+        [0, 1, 2, 3, 0], [50.0, 80.0, 10.0, 100.0, 150.0], [130.0, 90.0, math.inf, 100.0, 160.0]
+    )
+    scenario = gs.Scenario(GRID, gs.Workload.of([100.0], 1, 1.0), faults=faults)
+    assert scenario.faults is not None
+    found = {u: (down.tolist(), up.tolist()) for u, down, up in scenario.faults.outages(6, 1e9)}
+    assert found == {0: ([0.0, 50.0], [30.0, 60.0]), 2: ([0.0], [math.inf]), 3: ([0.0], [0.0])}
+    assert scenario.faults == faults and gs.Scenario.from_toml(scenario.to_toml()) == scenario
+    # with another workload the same failures are of its own clock
+    other = dataclasses.replace(scenario, workload=gs.Workload.of([0.0], 1, 1.0))
+    assert other.faults is not None and [u for u, *_ in other.faults.outages(6, 1e9)] == [0, 1, 2, 3]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 500), st.integers(0, 10**5), st.integers(1, 10**4))
+def test_listed_background_load_goes_on_from_the_origin(
+    origin: int, period: int, begin: int, lasts: int
+) -> None:
+    load = gs.Fluctuation.of([[0.5, 1.0, 0.25], [0.1, 0.2, 0.3]], float(period), first=[0, 2])
+    pair = gs.Platform.equal(2)
+    scenario = gs.Scenario(pair, gs.Workload.of([float(origin)], 1, 1.0), fluctuation=load)
+    assert scenario.fluctuation is not None
+    machines, spans = np.array([0, 1]), (np.array([t * 10**9] * 2) for t in (begin, begin + lasts))
+    stated = computed(load.realize(2), machines, *(span + origin * 10**9 for span in spans))
+    spans = (np.array([t * 10**9] * 2) for t in (begin, begin + lasts))
+    assert computed(scenario.fluctuation.realize(2), machines, *spans) == pytest.approx(stated, rel=1e-9)
+
+
+@pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
+def test_a_run_under_load_that_begins_within_a_step(nodes: str) -> None:
+    """A task of 40 s begins 7 s into a step of 10 s at half speed, before one at full speed."""
+    load = gs.Fluctuation.of([[0.5, 1.0]], 10.0)
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0]), gs.Workload.of([NEW_YEAR + 7.0], 1, 40_000.0), fluctuation=load
+    )
+    result = gs.simulate(scenario, gs.WqrFt(max_replicas=1), nodes=nodes, record=True)  # type: ignore[arg-type]
+    # 1.5 + 10 + 5 + 10 + 5 = 31.5 s of work after 43 s, and the rest at full speed
+    assert result.applications["finish"].tolist() == [51.5]
+    assert not validate_result(result)
+
+
+@given(BASES, st.integers(0, 10 * DAY), st.floats(0, 23.99), st.integers(1, 24))
+def test_the_hour_of_the_day_is_that_of_the_stated_time(
+    base: float, time: int, begin: float, zones: int
+) -> None:
+    stated = Zones(zones=zones, night_begin=begin, night_hours=9.0)
+    machines = np.arange(24)
+    left = stated.since(base).night_left(machines, time)
+    difference = np.abs(left - stated.night_left(machines, time + round(base) * 10**9))
+    # the hour at which night begins is a float
+    assert np.minimum(difference, np.abs(difference - 9 * 3600 * 10**9)).max() <= 60
+
+
+def test_machines_of_time_zones_are_up_at_the_same_hours() -> None:
+    noon = NEW_YEAR + 43_200.0
+    scenarios = [
+        gs.Scenario(
+            GRID, gs.Workload.of([at], 1, 1.0, origin=origin), faults=gs.Faults.zones(seed=2, day_up=0.0)
+        )
+        for at, origin in ((43_200.0, 0.0), (noon, noon - 43_200.0), (noon, None))
+    ]
+    early, same, late = (
+        {u: (down, up) for u, down, up in made.faults.outages(6, 3e5)} for made in scenarios if made.faults
+    )
+    for u in early:
+        assert all(np.array_equal(a, b) for a, b in zip(early[u], same[u], strict=True))
+    # from noon on, nights begin at 10 h instead of 22 h after the origin
+    assert scenarios[2].faults is not None and scenarios[2].faults.time_zones is not None
+    assert scenarios[2].faults.time_zones.night_begin == 10.0
+    assert late.keys() == early.keys()
+
+
+def test_drawn_failures_begin_with_the_run() -> None:
+    digests = {
+        gs.simulate(
+            gs.Scenario(GRID, bags(base), faults=gs.Faults.exponential(50.0, 5.0, seed=4)), "WQR-FT"
+        ).digest
+        for base in (0.0, 12_345.0)
+    }
+    assert len(digests) == 1
+
+
+def test_an_earlier_origin_leaves_time_before_the_first_release() -> None:
+    result = gs.simulate(gs.Scenario(GRID, gs.Workload.of([130.0], 1, 1000.0, origin=100.0)), "fcfs")
+    assert result.applications["release"].tolist() == [30.0]
+    assert gs.Scenario.from_toml(result.provenance["scenario"]).workload.origin == 100.0
+
+
+def test_output_says_where_time_0_is() -> None:
+    result = gs.simulate(gs.Scenario(GRID, bags(NEW_YEAR)), "fcfs")
+    assert (
+        result.lines()["clock"] == "times are s since 1735689600.0 s of the workload, at which the run begins"
+    )
+    assert "clock" not in gs.simulate(gs.Scenario(GRID, bags(0.0)), "fcfs").lines()
+
+
+def test_a_result_that_states_no_origin_is_of_a_run_from_time_0(tmp_path: Path) -> None:
+    path, old = tmp_path / "new.npz", tmp_path / "old.npz"
+    result = gs.simulate(gs.Scenario(GRID, gs.Workload.of([7.0], 2, 1000.0, origin=0.0)), "fcfs")
+    result.save(path)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(old, "w") as written:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith(".json"):
+                about = json.loads(content)
+                about["provenance"].pop("origin")
+                about["provenance"]["scenario"] = about["provenance"]["scenario"].replace(
+                    "origin = 0.0\n", ""
+                )
+                content = json.dumps(about).encode()
+            written.writestr(name, content)
+    loaded = gs.Result.load(old)
+    assert loaded.scenario.workload.origin == 0.0 and not validate_result(loaded)
+
+
+def test_an_origin_after_the_first_release_is_refused() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"^workload.origin must be at most the first release, 5.0 s, got 6.0$"
+    ):
+        gs.Workload.jobs_of([7.0, 5.0], 1, 10.0, origin=6.0)
