@@ -95,9 +95,9 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
         click.option(
             "--bound",
-            type=click.Choice(["fluid", "discrete"]),
-            default="fluid",
-            help="Lower bound to compare with.  [fluid]",
+            type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
+            default="best",
+            help="Lower bound to compare with.  [best: discrete where affordable]",
         ),
         click.option(
             "--out",

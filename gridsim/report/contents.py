@@ -107,7 +107,7 @@ def of_results(
     *,
     title: str | None = None,
     baseline: str | None = None,
-    bound: BoundKind = "fluid",
+    bound: BoundKind = "best",
     files: Mapping[str, str] | None = None,
 ) -> Page:
     """Return the page on one run or several.

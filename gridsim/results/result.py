@@ -111,6 +111,11 @@ class Result(Metrics):
         return self._about.get("decentralized")
 
     @property
+    def migrates(self) -> bool:
+        """Whether the scheduler may hand on tasks that have begun; True if the result does not say."""
+        return bool(self._about.get("migrates", True))
+
+    @property
     def has_faults(self) -> bool:
         """Whether machines could fail in the run."""
         return "availability" in self._about
@@ -157,7 +162,7 @@ class Result(Metrics):
         """
         return digest({name: t for name, t in self.tables.items() if name not in RECORDS}, self.facts)
 
-    def summary(self, bound: BoundKind = "fluid") -> dict[str, Any]:
+    def summary(self, bound: BoundKind = "best") -> dict[str, Any]:
         """Return the run in a few numbers; `gridsim.results.metrics.registry.UNITS` has their units.
 
         bound : the kind of bound behind ``lower_bound`` and ``gap`` (the optimality gap), which are None with
@@ -169,7 +174,7 @@ class Result(Metrics):
             "machines": len(self.machines),
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
-            "lower_bound_kind": bound,
+            "lower_bound_kind": self.kind_of_bound(bound),
             **summarized(self, bound),
             "facts": self.facts,
             "wall_seconds": self._about.get("wall_seconds"),
@@ -222,7 +227,7 @@ class Result(Metrics):
     def format(
         self,
         name: str | None = None,
-        bound: BoundKind = "fluid",
+        bound: BoundKind = "best",
         *,
         width: int = WIDTH,
         verbose: bool = False,
@@ -236,7 +241,7 @@ class Result(Metrics):
         return as_text(self.lines(name, bound, verbose=verbose), width)
 
     def lines(
-        self, name: str | None = None, bound: BoundKind = "fluid", *, verbose: bool = False
+        self, name: str | None = None, bound: BoundKind = "best", *, verbose: bool = False
     ) -> dict[str, str]:
         """Return the lines of `format` as a dict: what a line is about -> its text."""
         said = run_lines(

@@ -11,6 +11,11 @@ from gridsim.results.metrics.formulas import offered_load, total
 from gridsim.support.text import WIDTH, wrapped
 
 Facts = dict[str, Any]
+#: What a reader of a gap over a bound of these kinds must know.
+LOOSE = {
+    "fluid": "it cuts tasks at will, so it may be far too low",
+    "preemptive": "it lets tasks migrate, so it may be too low",
+}
 Lines = dict[str, str]
 
 
@@ -136,7 +141,9 @@ def _of_bags(facts: Facts) -> Lines:
     gap = f"- (computed for up to {BOUND_LIMIT} applications)"
     if facts["gap"] is not None:
         least = f"{facts['lower_bound']:.6g} s/Mflop"
-        gap = f"{facts['gap']:.4f} (max stretch over the {facts['lower_bound_kind']} bound, {least})"
+        kind = facts["lower_bound_kind"]
+        loose = f"; {LOOSE[kind]}" if kind in LOOSE else ""
+        gap = f"{facts['gap']:.4f} (max stretch over the {kind} bound, {least}{loose})"
     return {
         **{
             f"{which} stretch": f"{facts[f'{which}_stretch'] * facts['aggregate_speed']:.5g} "

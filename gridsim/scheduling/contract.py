@@ -319,6 +319,14 @@ class Scheduler(Declared, frozen=True, kw_only=True):
         return self.name
 
     @property
+    def migrates(self) -> bool:
+        """Whether a task that has begun may go on on another machine with what it has done.
+
+        Lower bounds of results allow for it then.
+        """
+        return False
+
+    @property
     def informed_by_messages(self) -> bool:
         """Whether a machine knows about others only what messages that have arrived can have told it.
 

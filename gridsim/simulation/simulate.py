@@ -564,6 +564,7 @@ class Simulation(Stateful):
                 **scenario.workload.remarks,
                 "origin": scenario.workload.origin,
                 "decentralized": self.scheduler.decentralized,
+                "migrates": self.scheduler.migrates,
                 **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,

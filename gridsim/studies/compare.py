@@ -53,7 +53,7 @@ class Comparison:
     scenario: Scenario
     results: Mapping[str, Result]
     baseline: str
-    bound: BoundKind = "fluid"
+    bound: BoundKind = "best"
 
     def __getitem__(self, name: str) -> Result:
         if name not in self.results:
@@ -182,7 +182,7 @@ def compare(
     *,
     progress: Progress = False,
     baseline: str | None = None,
-    bound: BoundKind = "fluid",
+    bound: BoundKind = "best",
     threads: int = 1,
     time_limit: float | None = None,
     record: Record = False,
@@ -195,7 +195,8 @@ def compare(
     schedulers : name -> scheduler, or a list of schedulers and of names, such as
         ``["fair-tree", gs.MinCent()]``.  A name gets its parameters from ``scenario.schedulers``.
     baseline : the name of the scheduler to compare with; default: see `default_baseline`.
-    bound : the kind of lower bound by which maximum stretches are divided, ``"fluid"`` or ``"discrete"``.
+    bound : the kind of lower bound by which maximum stretches are divided, ``"best"``, ``"fluid"`` or
+        ``"discrete"``; see `Result.bound`.
     threads, time_limit, record : as in `simulate`.
     executor : runs the simulations; None runs them in this process, one after another.
     replicates : how many replications to run.  None runs the scenario as it is, once, and returns a
@@ -213,7 +214,7 @@ def compare(
             f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
         )
     if replicates is not None:
-        if bound != "fluid" or threads != 1 or record:
+        if bound != "best" or threads != 1 or record:
             raise ScenarioError("bound, threads and record are for a single run, not for replicates")
         from gridsim.studies.replicate import replicate
 

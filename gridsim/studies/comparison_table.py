@@ -10,6 +10,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
+from gridsim.results.text import LOOSE
 from gridsim.studies.verdicts import of_one_run
 
 Row = dict[str, Any]
@@ -56,6 +57,8 @@ def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
 
 def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> list[Row]:
     """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
+    if bound == "best" and any(result.kind_of_bound() != "discrete" for result in results.values()):
+        bound = "preemptive"  # one bound for all, which holds for all
     return [
         {"name": name, "ratio": ratio_of(results, name, baseline), **result.summary(bound)}
         for name, result in results.items()
@@ -150,8 +153,11 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
     ]
     lines += [said for name, result in results.items() if (said := _cut_off(name, result))]
-    if any(row["gap"] is None and "mean_waiting" not in row for row in rows):
-        lines.append(f"no {bound} bound: it is computed for up to {BOUND_LIMIT} applications")
+    gaps = [row for row in rows if "mean_waiting" not in row]
+    if any(row["gap"] is None for row in gaps):
+        lines.append(f"no lower bound: it is computed for up to {BOUND_LIMIT} applications")
+    elif gaps and (kind := gaps[0]["lower_bound_kind"]) in LOOSE:
+        lines.append(f"the bound is the {kind} one: {LOOSE[kind]}")
     return lines
 
 
@@ -234,7 +240,7 @@ def _of_measure(
         mean = ("stretch", "mean", _cell("mean_stretch_agg", 5))
         over = (
             "over",
-            "bound" if bound == "fluid" else bound,
+            "bound" if bound == "best" else bound,
             lambda row: f"{row['gap']:.3f}" if row["gap"] else "-",
         )
         columns += [mean, over]

@@ -355,7 +355,7 @@ def _first_steps(calm: Scenario) -> list[Step]:
     central = Step("central, replanning", "whole tasks, and the future is unknown", calm, MinCent())
     if len(calm.workload.realize(calm.platform)) > BOUND_LIMIT:
         return [central]
-    return [Step("lower bound", "what no schedule beats (fluid bound)", calm, None), central]
+    return [Step("lower bound", "what no schedule beats", calm, None), central]
 
 
 def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -> list[Step]:

@@ -26,6 +26,7 @@ from gridsim.results.metrics.registry import (
     heading,
     usual_metrics,
     wanted_metrics,
+    with_one_bound,
 )
 from gridsim.results.table import Table
 from gridsim.results.text import as_text, planned_lines
@@ -470,12 +471,17 @@ def arranged(
     made : run records, replication after replication, in each of them all `schedulers` in order.
     own : metrics defined by the user, whose units are not known.
     """
-    of = {name: made[k :: len(schedulers)] for k, name in enumerate(schedulers)}
+    count = len(schedulers)
+    of = {name: made[k::count] for k, name in enumerate(schedulers)}
+    runs = [each.values for each in made]
+    rigid = any(math.isfinite(each.get("mean_waiting", math.nan)) for each in runs)
+    if not rigid and not {"gap", "lower_bound", "max_stretch"} & set(own):
+        runs = [one for k in range(0, len(runs), count) for one in with_one_bound(runs[k : k + count])]
     values: dict[str, dict[str, Floats]] = {}
     for metric in metrics:
         values[metric] = {}
-        for name in schedulers:
-            column = np.array([each.values.get(metric, math.nan) for each in of[name]])
+        for k, name in enumerate(schedulers):
+            column = np.array([each.get(metric, math.nan) for each in runs[k::count]])
             column.flags.writeable = False
             values[metric][name] = column
     return Replicates(

@@ -82,10 +82,10 @@ def test_run_in_another_form_of_the_nodes():
 
 
 def test_the_lower_bound(folder, toy):
-    assert "(max stretch over the fluid bound, " in good("run", "--scheduler", toy, *SMALL).stdout
-    assert "over the discrete bound" in good("run", "--scheduler", toy, *SMALL, "--bound", "discrete").stdout
-    fluid = json.loads(good("run", "--scheduler", toy, *SMALL, "--json").stdout)
-    disc = json.loads(good("run", "--scheduler", toy, *SMALL, "--bound", "discrete", "--json").stdout)
+    assert "(max stretch over the discrete bound, " in good("run", "--scheduler", toy, *SMALL).stdout
+    assert "over the fluid bound" in good("run", "--scheduler", toy, *SMALL, "--bound", "fluid").stdout
+    fluid = json.loads(good("run", "--scheduler", toy, *SMALL, "--bound", "fluid", "--json").stdout)
+    disc = json.loads(good("run", "--scheduler", toy, *SMALL, "--json").stdout)
     assert (fluid["lower_bound_kind"], disc["lower_bound_kind"]) == ("fluid", "discrete")
     assert 1 < disc["gap"] < fluid["gap"] == fluid["max_stretch"] / fluid["lower_bound"]
     assert disc["digest"] == fluid["digest"] and "gap" in fluid["units"]

@@ -47,7 +47,7 @@ def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) ->
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
             assert line in found.text, key
     assert f"{single.max_stretch:.6g} s/Mflop" in found.text
-    assert f"max stretch over the fluid bound, {single.bound().stretch:.6g} s/Mflop" in found.text
+    assert f"max stretch over the discrete bound, {single.bound().stretch:.6g} s/Mflop" in found.text
     messages = found.tables["Messages"]
     assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single.messages.rows()]

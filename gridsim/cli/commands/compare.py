@@ -191,8 +191,8 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             )
     if flags["at_most"] is not None and flags["half_width"] is None:
         raise ScenarioError("--at-most needs --half-width")
-    if flags["bound"] != "fluid":
-        raise ScenarioError("--bound is for a single run: the metric gap is over the fluid bound")
+    if flags["bound"] != "best":
+        raise ScenarioError("--bound is for a single run: the metric gap is over the best bound")
     need("scipy.stats", "stats", "--replicates")  # which is needed in the end: better now
     check_figure(flags["figure"])
     check_report(flags["report"])

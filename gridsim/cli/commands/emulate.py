@@ -34,7 +34,10 @@ from gridsim.cli.scenario_flags import prepare, scenario_options
 @click.option("--kill", is_flag=True, help="Failures kill processes (SIGKILL), not only node objects.")
 @click.option("--time-limit", type=FLOAT, metavar="S", help="Simulated s after which to give up.")
 @click.option(
-    "--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As for `gridsim run`."
+    "--bound",
+    type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
+    default="best",
+    help="As for `gridsim run`.",
 )
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 @click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")

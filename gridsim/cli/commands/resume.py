@@ -21,9 +21,9 @@ from gridsim.cli.scenario_flags import import_option
 @click.option("--checkpoint-every", "every", type=SECONDS, help="As for `gridsim run`.  [as the run had]")
 @click.option(
     "--bound",
-    type=click.Choice(["fluid", "discrete"]),
-    default="fluid",
-    help="As for `gridsim run`.  [fluid]",
+    type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
+    default="best",
+    help="As for `gridsim run`.  [best]",
 )
 @click.option(
     "--progress/--no-progress", default=None, help="Show a bar (default: on a terminal, without --json)."

@@ -57,6 +57,34 @@ class Slots:
         return np.repeat(before, inside) + nth, np.repeat(self.speeds, inside), count - int(before.sum()) - 1
 
 
+class MigrationSlots(Slots):
+    """The same for tasks that machines may hand on before they are finished, as they may be cut in time.
+
+    While q tasks are left, at most the q fastest machines work on them.  So the count-th task ends at
+    count / F or later, F the speed of the min(count, machines) fastest machines.
+    """
+
+    def __init__(self, speeds: Floats) -> None:
+        super().__init__(speeds)
+        self._fastest = np.sort(speeds)[::-1]
+        self._together = self._fastest.cumsum()
+
+    def end(self, count: int) -> float:
+        """Return when the count-th task ends at the soonest, s/Mflop, but for rounding."""
+        return count / float(self._together[min(count, self.machines) - 1])
+
+    def below(self, count: int) -> Fraction:
+        """Return when the count-th task ends at the soonest, exactly."""
+        return Fraction(count) / exact_sum(self._fastest[:count])
+
+
+def exact_sum(values: Floats) -> Fraction:
+    """Return the exact sum of floats, which are all whole multiples of one power of two."""
+    ratios = [value.as_integer_ratio() for value in values.tolist()]
+    common = max(denominator for _, denominator in ratios)
+    return Fraction(sum(numerator * (common // denominator) for numerator, denominator in ratios), common)
+
+
 @dataclass(frozen=True)
 class WholeTasks:
     """What the search needs for bounds by whole tasks.

@@ -7,7 +7,8 @@ or later, and in every schedule
     S >= max over k, J of  min over j in J of  (r_k + T(J) - r_j) / w_j .
 
 `fluid_bound` uses T(J) = work of J / speed of all machines; it is the optimum of the problem in which work
-can be preempted and cut at will.  `discrete_bound` uses the larger T of whole tasks that do not migrate.
+can be preempted and cut at will.  `discrete_bound` uses the larger T of whole tasks, which either stay where
+they begin or may migrate.
 
 Both search all k and J by a fixed-point iteration: S <- max over k, i of (C_ki - r_i) / w_i.  C_ki is r_k + T
 of the set of (k, i): the applications released at r_k or later that are due no later than i, where r + S w is
@@ -36,11 +37,21 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.metrics.bound_search import Search, Slots, WholeTasks, alone, levels
+from gridsim.results.metrics.bound_search import (
+    MigrationSlots,
+    Search,
+    Slots,
+    WholeTasks,
+    alone,
+    exact_sum,
+    levels,
+)
 from gridsim.support.arrays import Floats, Integers
 
 #: A summary has the lower bound for at most this many applications.
 BOUND_LIMIT = 5000
+#: The best bound is the discrete one up to this many pairs of an application and a machine, which take 0.2 s.
+DISCRETE_LIMIT = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +65,7 @@ class Bound:
     task_size : None if T(J) is the work of J over the speed of all machines.  Else a size in Mflop: T(J) is
         the time for those tasks of J that are at least this large, where each counts as one of this size.
     latency : s from a release to the first start, as given to the function that computed the bound.
+    migration : whether T(J) allows tasks to go on on other machines.
     """
 
     stretch: float
@@ -62,6 +74,7 @@ class Bound:
     time: float
     task_size: float | None = None
     latency: float = 0.0
+    migration: bool = False
 
     def verify(
         self, release: Any, size: Any, speeds: Any, *, task_size: Any = None, tasks: Any = None
@@ -85,12 +98,16 @@ class Bound:
         machines = np.atleast_1d(np.asarray(speeds, dtype=np.float64))
         if self.task_size is None:
             work = sum((Fraction(float(size[j])) for j in members), Fraction(0))
-            time = work / _exact_sum(machines)
+            time = work / exact_sum(machines)
         elif task_size is None or tasks is None:
             raise ValueError("task_size and tasks must be given for a bound by task size")
         else:
             count = sum(int(tasks[j]) for j in members if task_size[j] >= self.task_size)
-            time = Fraction(self.task_size) * _exact_end(count, machines)
+            if self.migration:
+                end = Fraction(count) / exact_sum(np.sort(machines)[::-1][:count])
+            else:
+                end = _exact_end(count, machines)
+            time = Fraction(self.task_size) * end
         end = start + Fraction(self.latency) + time
         value = min((end - r) / Fraction(float(size[j])) for j, r in zip(members, releases, strict=True))
         if abs(value - Fraction(self.stretch)) > value / 10**9:
@@ -113,7 +130,7 @@ def fluid_bound(release: Any, size: Any, aggregate_speed: float, *, latency: flo
     wait = _number("latency", latency, "s")
     with np.errstate(over="ignore", invalid="ignore"):
         members, _ = Search(releases, sizes, speed, wait).run()
-        return certified(releases, sizes, members, _exact_sum(sizes[members]) / Fraction(speed), wait)
+        return certified(releases, sizes, members, exact_sum(sizes[members]) / Fraction(speed), wait)
 
 
 def discrete_bound(
@@ -125,22 +142,28 @@ def discrete_bound(
     *,
     thresholds: int = 5,
     latency: float = 0.0,
+    migration: bool = False,
 ) -> Bound:
-    """Return the largest of three bounds: by whole tasks that do not migrate, by work, by one application.
+    """Return the largest of three bounds: by whole tasks, by work, by one application.
 
     By whole tasks: let q tasks of J be at least as large as a.  They take at least as long as q tasks of size
-    a that the machines process one by one: a times the q-th smallest of {m / s_u}, m = 1, 2, ...  This holds
-    for each a, and so for the maximum over any set of sizes; fewer sizes only make the bound less tight.  The
-    sizes used are all task sizes or, if these are more than `thresholds`, the smallest in each of as many
-    equal parts of the applications in order of task size.  By work: as `fluid_bound`.  By one application: at
-    its own task size.
+    a that the machines process one by one: a times the q-th smallest of {m / s_u}, m = 1, 2, ...  If tasks
+    may migrate, they take at least a q over the speed of the min(q, m) fastest of m machines (Horvath, Lam
+    and Sethi, J. ACM 24(1), 1977).  This holds for each a, and so for the maximum over any set of sizes;
+    fewer sizes only make the bound less tight.  The sizes used are all task sizes or, if these are more than
+    `thresholds`, the smallest in each of as many equal parts of the applications in order of task size.  By
+    work: as `fluid_bound`.  By one application: at its own task size.
 
-    release : n, s, in any order.  size : n, Mflop, tasks * task_size.  task_size : n, Mflop, > 0.
-    tasks : n, whole, > 0.  speeds : Mflop/s of each of m machines, > 0.  thresholds : >= 1.
+    release : n, s, in any order.
+    size : n, Mflop, at least tasks * task_size; what is more is work of any kind.
+    task_size : n, Mflop, > 0.  tasks : n, whole, > 0.
+    speeds : Mflop/s of each of m machines, > 0.  thresholds : >= 1.
     latency : the least time from a release to the first start, s, >= 0; 0 is always valid.
+    migration : whether a task that has begun may go on on another machine; a machine still works on one
+        task at a time, and a task is on one machine at a time.
 
-    Takes O(n^2 thresholds) time per pass, O(m) for each q that can matter, and O(n thresholds + m) memory.
-    Raises ValueError naming argument, index and value.
+    Takes O(n^2 thresholds) time per pass, without migration O(m) for each q that can matter, and
+    O(n thresholds + m) memory.  Raises ValueError naming argument, index and value.
     """
     releases, sizes = _applications(release, size)
     wait = _number("latency", latency, "s")
@@ -150,34 +173,27 @@ def discrete_bound(
         raise ValueError(f"thresholds must be a whole number >= 1, got {thresholds!r}")
     with np.errstate(over="ignore", invalid="ignore"):
         lengths, counts = _tasks(task_size, tasks, sizes)
-        slots = Slots(machines)
+        slots = MigrationSlots(machines) if migration else Slots(machines)
         whole = WholeTasks(lengths, counts, levels(lengths, int(thresholds)), slots)
         single, floor = alone(whole, sizes, wait)
         members, level = Search(releases, sizes, slots.speed, wait, whole, floor).run()
         if level is None:
-            time = _exact_sum(sizes[members]) / _exact_sum(machines)
+            time = exact_sum(sizes[members]) / exact_sum(machines)
         else:
             time = Fraction(level) * slots.below(int(counts[members][lengths[members] >= level].sum()))
-        bound = certified(releases, sizes, members, time, wait, level)
+        bound = certified(releases, sizes, members, time, wait, level, migration)
         time = Fraction(float(lengths[single])) * slots.below(int(counts[single]))
         one = np.array([single], dtype=np.int64)
-        other = certified(releases, sizes, one, time, wait, float(lengths[single]))
+        other = certified(releases, sizes, one, time, wait, float(lengths[single]), migration)
         return other if other.stretch > bound.stretch else bound
 
 
 # -- values of certificates -----------------------------------------------------------------------------
 
 
-def _exact_sum(values: Floats) -> Fraction:
-    """Return the exact sum of floats, which are all whole multiples of one power of two."""
-    ratios = [value.as_integer_ratio() for value in values.tolist()]
-    common = max(denominator for _, denominator in ratios)
-    return Fraction(sum(numerator * (common // denominator) for numerator, denominator in ratios), common)
-
-
 def _exact_end(count: int, speeds: Floats) -> Fraction:
     """Return the exact count-th smallest of {m / s_u}: certainly smaller ones are skipped, others counted."""
-    total, machines = _exact_sum(speeds), Counter(speeds.tolist())
+    total, machines = exact_sum(speeds), Counter(speeds.tolist())
     end, following = Fraction(0), []
     for speed, alike in machines.items():
         exact = Fraction(speed)
@@ -202,6 +218,7 @@ def certified(
     time: Fraction,
     latency: float,
     task_size: float | None = None,
+    migration: bool = False,
 ) -> Bound:
     """Return the bound of J = `members` and T(J) = `time`, computed exactly, then rounded down."""
     first = int(members[release[members].argmin()])
@@ -218,7 +235,7 @@ def certified(
         raise ValueError("size and speeds must leave time and stretch finite, got too far apart") from None
     if Fraction(stretch) > value:
         stretch = math.nextafter(stretch, 0.0)
-    return Bound(stretch, first, members, float(time), task_size, latency)
+    return Bound(stretch, first, members, float(time), task_size, latency, migration)
 
 
 # -- checks ---------------------------------------------------------------------------------------------
@@ -238,8 +255,8 @@ def _tasks(task_size: Any, tasks: Any, size: Floats) -> tuple[Floats, Floats]:
         raise ValueError(f"tasks[{i}] must be a whole number, got {float(counts[i])!r}")
     if not counts.sum() <= 2**53:
         raise ValueError(f"tasks must be at most 2**53 in all, got {float(counts.sum())!r}")
-    for i in np.flatnonzero(~np.isclose(size, counts * lengths, rtol=1e-9, atol=0.0))[:1]:
-        expected = f"tasks * task_size = {float(counts[i] * lengths[i])!r} Mflop"
+    for i in np.flatnonzero(~(size >= counts * lengths * (1 - 1e-9)))[:1]:
+        expected = f"at least tasks * task_size = {float(counts[i] * lengths[i])!r} Mflop"
         raise ValueError(f"size[{i}] must be {expected}, got {float(size[i])!r}")
     return lengths, counts
 

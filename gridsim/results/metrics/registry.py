@@ -16,14 +16,20 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics import formulas
-from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
+from gridsim.results.metrics.bounds import (
+    BOUND_LIMIT,
+    DISCRETE_LIMIT,
+    Bound,
+    discrete_bound,
+    fluid_bound,
+)
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, shown
 from gridsim.support.arrays import Floats
 
 #: A metric defined by the user: a function of a `Result`.
 MetricFunction = Callable[[Any], float]
-BoundKind = Literal["fluid", "discrete"]
+BoundKind = Literal["best", "fluid", "preemptive", "discrete"]
 
 
 class Metric(property):
@@ -142,28 +148,54 @@ class Metrics:
         """The column `name` of the table ``jobs``; empty if the result has no such table."""
         return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
 
-    def bound(self, kind: BoundKind = "fluid") -> Bound:
+    @property
+    def migrates(self) -> bool:
+        """Whether tasks that have begun may go on on other machines; True where that is not known."""
+        return True
+
+    def kind_of_bound(self, kind: BoundKind = "best") -> BoundKind:
+        """Return the kind of bound that `bound` computes for `kind`.
+
+        The best one is ``"discrete"``, or ``"preemptive"`` where tasks may migrate, where tasks of an
+        application differ in size, or where applications times machines exceed `DISCRETE_LIMIT`.
+
+        Raises ScenarioError for another kind.
+        """
+        if check_bound(kind) != "best":
+            return kind
+        pairs = len(self.applications) * len(self.machines)
+        if self.migrates or "largest_task" in self.applications or pairs > DISCRETE_LIMIT:
+            return "preemptive"
+        return "discrete"
+
+    def bound(self, kind: BoundKind = "best") -> Bound:
         """Return a lower bound that no schedule of these applications on these machines can beat.
 
-        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.  Where
-            tasks move data over links, also by what the links carry (`gridsim.results.metrics.data_bound`);
-            where tasks need memory or disk, also by what the machines do that have as much
-            (`gridsim.results.metrics.need_bound`).
+        kind : ``"fluid"``: work can be cut at will; ``"preemptive"``: whole tasks that may migrate, of which
+            an application counts only the largest where they differ in size; ``"discrete"``: whole tasks that
+            do not migrate; ``"best"``: see `kind_of_bound`.  Where tasks move data over links, also by what
+            the links carry (`gridsim.results.metrics.data_bound`); where tasks need memory or disk, also by
+            what the machines do that have as much (`gridsim.results.metrics.need_bound`).
 
         It is computed from the tables when it is first asked for; the digest does not cover it.  See
         `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
         tasks of an application differ in size.
         """
-        if kind == "discrete" and "largest_task" in self.applications:
-            raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
-        if check_bound(kind) not in self._bounds:
+        kind, table = self.kind_of_bound(kind), self.applications
+        unequal = "largest_task" in table
+        if kind == "discrete" and unequal:
+            raise ScenarioError('bound must be "preemptive" where tasks of an application differ in size')
+        if kind not in self._bounds:
             release, size = self._of_completed("release"), self._of_completed("size")
-            task_size, counts = self._of_completed("task_size"), self.applications["tasks"][self._completed]
+            task_size, counts = self._of_completed("task_size"), table["tasks"][self._completed]
+            if unequal:
+                task_size, counts = self._of_completed("largest_task"), np.ones_like(counts)
 
             def of(those: Any, speeds: Floats) -> Bound:
                 if kind == "fluid":
                     return fluid_bound(release[those], size[those], math.fsum(speeds.tolist()))
-                return discrete_bound(release[those], size[those], task_size[those], counts[those], speeds)
+                columns = release[those], size[those], task_size[those], counts[those]
+                return discrete_bound(*columns, speeds, migration=kind == "preemptive")
 
             bounds = [of(slice(None), self.machines["speed"]), *self._need_bounds(of)]
             bounds += self._data_bounds(kind, release, size, task_size, counts)
@@ -206,7 +238,7 @@ class Metrics:
             found.append(whole_tasks_bound(*columns, *platform))
         return found
 
-    def gap(self, kind: BoundKind = "fluid") -> float:
+    def gap(self, kind: BoundKind = "best") -> float:
         """Largest stretch over the lower bound of this `kind`; 1 is optimal, and may be out of reach."""
         return self.max_stretch / self.bound(kind).stretch
 
@@ -438,7 +470,7 @@ _COSTLY = ("gap", "lower_bound")
 def check_bound(kind: BoundKind) -> BoundKind:
     """Return `kind` if it is a kind of bound, else raise ScenarioError."""
     if kind not in (known := get_args(BoundKind)):
-        raise ScenarioError(f"bound must be {' or '.join(known)}, got {kind!r}")
+        raise ScenarioError(f"bound must be one of {', '.join(known)}, got {kind!r}")
     return kind
 
 
@@ -478,6 +510,24 @@ def measured(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> di
         if not (costly and name in _COSTLY and name not in wanted)
     }
     return values | {name: float(each(result)) for name, each in wanted.items() if each is not None}
+
+
+def with_one_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the values of runs of one workload of bags with the same lower bound, and gaps over it.
+
+    It is the smallest of theirs: that of schedulers whose tasks migrate holds for the others, too.
+    """
+    bounds = [each["lower_bound"] for each in values if math.isfinite(each.get("lower_bound", math.nan))]
+    if not bounds:
+        return [dict(each) for each in values]
+    bound = min(bounds)
+    return [
+        {
+            **each,
+            **({"lower_bound": bound, "gap": each["max_stretch"] / bound} if "lower_bound" in each else {}),
+        }
+        for each in values
+    ]
 
 
 def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:

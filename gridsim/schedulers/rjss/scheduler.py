@@ -88,6 +88,11 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     owners: ClassVar[bool] = True
     numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
 
+    @property
+    def migrates(self) -> bool:
+        """Whether jobs go elsewhere with what they have done when an owner returns."""
+        return self.on_return != "restart"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.probe_latency, str):

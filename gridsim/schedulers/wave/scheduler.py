@@ -65,6 +65,11 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     linger: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 3600.0
     migration_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 0.0
 
+    @property
+    def migrates(self) -> bool:
+        """True: a task keeps what it has done."""
+        return True
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return Hosts(self, run)

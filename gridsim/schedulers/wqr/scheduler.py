@@ -164,6 +164,11 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         deviation = math.sqrt(math.fsum(((speeds - mean) ** 2).tolist()) / len(speeds))
         return min(mean - self.exclude * deviation, float(speeds.max()))
 
+    @property
+    def migrates(self) -> bool:
+        """Whether a copy may go on from a checkpoint that a copy on another machine has written."""
+        return self.checkpoint_store == "server" and self.checkpoint_interval != math.inf
+
     def interval(self, mean_up_time: float) -> int:
         """Return the ns of computing between two checkpoints for a `mean_up_time` in s; 0 for no checkpoints.
 

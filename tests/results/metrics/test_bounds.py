@@ -18,12 +18,14 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.metrics import formulas as metrics
+from gridsim.results.metrics import registry
 from gridsim.results.metrics.bound_search import Slots, WholeTasks, alone, levels
 from gridsim.results.metrics.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.results.result import Result
-from gridsim.schedulers import FairTree, Fcfs, MinCent
+from gridsim.schedulers import FairTree, Fcfs, MinCent, Rjss, Wave, WqrFt
 from gridsim.simulation.simulate import simulate
 from gridsim.studies.compare import compare
+from gridsim.studies.replicate import replicate
 
 # -- instances --------------------------------------------------------------------------------------------
 
@@ -149,9 +151,11 @@ def test_discrete_is_the_best_of_all_subsets_that_are_released_late(instance, sp
     )
 
 
-def divisible(linprog, release, size, speeds, stretch):
-    """Whether work that can be cut and preempted at will meets the deadlines r + S w on these machines."""
-    due = release + stretch * size
+def divisible(linprog, release, size, speeds, due, whole=False):
+    """Whether work that can be cut and preempted at will meets the deadlines on these machines.
+
+    whole : each row is a task, which is on one machine at a time, and may migrate.
+    """
     points = np.unique(np.concatenate([release, due]))
     starts, lengths = points[:-1], np.diff(points)
     tasks = [
@@ -166,12 +170,14 @@ def divisible(linprog, release, size, speeds, stretch):
     for column, (j, u, t) in enumerate(tasks):
         machines[u * len(starts) + t, column] = 1.0
         work[j, column] = speeds[u]
-    found = linprog(
-        -work.sum(axis=0),
-        A_ub=np.vstack([machines, work]),
-        b_ub=np.concatenate([np.tile(lengths, len(speeds)), size]),
-        method="highs",
-    )
+    limits, most = [machines, work], [np.tile(lengths, len(speeds)), size]
+    if whole:
+        at_once = np.zeros((len(release) * len(starts), len(tasks)))
+        for column, (j, _, t) in enumerate(tasks):
+            at_once[j * len(starts) + t, column] = 1.0
+        limits.append(at_once)
+        most.append(np.tile(lengths, len(release)))
+    found = linprog(-work.sum(axis=0), A_ub=np.vstack(limits), b_ub=np.concatenate(most), method="highs")
     assert found.status == 0
     return -found.fun >= size.sum() * (1 - 1e-9)
 
@@ -183,14 +189,45 @@ def test_fluid_is_the_optimum_of_the_divisible_problem(seed):
     n = int(random.integers(1, 7))
     release = random.integers(0, 10, n).astype(float)
     size, speeds = random.integers(1, 20, n).astype(float), random.integers(1, 5, random.integers(1, 4))
+    best = least_stretch(
+        release, size, speeds, lambda due: divisible(optimize.linprog, release, size, speeds, due)
+    )
+    assert fluid_bound(release, size, speeds.sum()).stretch == pytest.approx(best, rel=1e-6)
+
+
+def least_stretch(release, size, speeds, feasible):
+    """The smallest S whose deadlines r + S w are feasible."""
     low, high = 0.5 / speeds.sum(), (release.max() + size.sum()) / speeds.min() / size.min()
     while high - low > 1e-7 * high:
         middle = math.sqrt(low * high)
-        if divisible(optimize.linprog, release, size, speeds, middle):
+        if feasible(release + middle * size):
             high = middle
         else:
             low = middle
-    assert fluid_bound(release, size, speeds.sum()).stretch == pytest.approx(high, rel=1e-6)
+    return high
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_schedule_with_migration_beats_its_bound(seed):
+    """It is the optimum for one application, and otherwise no more, nor below that of divisible work."""
+    optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
+    random = np.random.default_rng([3, seed])
+    n = 1 + seed % 3
+    release, tasks = random.integers(0, 6, n).astype(float), random.integers(1, 4, n)
+    task_size, speeds = random.integers(1, 9, n).astype(float), random.integers(1, 5, random.integers(1, 5))
+    size, rows = tasks * task_size, np.repeat(np.arange(n), tasks)
+
+    def feasible(due):
+        return divisible(optimize.linprog, release[rows], task_size[rows], speeds, due[rows], whole=True)
+
+    best = least_stretch(release, size, speeds, feasible)
+    bound = discrete_bound(release, size, task_size, tasks, speeds, migration=True)
+    assert fluid_bound(release, size, speeds.sum()).stretch <= bound.stretch * (1 + 1e-12)
+    assert bound.stretch <= best * (1 + 1e-6)
+    assert bound.stretch <= discrete_bound(release, size, task_size, tasks, speeds).stretch * (1 + 1e-12)
+    assert bound.stretch <= bound.verify(release, size, speeds, task_size=task_size, tasks=tasks)
+    if n == 1:
+        assert bound.stretch == pytest.approx(best, rel=1e-6)
 
 
 # -- the optimum, by force --------------------------------------------------------------------------------
@@ -494,12 +531,12 @@ GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tas
         ({"size": [4.0]}, "size must be as long as release, 2, got 1"),
         ({"size": [4.0, 0.0]}, r"size\[1\] must be a finite number > 0 Mflop, got 0.0"),
         ({"size": [1e308, 1e308]}, "size must have a finite sum, got 1e[+]308 among them"),
-        ({"size": [4.0, 6.1]}, r"size\[1\] must be tasks \* task_size = 6.0 Mflop, got 6.1"),
+        ({"size": [4.0, 5.9]}, r"size\[1\] must be at least tasks \* task_size = 6.0 Mflop, got 5.9"),
         ({"task_size": [2.0, -3.0]}, r"task_size\[1\] must be a finite number > 0 Mflop, got -3.0"),
-        ({"size": [4.0, 6.00001]}, r"size\[1\] must be tasks \* task_size = 6.0 Mflop, got 6.00001"),
+        ({"size": [4.0, 5.99999]}, r"size\[1\] must be at least tasks \* task_size = 6.0 Mflop, got 5.99999"),
         (
-            {"size": [4.0, 3e-10], "task_size": [2.0, 1e-10]},
-            r"size\[1\] must be tasks \* task_size = 2e-10 Mflop, got 3e-10",
+            {"size": [4.0, 1e-10], "task_size": [2.0, 1e-10]},
+            r"size\[1\] must be at least tasks \* task_size = 2e-10 Mflop, got 1e-10",
         ),
         ({"task_size": [2.0]}, "task_size must be as long as release, 2, got 1"),
         ({"tasks": [2]}, "tasks must be as long as release, 2, got 1"),
@@ -591,16 +628,18 @@ SCENARIO = Scenario(Platform.pareto(8, 1), Workload.bags(12, seed=2), seed=3)
 def test_a_result_has_its_gap(tmp_path):
     result = simulate(SCENARIO, MinCent())
     digest, table = result.digest, result.applications
-    bound = result.bound()
+    bound = result.bound("fluid")
     assert bound.stretch == fluid_bound(table["release"], table["size"], result.aggregate_speed).stretch
-    assert result.bound() is bound  # computed once
-    assert 1 <= result.gap("discrete") < result.gap() == result.max_stretch / bound.stretch < 1.2
+    assert result.bound("fluid") is bound  # computed once
+    assert 1 <= result.gap() < result.gap("fluid") == result.max_stretch / bound.stretch < 1.2
+    assert result.bound() is result.bound("discrete")
     summary = result.summary()
-    assert (summary["lower_bound_kind"], summary["lower_bound"]) == ("fluid", bound.stretch)
+    assert (summary["lower_bound_kind"], summary["lower_bound"]) == ("discrete", result.bound().stretch)
     assert summary["gap"] == result.gap()
-    assert result.summary("discrete")["lower_bound"] == result.bound("discrete").stretch
-    assert f"{result.gap():.4f} (max stretch over the fluid bound" in result.format()
-    assert "over the discrete bound" in result.format(bound="discrete")
+    assert result.summary("fluid")["lower_bound"] == bound.stretch
+    assert f"{result.gap():.4f} (max stretch over the discrete bound" in result.format()
+    loose = f"over the fluid bound, {bound.stretch:.6g} s/Mflop; it cuts tasks at will"
+    assert loose in result.format(bound="fluid", width=1000)
     result.bound("discrete").verify(
         table["release"],
         table["size"],
@@ -611,7 +650,9 @@ def test_a_result_has_its_gap(tmp_path):
     assert result.digest == digest == simulate(SCENARIO, MinCent()).digest
     result.save(tmp_path / "r")
     assert Result.load(tmp_path / "r").gap("discrete") == result.gap("discrete")
-    with pytest.raises(ScenarioError, match="bound must be fluid or discrete, got 'tight'"):
+    with pytest.raises(
+        ScenarioError, match="bound must be one of best, fluid, preemptive, discrete, got 'tight'"
+    ):
         result.bound("tight")
 
 
@@ -623,7 +664,7 @@ def test_a_comparison_shows_the_gap():
     assert "discrete" in lines[head + 1]
     assert f"{found['fcfs'].gap('discrete'):.3f}" in lines[head + 3]
     assert found.to_dict()["units"]["gap"] == "1 (max stretch / lower bound)"
-    with pytest.raises(ScenarioError, match="bound must be fluid or discrete"):
+    with pytest.raises(ScenarioError, match="bound must be one of best, fluid, preemptive, discrete"):
         compare(SCENARIO, {"fcfs": Fcfs()}, bound="tight")
 
 
@@ -635,7 +676,47 @@ def test_many_applications_have_a_gap_only_on_request():
     summary = result.summary()
     assert (summary["lower_bound"], summary["gap"]) == (None, None)
     assert "computed for up to 5000 applications" in result.format() and " - " in str(comparison)
-    assert "no fluid bound: it is computed for up to 5000 applications" in str(comparison)
+    assert "no lower bound: it is computed for up to 5000 applications" in str(comparison)
     # a task of 1 s on one of four machines, which is idle when it comes
     assert metrics.mean(result.applications["stretch"]) == pytest.approx(1e-3)
-    assert result.gap() == pytest.approx(4.0) and result.gap("discrete") == pytest.approx(1.0)
+    assert result.gap("fluid") == pytest.approx(4.0) and result.gap() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("machines", [399, 401])
+def test_a_bound_that_may_be_loose_is_called_so(machines, monkeypatch):
+    """The best bound is the discrete one as long as that is affordable."""
+    monkeypatch.setattr(registry, "DISCRETE_LIMIT", 800)
+    scenario = Scenario(Platform.equal(machines, 1000.0), Workload.of([0.0, 1.0], 1, 1000.0))
+    comparison = compare(scenario, {"fcfs": Fcfs()})
+    loose = machines > 400
+    assert comparison["fcfs"].kind_of_bound() == ("preemptive" if loose else "discrete")
+    assert ("the bound is the preemptive one: it lets tasks migrate" in str(comparison)) == loose
+    assert comparison["fcfs"].gap() == pytest.approx(1.0) and comparison["fcfs"].gap("fluid") == machines
+
+
+def test_of_tasks_of_different_sizes_the_largest_counts():
+    scenario = Scenario(Platform.equal(2, 1000.0), Workload.of_tasks([0.0], [[1000.0, 3000.0]]))
+    result = simulate(scenario, WqrFt(max_replicas=1))
+    assert (result.summary()["lower_bound_kind"], result.gap()) == ("preemptive", pytest.approx(1.0))
+    assert result.gap("fluid") == pytest.approx(1.5)
+    with pytest.raises(ScenarioError, match='must be "preemptive" where tasks of an application differ'):
+        result.bound("discrete")
+
+
+def test_a_schedule_with_migration_is_not_measured_by_a_bound_without():
+    """Three tasks of 2 s on two machines end after 3 s with migration, and after 4 s without."""
+    workload = Workload.of([0.0], 3, 2000.0)
+    scenario = Scenario(Platform.equal(2, 1000.0), workload)
+    assert simulate(scenario, Fcfs()).kind_of_bound() == "discrete"
+    migrating = simulate(scenario, WqrFt())
+    assert migrating.kind_of_bound() == "preemptive" and migrating.bound().stretch == pytest.approx(
+        3.0 / 6000.0
+    )
+    # one bound for all of a comparison, that of the schedule with migration
+    found = compare(scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()})
+    assert {row["lower_bound"] for row in found.table()} == {migrating.bound().stretch}
+    studied = replicate(
+        scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()}, metrics=["lower_bound", "gap"], replicates=2
+    )
+    assert len(set(np.concatenate([*studied["lower_bound"].values()]).tolist())) == 1
+    assert not WqrFt(checkpoint_store="local").migrates and Wave().migrates and not Rjss().migrates

@@ -88,7 +88,7 @@ def test_the_bound_is_tight_for_many_tasks_of_one_kind():
         workload=gs.Workload.of([0.0], 4000, 1000.0, input_bytes=1000.0),
     )
     result = gs.simulate(scenario, gs.MinCent(mode="once"))
-    bound = result.bound()
+    bound = result.bound("fluid")
     assert isinstance(bound, DataBound) and bound.way == "input" and bound.value == 1.0
     # 500 Mflop/s on the first machine, whose link is narrow, and 2000 on the other
     assert bound.stretch == pytest.approx(1 / 2500)
