@@ -56,9 +56,9 @@ cdef class _DecisionLog:
         # remembers how old the samples in a summary are that `node` sends
     cdef long long _since(self, Py_ssize_t child) noexcept nogil
     cdef int _routed(self, const Request* row, bint made, const Decision* decision, const Request* out, Py_ssize_t n,
-                     double minimum, long long now) except -1
+                     double limit, long long now) except -1
         # logs how a router has dealt with `row`, while the columns of `tree` are still those of this request
-    cdef int _climbed(self, const Request* row, bint made, const Request* out, double minimum,
+    cdef int _climbed(self, const Request* row, bint made, const Request* out, double limit,
                       long long now) except -1
     cdef int _queued(self, const Request* row, long long now) except -1
         # logs that a leaf has put a share into its queue; `_settle` must be called for the leaf before and after

@@ -135,11 +135,11 @@ cdef class _DecisionLog:
         return self.sampled[held] if 0 <= held < self.handles else NEVER
 
     cdef int _routed(self, const Request* row, bint made, const Decision* decision, const Request* out, Py_ssize_t n,
-                     double minimum, long long now) except -1:
+                     double limit, long long now) except -1:
         cdef Py_ssize_t k, which, last = self.tree.g.n_stretch - 1, sample
         cdef Note* note
         if row.sequence < 0:
-            self._climbed(row, made, out, minimum, now)
+            self._climbed(row, made, out, limit, now)
         if not made:
             return 0
         # at the last sample each child gets what it guarantees, and a part of what no sample has room for
@@ -156,12 +156,12 @@ cdef class _DecisionLog:
             note.true_value = self._room_below(out[k].node, self.tree.gs[sample], row.application, now)
         return 0
 
-    cdef int _climbed(self, const Request* row, bint made, const Request* out, double minimum,
+    cdef int _climbed(self, const Request* row, bint made, const Request* out, double limit,
                       long long now) except -1:
         """Log that a router accepted a climbing request, or passed it on."""
         cdef Py_ssize_t k
         cdef double saw = INFINITY
-        cdef bint known = isfinite(minimum)
+        cdef bint known = not isnan(limit)
         cdef int action
         cdef Note* note
         for k in range(self.tree.g.n_stretch):
@@ -179,7 +179,7 @@ cdef class _DecisionLog:
         if not made:
             note.machine = self.links.machine_of[out.node]
         if row.node > 0 and known:
-            note.limit = self.tree.bound * minimum
+            note.limit = limit
         note.age = self._age(min(self._since(2 * row.node + 1), self._since(2 * row.node + 2)), now)
         note.true_value = INFINITY
         if note.among > 0:

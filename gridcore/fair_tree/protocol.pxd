@@ -3,7 +3,7 @@
 from gridcore.common.arguments cimport _Held
 from gridcore.common.pending cimport Pending
 from gridcore.fair_tree.decision_log cimport _DecisionLog
-from gridcore.fair_tree.summary_tree cimport Decision, Request, Summary, SummaryTree
+from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary, SummaryTree
 from gridcore.network.links cimport Links
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
@@ -43,6 +43,8 @@ cdef class TreeFlow:
     cdef object observe
     cdef const double[::1] idle_minimum
     cdef const long long[::1] submitter
+    cdef Spread[2] waiting              # what the root is to send at this instant
+    cdef Py_ssize_t n_waiting
     cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
     cdef _Marked reports, orders         # nodes that must act at the present instant
     cdef Scratch* scratch               # one per thread
@@ -52,7 +54,7 @@ cdef class TreeFlow:
     cdef object pool
     # the leaves of a batch, and their reports
     cdef int[::1] batch, handles
-    cdef double[::1] least
+    cdef double[::1] least, most
     cdef unsigned char[::1] fits
     # summaries that have reached the root: (arrival, oldest change of a leaf), ns
     cdef long long[:, ::1] arrivals
@@ -69,17 +71,23 @@ cdef class TreeFlow:
     cdef bint _arrive(self, long long now) except -1
     cdef bint _lose(self) noexcept nogil
     cdef char* _at(self, Py_ssize_t k) noexcept nogil
+    cdef int _begin_spread(self, long long now) except -1
     cdef int _check(self, const Pending* p) except -1
+    cdef int _check_copy(self, long long copy) except -1
+    cdef int _check_held(self, long long copy) except -1
+    cdef long long* _copy_of(self, int slot) noexcept nogil
     cdef int _enqueue(self, const Request* row, long long now) except -1
     cdef int _make_payload(self, Py_ssize_t k, bint wide) except -1
     cdef int _make_room(self) except -1
     cdef long long _next_turn(self) noexcept nogil
     cdef int _post(self, const Kind* kind, const void* record, long long now) except -1
+    cdef int _post_down(self, const Kind* kind, const void* record, double largest, long long copy,
+                        long long now) except -1
     cdef int _receive(self, const Summary* row, long long now) except -1
     cdef int _reorder(self, long long now) except -1
     cdef int _report(self, long long now) except -1
     cdef int _route(self, const Request* row, long long now) except -1
-    cdef int _send(self, int m, int handle, double least, long long now) except -1
+    cdef int _send(self, int m, int handle, double least, double largest, long long now) except -1
     cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1
     cdef int _spread(self, Py_ssize_t m, bint always, long long now) except -1
     cdef int _take_turns(self, long long now) except -1

@@ -13,7 +13,7 @@ touches only data of its leaves; everything else is done before or after, in the
 from concurrent.futures import ThreadPoolExecutor
 
 cimport cython
-from libc.math cimport INFINITY, NAN
+from libc.math cimport INFINITY, NAN, isnan
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.common.arguments cimport _Held, check_instant, hold, indices, kept
@@ -22,7 +22,7 @@ from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown, prefetch
 from gridcore.fair_tree.decision_log cimport _DecisionLog
-from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink,
+from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_has, payloads_new, payloads_release, payloads_shrink,
                                 payloads_wide, payloads_within)
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
@@ -32,7 +32,7 @@ from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary,
 import numpy as np
 
 from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
-from gridcore.fair_tree.summary_tree import DECISION
+from gridcore.fair_tree.summary_tree import DECISION, LARGEST_BYTES, MADE_BYTES
 
 __all__ = ["SHARE", "TreeFlow"]
 
@@ -51,6 +51,7 @@ cdef Py_ssize_t _MANY = 512
 cdef Py_ssize_t _AHEAD = 4
 # How many leaves sample together; limits how many summaries are in memory twice.
 cdef Py_ssize_t _BATCH = 8192
+cdef long long _LARGEST = LARGEST_BYTES, _MADE = MADE_BYTES
 
 @cython.auto_pickle(False)
 cdef class _Marked:
@@ -147,7 +148,7 @@ cdef class TreeFlow:
         if self.scratch == NULL or self.sampled == NULL:
             raise MemoryError
         self.batch, self.handles = np.zeros(_BATCH, np.int32), np.zeros(_BATCH, np.int32)
-        self.least, self.fits = np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
+        self.least, self.most, self.fits = np.zeros(_BATCH), np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
         if threads > 1:
             self.pool = ThreadPoolExecutor(threads)
 
@@ -248,7 +249,9 @@ cdef class TreeFlow:
             spread = (<Spread*> self._record(k, spreads))[0]
             if not 0 <= spread.node < self.tree.first_leaf:
                 raise ValueError(f"a spread to node {spread.node}")
+            self._check_copy(spread.copy)
             self.tree.node[spread.node].rest = spread.minimum
+            self.tree._learn(spread.node, spread.largest, spread.copy, spread.made)
             if self.spread_on_change:
                 self.reports.add(spread.node)
             else:
@@ -263,6 +266,7 @@ cdef class TreeFlow:
             request = (<Request*> self._record(k, n))[0]
             if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
                 raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
+            self._check_copy(request.copy)
             if request.node < self.tree.first_leaf:
                 self._route(&request, now)
             else:
@@ -274,8 +278,25 @@ cdef class TreeFlow:
         cdef Spread[2] out
         cdef Py_ssize_t k, n = self.tree._spread(m, always, out)
         for k in range(n):
-            self._post(&self.spread, &out[k], now)
+            self._post_down(&self.spread, &out[k], out[k].largest, out[k].copy, now)
         return 0
+
+    cdef int _check_copy(self, long long copy) except -1:
+        if copy != -1 and not payloads_within(&self.tree.payloads, copy):
+            raise ValueError(f"a copy of the root's summary must be one that there is, or -1, got {copy}")
+        return 0
+
+    cdef int _post_down(self, const Kind* kind, const void* record, double largest, long long copy,
+                        long long now) except -1:
+        """Send a message that may have something for a rule of acceptance, which takes bytes."""
+        cdef Kind sized = kind[0]
+        if not isnan(largest):
+            sized.nbytes += _LARGEST
+        if copy >= 0:
+            sized.nbytes += 4 * self.tree.cells + _MADE
+        if sized.nbytes != kind.nbytes:
+            sized.length = self.links._length(sized.nbytes)
+        return self._post(&sized, record, now)
 
     cdef int _post(self, const Kind* kind, const void* record, long long now) except -1:
         """Send a message."""
@@ -286,10 +307,11 @@ cdef class TreeFlow:
         return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
 
     cdef bint _lose(self) noexcept nogil:
-        """Free the payloads of dropped summaries; True if other messages were dropped too, which the caller handles."""
+        """Free the payloads of dropped messages; True if others than summaries were dropped, which the caller handles."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
         cdef long long payload
+        cdef long long* copy
         for k in range(self.links.n_missing):
             slot = self.links.missing[k]
             if self.links.message[slot].kind == self.summary.number:
@@ -298,10 +320,23 @@ cdef class TreeFlow:
                     payloads_drop(&self.tree.payloads, <int> payload)
                 self.links._give_back(slot)
             else:
+                copy = self._copy_of(slot)
+                if copy != NULL and payloads_within(&self.tree.payloads, copy[0]):
+                    payloads_drop(&self.tree.payloads, <int> copy[0])
+                    copy[0] = -1
                 self.links.missing[left] = slot
                 left += 1
         self.links.n_missing = left
         return left > 0
+
+    cdef long long* _copy_of(self, int slot) noexcept nogil:
+        """Return where a spread or a request has its copy of the root's summary; NULL for other messages."""
+        cdef char* record = self.links.data + slot * self.links.stride
+        if self.links.message[slot].kind == self.spread.number:
+            return &(<Spread*> record).copy
+        if self.links.message[slot].kind == self.request.number:
+            return &(<Request*> record).copy
+        return NULL
 
     cdef char* _at(self, Py_ssize_t k) noexcept nogil:
         return self.links.data + self.links.due[k].slot * self.links.stride
@@ -341,10 +376,12 @@ cdef class TreeFlow:
         cdef Request[2] out
         cdef Decision made
         cdef Py_ssize_t k, n = 0
-        cdef double minimum = self.tree._minimum(row.node)
+        cdef double limit = NAN
+        if self.log is not None and row.sequence < 0:
+            limit = self.tree._limit(row.node, row, now / 1e9)
         cdef bint decided = self.tree._route(row, now, out, &n, &made)
         if self.log is not None:
-            self.log._routed(row, decided, &made, out, n, minimum, now)
+            self.log._routed(row, decided, &made, out, n, limit, now)
         if decided and made.hops >= 0:
             if self.n_made == self.made.shape[0]:
                 wider = np.zeros(2 * self.n_made, DECISION)
@@ -356,7 +393,7 @@ cdef class TreeFlow:
             self.made[self.n_made], self.made_at[self.n_made] = made, now
             self.n_made += 1
         for k in range(n):
-            self._post(&self.request, &out[k], now)
+            self._post_down(&self.request, &out[k], out[k].largest, out[k].copy, now)
         return 0
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
@@ -364,6 +401,7 @@ cdef class TreeFlow:
         if self.log is not None:
             self.log._settle(row.node - self.tree.first_leaf, NAN, now)
         self.tree._acknowledge(row)
+        payloads_drop(&self.tree.payloads, <int> row.copy)
         self.queues._enqueue(row.node - self.tree.first_leaf, <int> row.application, row.tasks, now)
         self.orders.add(row.node)
         share.node, share.sender = self.submitter[row.application], row.node
@@ -436,7 +474,7 @@ cdef class TreeFlow:
             else:
                 handle = self.tree._sum(m, now / 1e9, &least)
                 if handle >= 0:
-                    self._send(m, handle, least, now)
+                    self._send(m, handle, least, self.tree._most(m) if self.tree.by_largest else 0.0, now)
         self._tell_leaves(ready, now)
         self.links.stage += 1
         for k in range(n if self.spread_on_change else 0):
@@ -466,7 +504,7 @@ cdef class TreeFlow:
                 self._work(True, k, k + 1, now, 0)
             elif payloads_wide(self.handles[k]):
                 self.handles[k] = payloads_shrink(&self.tree.payloads, self.handles[k])
-            self._send(self.batch[k], self.handles[k], self.least[k], now)
+            self._send(self.batch[k], self.handles[k], self.least[k], self.most[k] if self.tree.by_largest else 0.0, now)
         return 0
 
     cdef int _make_payload(self, Py_ssize_t k, bint wide) except -1:
@@ -477,9 +515,9 @@ cdef class TreeFlow:
         """Return the release (ns) for which leaves sample at `now` ns."""
         return (now // self.cell + 1) * self.cell if self.cell > 0 else now
 
-    cdef int _send(self, int m, int handle, double least, long long now) except -1:
+    cdef int _send(self, int m, int handle, double least, double largest, long long now) except -1:
         cdef Summary row
-        if self.tree._say(m, now, handle, least, &row):
+        if self.tree._say(m, now, handle, least, largest, &row):
             if self.log is not None:
                 self.log._sent(m, row.payload, now)
             self._post(&self.summary, &row, now)
@@ -516,12 +554,12 @@ cdef class TreeFlow:
             self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], room)
             payloads_release(&self.tree.payloads, self.handles[k])[0] = cell / 1e9
             if self.queues.count[u] == 0 and self.queues.running[u] < 0:
-                self.least[k] = self.idle_minimum[u]
+                self.least[k], self.most[k] = self.idle_minimum[u], 0.0
                 if self.cell == 0:
                     payloads_release(&self.tree.payloads, self.handles[k])[0] = INFINITY
             else:
                 self.queues._gather(u, now, False, &q, scratch)
-                self.least[k] = self.queues._minimum(&q, scratch)
+                self.least[k] = self.most[k] = self.queues._minimum(&q, scratch)
 
     cdef int _make_room(self) except -1:
         """Make scratch for the longest possible queue, for each thread."""
@@ -570,6 +608,33 @@ cdef class TreeFlow:
         for k in range(m.shape[0]):
             self.reports.add(m[k])
         self.touched_at = now
+
+    def begin_spread(self, long long now):
+        """Let the root decide at `now` ns what it tells the routers below it of the rest of the tree.
+
+        The messages leave when `post_spread` is called, at the same instant.
+        """
+        cdef _Held alone = self._hold()
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
+        if self.n_waiting:
+            raise ValueError("post_spread must be called before the next begin_spread")
+        if self.tree.first_leaf:
+            self._begin_spread(now)
+
+    cdef int _begin_spread(self, long long now) except -1:
+        if self.tree.by_root:
+            self.tree._renew(now)
+        self.n_waiting = self.tree._spread(0, True, self.waiting)
+        return 0
+
+    def post_spread(self, long long now):
+        """Send what `begin_spread` has prepared, if there is anything."""
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t k, n = self.n_waiting
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
+        self.n_waiting = 0
+        for k in range(n):
+            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest, self.waiting[k].copy, now)
 
     def act(self, long long now):
         """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
@@ -664,9 +729,16 @@ cdef class TreeFlow:
             elif kind == self.spread.number:
                 if not 0 <= (<const Spread*> summary).node < self.tree.first_leaf:
                     raise ValueError(f"a spread to node {(<const Spread*> summary).node}")
+                self._check_held((<const Spread*> summary).copy)
             elif kind == self.request.number:
                 if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
                     raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
+                self._check_held(request.copy)
+        return 0
+
+    cdef int _check_held(self, long long copy) except -1:
+        if copy != -1 and not payloads_has(&self.tree.payloads, copy):
+            raise ValueError(f"a copy of the root's summary must be one that is in use, or -1, got {copy}")
         return 0
 
     cdef int _wait(self, int m, long long due) except -1:

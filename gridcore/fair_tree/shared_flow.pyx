@@ -24,7 +24,7 @@ from gridcore.fair_tree.payloads cimport (
     payloads_at, payloads_drop, payloads_new, payloads_release, payloads_wide, payloads_within,
 )
 from gridcore.fair_tree.protocol cimport TreeFlow
-from gridcore.fair_tree.summary_tree cimport Request, Summary, SummaryTree
+from gridcore.fair_tree.summary_tree cimport Request, Spread, Summary, SummaryTree
 from gridcore.network.exchange cimport FACTS, Exchange
 from gridcore.network.links cimport Links
 
@@ -50,24 +50,34 @@ cdef class TreeExchange(Exchange):
     """An exchange that hands over summaries with what they refer to."""
 
     cdef SummaryTree tree
-    cdef int summary, request
+    cdef int summary, spread, request
     cdef long long coming               # tasks in requests on their way to leaves of this process, or routers above
 
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil:
-        if self.links.message[slot].kind != self.summary:
+        cdef long long* handle = self._handle(slot)
+        if handle == NULL or handle[0] < 0:
             return 0
         # which width, for which release, and the cells
-        return 16 + self.tree.payloads.pool[payloads_wide(self._handle(slot))].nbytes
+        return 16 + self.tree.payloads.pool[payloads_wide(<int> handle[0])].nbytes
 
-    cdef int _handle(self, int slot) noexcept nogil:
-        return <int> (<Summary*> (self.links.data + slot * self.links.stride)).payload
+    cdef long long* _handle(self, int slot) noexcept nogil:
+        """Return where a message has its summary, -1 for none; NULL for a message of a kind that has none."""
+        cdef char* record = self.links.data + slot * self.links.stride
+        if self.links.message[slot].kind == self.summary:
+            return &(<Summary*> record).payload
+        if self.links.message[slot].kind == self.spread:
+            return &(<Spread*> record).copy
+        if self.links.message[slot].kind == self.request:
+            return &(<Request*> record).copy
+        return NULL
 
     cdef int _wrap(self, int slot, char* to) except -1:
+        cdef long long* place = self._handle(slot)
         cdef int handle
         cdef long long wide
-        if self.links.message[slot].kind != self.summary:
+        if place == NULL or place[0] < 0:
             return 0
-        handle = self._handle(slot)
+        handle = <int> place[0]
         wide = payloads_wide(handle)
         memcpy(to, &wide, 8)
         memcpy(to + 8, payloads_release(&self.tree.payloads, handle), 8)
@@ -76,16 +86,16 @@ cdef class TreeExchange(Exchange):
         return 0
 
     cdef int _unwrap(self, int slot, const char* given) except -1:
-        cdef Links links = self.links
+        cdef long long* place = self._handle(slot)
         cdef int handle
         cdef long long wide
-        if links.message[slot].kind != self.summary:
+        if place == NULL or place[0] < 0:
             return 0
         memcpy(&wide, given, 8)
         handle = payloads_new(&self.tree.payloads, wide)
         memcpy(payloads_release(&self.tree.payloads, handle), given + 8, 8)
         memcpy(payloads_at(&self.tree.payloads, handle), given + 16, self.tree.payloads.pool[wide].nbytes)
-        (<Summary*> (links.data + slot * links.stride)).payload = handle
+        place[0] = handle
         return 0
 
     cdef int _came(self, int slot) except -1:
@@ -127,7 +137,7 @@ cdef class SharedFlow(TreeFlow):
             raise ValueError("links must have at most one router on each machine")
         self.exchange = TreeExchange(links, owner, rank, ranks, memory, watch)
         self.exchange.tree, self.exchange.summary = self.tree, self.summary.number
-        self.exchange.request = self.request.number
+        self.exchange.spread, self.exchange.request = self.spread.number, self.request.number
         self.owner, self.epoch = links.owner, links.latency - links.jitter
         self._end_call()
 
@@ -253,6 +263,9 @@ cdef class SharedFlow(TreeFlow):
         cdef long long turn = self._next_turn()
         cdef long long at = min(self.links._advance(min(limit, turn)), turn)
         return at if at <= limit else NEVER
+
+    cdef int _begin_spread(self, long long now) except -1:
+        return TreeFlow._begin_spread(self, now) if self._mine(0) else 0
 
     cdef int _handle(self, long long at, long long turn) except -1:
         """Deliver what arrives at `at` ns, and let those act whose turn has come."""

@@ -7,19 +7,27 @@ from gridcore.fair_tree.payloads cimport Payloads
 cdef enum:                              # states of a node: in the tree, out of it, out of it and its parent knows
     PRESENT, SILENT, GONE
 
+cdef enum:                              # rules of acceptance
+    MINIMUM, ROOT, LARGEST, EITHER
+
 cdef packed struct Request:
     long long node, sender, application, tasks, sequence
     double minimum
     long long hops
+    double largest
+    long long copy, made
 
 cdef packed struct Summary:
     long long node, sender, payload, sequence, echo
     double minimum
     long long since
+    double largest
+    long long covers
 
 cdef packed struct Spread:
     long long node, sender
-    double minimum
+    double minimum, largest
+    long long copy, made
 
 cdef packed struct Decision:
     long long node, application, tasks, sample, guaranteed, hops
@@ -40,6 +48,16 @@ cdef struct Node:
     long long number, got, free_at, due_at
     long long since                     # ns, the oldest change of a leaf that it has not reported
 
+cdef struct Outlook:
+    # what a rule of acceptance needs besides: what the parent knows about the node and has told it
+    double held_largest, told_largest   # largest minimum stretch: its own; of the rest of the tree, as last told to it
+    long long covers, copied            # leaves that its last summary covers; ns, the copy that it was told last
+    # what the node has sent and received
+    double said_largest, rest_largest
+    long long said_covers
+    long long made                      # ns, when its copy of the root's summary was made; -1: none
+    int copy, unused                    # handle of that copy, -1: none; the second pads it
+
 
 cdef class SummaryTree:
     cdef bint occupied                      # see `gridcore.common.arguments.hold`
@@ -48,7 +66,11 @@ cdef class SummaryTree:
     cdef Grid g
     cdef const double[::1] gs, gw, ga
     cdef Py_ssize_t cells
-    cdef double bound
+    cdef double bound, unknown
+    cdef int accept
+    cdef bint by_root, by_largest       # what the rule needs
+    cdef Outlook* outlook               # NULL: the rule needs nothing besides
+    cdef double whole_power             # of all leaves, Mflop/s
     cdef long long gap, hold_off
     # applications
     cdef bint celled
@@ -87,8 +109,20 @@ cdef class SummaryTree:
     cdef void _read_ahead_nodes(self, const Summary* row) noexcept nogil
     cdef void _read_ahead_payloads(self, const Summary* row) noexcept nogil
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil
+    cdef double _limit(self, Py_ssize_t u, const Request* row, double now) noexcept nogil
+        # the largest stretch at which router u accepts a request; nan: not known
+    cdef double _promise(self, Py_ssize_t u, Py_ssize_t application, long long tasks, double now) noexcept nogil
+    cdef void _learn(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil
+        # takes over the message's reference to the copy
+    cdef int _renew(self, long long now) except -1
+    cdef void _tell(self, Py_ssize_t u, Py_ssize_t child, bint always, double* largest, long long* copy,
+                    long long* made) noexcept nogil
+    cdef double _most(self, Py_ssize_t u) noexcept nogil
+    cdef void _forget(self, Py_ssize_t m) noexcept nogil
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil
+    cdef void _look(self, int handle, bint owes, double at, long long leaves, double power, Py_ssize_t application,
+                    double now, long long* rooms) noexcept nogil
     cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil
         # writes what node m tells its children that are routers, at most two messages; returns their number
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
@@ -98,5 +132,6 @@ cdef class SummaryTree:
         # stretch; -1 if the children's summaries were sampled for different releases
     cdef double _released(self, Py_ssize_t child, double now) noexcept nogil
     cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil
-    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
+    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, double largest,
+                   Summary* out) noexcept nogil
         # report the payload `handle`, taking over its reference, if it contains news

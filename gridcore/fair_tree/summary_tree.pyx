@@ -19,7 +19,7 @@ Source: Celaya & Marchal, sections 5.3 and 6, with corrections to Algorithm 4 an
 update (debts, and what a summary echoes).  The node program is `gridsim.schedulers.fair_tree.node`.
 """
 
-from libc.math cimport INFINITY, ceil, floor, fmax, fmin, isfinite, isnan
+from libc.math cimport INFINITY, NAN, ceil, floor, fmax, fmin, isfinite, isnan
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -37,30 +37,43 @@ from gridcore.fair_tree.payloads cimport (
 )
 from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
+import math
+
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.common.state import Array, Arrays, Number, Rows, read, refuse, shown
 
-__all__ = ["DECISION", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+__all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST", "RULES", "SPREAD", "SUMMARY", "SummaryTree"]
 
 
 #: A request to place `tasks` tasks of `application`.  It comes down from the parent, which numbers its requests
 #: to this node (`sequence`), or it climbs (sequence -1).  `minimum` is the minimum stretch of the rest of the
-#: tree (nan when climbing).
+#: tree (nan when climbing), `largest` the largest one of a leaf there, and `copy` the handle of a copy of the root's
+#: summary, `made` at that time (ns): nan and -1 where the message has none.
 REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
-                    ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8")])
+                    ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8"),
+                    ("largest", "f8"), ("copy", "i8"), ("made", "i8")])
 #: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender
 #: had received (`echo`), the sender's `minimum` stretch, and `since`, the instant (ns) of the oldest change of
-#: a leaf that this summary is the first to report.
+#: a leaf that this summary is the first to report.  `largest` is the largest minimum stretch of a leaf (idle
+#: ones: 0), and `covers` the number of leaves in the summary; both are 0 where the rule does not need them.
 SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
-                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8")])
-#: A message that carries the minimum stretch of the rest of the tree down to a router.
-SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
+                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest", "f8"), ("covers", "i8")])
+#: A message that carries the minimum stretch of the rest of the tree down to a router, with what `REQUEST` explains.
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest", "f8"), ("copy", "i8"),
+                   ("made", "i8")])
 #: A decision of a router: the index `sample` of a stretch in the grid (-1 if none hosts the request), and
 #: whether room for all tasks is `guaranteed`.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
+#: Bytes that a rule of acceptance adds to a message: for a largest minimum stretch, for the number of leaves that a
+#: summary covers, and for the time at which a copy of the root's summary was made.
+LARGEST_BYTES, COVERS_BYTES, MADE_BYTES = 8, 4, 8
+#: The rules of acceptance, see `SummaryTree`.
+RULES = ("minimum", "root", "largest", "either")
+# With which tolerance a stretch is compared with products of the ratio of neighbouring samples.
+cdef double _TOLERANCE = 1e-9
 # Nodes are kept as they are in memory.
 _STATE = {
     "below_window": Number(), "above_window": Number(), "nodes": Array(np.uint8, ("nodes", "width")),
@@ -70,16 +83,26 @@ _STATE = {
     "references_1": Array(np.int32, limits=(0, None)), "release_1": Array(np.float64, ("references_1",)),
 }
 
-cdef Node _nobody() noexcept nogil:
+cdef Node _nobody(double unknown) noexcept nogil:
     """Return a node that has not reported anything and of which its parent knows nothing."""
     cdef Node node
     node.held, node.debt, node.said = -1, -1, -1
     node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
-    node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
+    node.held_minimum, node.told, node.said_minimum, node.rest = unknown, INFINITY, INFINITY, unknown
     node.free_at, node.due_at, node.since = 0, NEVER, NEVER
     node.asked, node.away = False, PRESENT
     node.below, node.power, node.unused = 1, 0.0, 0
     return node
+
+
+cdef Outlook _no_outlook() noexcept nogil:
+    """Return the outlook of a node that has not reported or been told anything."""
+    cdef Outlook outlook
+    outlook.held_largest = outlook.told_largest = outlook.said_largest = outlook.rest_largest = 0.0
+    outlook.covers = outlook.said_covers = 0
+    outlook.copied = outlook.made = -1
+    outlook.copy, outlook.unused = -1, 0
+    return outlook
 
 
 cdef class SummaryTree:
@@ -92,7 +115,12 @@ cdef class SummaryTree:
     nbytes : bytes of a summary message.  rate : bytes/s that a node may spend on summaries, 0 for no limit.
     release, size, task_size : float64[applications], s, Mflop, Mflop; see `add_applications`.
     hold_off : ns that a router waits before it reports.
-    bound : a router accepts a request at stretch S if S <= bound * (minimum stretch of the platform).
+    accept : the rule by which a router accepts a request at stretch S.  "minimum": S <= bound * (minimum stretch of
+        the platform); "root": S <= bound * (what the root could promise); "largest": S <= bound * (largest minimum
+        stretch of a leaf); "either": by "root", or by "largest" with a bound of 1.
+    bound : of that rule; 0: no router but the root accepts anything.
+    unknown : as what a minimum stretch counts that a router does not know yet, of the rest of the tree or of a child
+        that has not reported: 0 sends requests up.
     celled : True if summaries are sampled for a release in the future, which all leaves share for some time.
         Summaries for different releases are then not added, and an application released later than the release
         of a summary loses the work that the leaves may do in between.  By default summaries are sampled for the
@@ -101,7 +129,8 @@ cdef class SummaryTree:
 
     def __cinit__(self, grid: SummaryGrid, speed: ArrayLike, *, release: ArrayLike, size: ArrayLike,
                   task_size: ArrayLike, long long nbytes, double rate=0.0, long long hold_off=0, double bound=2.0,
-                  bint celled=False):
+                  bint celled=False, accept: str = "minimum",
+                  double unknown=INFINITY):
         cdef const double[::1] s = kept(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
@@ -124,7 +153,11 @@ cdef class SummaryTree:
         self.longest = self.ga[self.g.n_task_size - 1]
         self.cells = grid.cells
         self.leaves, self.nodes, self.first_leaf = n, m, n - 1
-        self.bound, self.hold_off = bound, hold_off
+        if accept not in RULES:
+            raise ValueError(f"accept must be one of {RULES}, got {accept!r}")
+        self.accept = RULES.index(accept)
+        self.by_root, self.by_largest = self.accept in (ROOT, EITHER), self.accept in (LARGEST, EITHER)
+        self.bound, self.hold_off, self.unknown = bound, hold_off, unknown
         self.gap = <long long> ceil(gap)
         self.celled = celled
         self.release = self.size = self.task_size = np.zeros(0)
@@ -134,7 +167,13 @@ cdef class SummaryTree:
         self.node = <Node*> aligned(m * sizeof(Node))  # each half of a node fills one cache line
         large_pages(self.node, m * sizeof(Node))
         for k in range(m):
-            self.node[k] = _nobody()
+            self.node[k] = _nobody(unknown)
+        self.node[0].rest = INFINITY    # the root has no rest
+        self.whole_power = math.fsum(s)
+        if self.accept != MINIMUM:
+            self.outlook = <Outlook*> aligned(m * sizeof(Outlook))
+            for k in range(m):
+                self.outlook[k] = _no_outlook()
         for k in range(n):
             self.node[n - 1 + k].power = s[k]
         for k in range(n - 2, -1, -1):
@@ -143,7 +182,7 @@ cdef class SummaryTree:
         self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
         self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
-        self.rooms = <long long*> malloc(2 * self.g.n_stretch * sizeof(long long))
+        self.rooms = <long long*> malloc(3 * self.g.n_stretch * sizeof(long long))
         if self.scratch == NULL or self.drops == NULL or self.limits == NULL or self.rooms == NULL:
             raise MemoryError
         self.left = self.scratch + self.cells
@@ -156,6 +195,8 @@ cdef class SummaryTree:
         payloads_free(&self.payloads)
         debts_free(&self.debts)
         free_aligned(self.node)
+        if self.outlook != NULL:
+            free_aligned(self.outlook)
         free(self.scratch)
         free(self.drops)
         free(self.limits)
@@ -218,8 +259,8 @@ cdef class SummaryTree:
         """Decide at `now` ns on a request at a router.
 
         A request from the parent (sequence >= 0) is split between the children.  A climbing request is split
-        at the root, or where the smallest sample S that hosts all its tasks satisfies S <= bound * minimum;
-        otherwise it goes on to the parent.  If no sample hosts all tasks, each child gets what the last sample
+        at the root, or where the smallest sample S that hosts all its tasks is accepted by the rule; otherwise it
+        goes on to the parent.  If no sample hosts all tasks, each child gets what the last sample
         guarantees, and the remainder is divided in proportion to speed.  A sample at which the deadline has
         passed hosts nothing.
         """
@@ -228,13 +269,14 @@ cdef class SummaryTree:
         cdef long long[2] room
         cdef long long[2] share
         cdef long long rest
-        cdef double minimum, part
+        cdef double limit, part
         cdef Debt debt
         if r.sequence >= 0:
             self.node[u].got = max(self.node[u].got, r.sequence)
             self.node[u].asked = 1
             if not isnan(r.minimum):
                 self.node[u].rest = r.minimum
+            self._learn(u, r.largest, r.copy, r.made)
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
             # the totals grow with S, so the first one that hosts the request is the answer of Algorithm 4
@@ -244,8 +286,8 @@ cdef class SummaryTree:
                     sample = i
                     break
         if r.sequence < 0 and u > 0:
-            minimum = self._minimum(u)
-            if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
+            limit = self._limit(u, row, now / 1e9)
+            if sample < 0 or isnan(limit) or self.gs[sample] > limit:
                 r.sender = u
                 r.node = (u - 1) // 2
                 r.hops += 1
@@ -264,6 +306,8 @@ cdef class SummaryTree:
             share[0] = <long long> floor(rest * part + 0.5)
             share[1] = room[1] + rest - share[0]
             share[0] += room[0]
+        if u == 0 and self.by_root:
+            self._renew(now)
         made.node = u
         made.application = r.application
         made.tasks = r.tasks
@@ -291,6 +335,7 @@ cdef class SummaryTree:
             out[i].sequence = self.node[child].issued
             out[i].minimum = self.node[child].told
             out[i].hops = r.hops
+            self._tell(u, child, False, &out[i].largest, &out[i].copy, &out[i].made)
             i += 1
         n_out[0] += i
         return True
@@ -315,6 +360,110 @@ cdef class SummaryTree:
         """Return the smallest minimum stretch that router `u` knows of."""
         return min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
 
+    cdef double _limit(self, Py_ssize_t u, const Request* row, double now) noexcept nogil:
+        cdef double limit = NAN, value
+        if self.accept == MINIMUM:
+            value = self._minimum(u)
+            return self.bound * value if isfinite(value) else NAN
+        if self.bound == 0.0:
+            return 0.0
+        if self.by_root:
+            value = self._promise(u, row.application, row.tasks, now)
+            if not isnan(value):
+                limit = self.bound * value
+        if self.by_largest:
+            value = (1.0 if self.by_root else self.bound) * fmax(self.outlook[u].rest_largest, self._most(u))
+            limit = value if isnan(limit) else fmax(limit, value)
+        return limit * (1.0 + _TOLERANCE)
+
+    cdef double _most(self, Py_ssize_t u) noexcept nogil:
+        """Return the largest minimum stretch of a leaf below router `u`, as far as it knows."""
+        return fmax(self.outlook[2 * u + 1].held_largest, self.outlook[2 * u + 2].held_largest)
+
+    cdef double _promise(self, Py_ssize_t u, Py_ssize_t application, long long tasks, double now) noexcept nogil:
+        """Return the smallest sample at which the copy of the root's summary hosts `tasks` tasks; nan for none."""
+        cdef int handle = self.outlook[u].copy
+        cdef long long* rooms = self.rooms + 2 * self.g.n_stretch
+        cdef double release
+        cdef Py_ssize_t i
+        if (handle < 0 or self.size_sample[application] < 0
+                or self.task_size_sample[application] >= self.g.n_task_size):
+            return NAN
+        release = payloads_release(&self.payloads, handle)[0]
+        self._look(handle, False, release if self.celled else fmin(release, now), self.leaves, self.whole_power,
+                   application, now, rooms)
+        for i in range(self.g.n_stretch):
+            if rooms[i] >= tasks:
+                return self.gs[i]
+        return NAN
+
+    cdef void _learn(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil:
+        """Note what the parent of router `u` says of the rest of the tree."""
+        if self.by_largest and not isnan(largest):
+            self.outlook[u].rest_largest = largest
+        if copy < 0:
+            return
+        if not self.by_root or made <= self.outlook[u].made:
+            payloads_drop(&self.payloads, <int> copy)
+            return
+        payloads_drop(&self.payloads, self.outlook[u].copy)
+        self.outlook[u].copy, self.outlook[u].made = <int> copy, made
+
+    cdef int _renew(self, long long now) except -1:
+        """Copy the summary of the tree at the root, without debts, if it covers all leaves."""
+        cdef Py_ssize_t child, last = -1, n = 0
+        cdef long long there = 0, covers = 0
+        cdef int handle = -1, left = self.node[1].held, right = self.node[2].held
+        cdef double release = -INFINITY
+        cdef const unsigned int* a
+        cdef const unsigned int* b
+        for child in range(1, 3):
+            covers += self.outlook[child].covers
+            if self.node[child].away == GONE:
+                continue
+            if self.node[child].held < 0:
+                return 0
+            there += self.node[child].below
+            if n and self.celled and payloads_release(&self.payloads, self.node[child].held)[0] != release:
+                return 0
+            release = fmax(release, payloads_release(&self.payloads, self.node[child].held)[0])
+            last, n = child, n + 1
+        if n == 0 or covers < there:
+            return 0
+        if n == 1:
+            handle = self.node[last].held
+            payloads_hold(&self.payloads, handle)
+        else:
+            if not (left & 1 or right & 1):
+                handle = payloads_add(&self.payloads, <unsigned short*> payloads_at(&self.payloads, left),
+                                      <unsigned short*> payloads_at(&self.payloads, right))
+            if handle < 0:
+                a = payloads_get(&self.payloads, left, self.left)
+                b = payloads_get(&self.payloads, right, self.right)
+                add_cells(a, b, self.sum, self.cells)
+                handle = payloads_put(&self.payloads, self.sum)
+            payloads_release(&self.payloads, handle)[0] = release
+        payloads_drop(&self.payloads, self.outlook[0].copy)
+        self.outlook[0].copy, self.outlook[0].made = handle, now
+        return 0
+
+    cdef void _tell(self, Py_ssize_t u, Py_ssize_t child, bint always, double* largest, long long* copy,
+                    long long* made) noexcept nogil:
+        """Fill in what a message from router `u` to a child says of the rest of the tree, but for the minimum.
+
+        always : whether a router is told the copy of the root's summary even if it knows it.
+        """
+        largest[0], copy[0], made[0] = NAN, -1, -1
+        if self.outlook == NULL or child >= self.first_leaf:
+            return
+        if self.by_largest:
+            largest[0] = fmax(self.outlook[u].rest_largest, self.outlook[4 * u + 3 - child].held_largest)
+            self.outlook[child].told_largest = largest[0]
+        if self.by_root and self.outlook[u].copy >= 0 and (always or self.outlook[u].made > self.outlook[child].copied):
+            self.outlook[child].copied = made[0] = self.outlook[u].made
+            copy[0] = self.outlook[u].copy
+            payloads_hold(&self.payloads, self.outlook[u].copy)
+
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
         """Fill `rooms` with what each child of `u` can take, one after the other; False if no grid cell fits it."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
@@ -330,22 +479,31 @@ cdef class SummaryTree:
         The results are cells of `_read`, but the summary is not debited as a whole: its cells are monotone
         before the debit, so the closure raises a cell only to values from the cell's own row.
         """
-        cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
+        cdef Py_ssize_t i
         cdef int handle = self.node[child].held
         cdef bint owes = self.node[child].debt >= 0
-        cdef double later, w = self.size[application], waited = now - self.release[application], lost = 0.0
-        cdef long long found
         if handle < 0:
             for i in range(self.g.n_stretch):
                 rooms[i] = 0
             return
         if owes:
             self._drop_of(child, now)
-        later = self.release[application] - self._instant(child, now)
+        self._look(handle, owes, self._instant(child, now), max(1, self.node[child].below), self.node[child].power,
+                   application, now, rooms)
+
+    cdef void _look(self, int handle, bint owes, double at, long long leaves, double power, Py_ssize_t application,
+                    double now, long long* rooms) noexcept nogil:
+        """Compute how many tasks of an application fit by a summary of so many leaves, sampled for release `at`.
+
+        owes : whether `drops` and `limits` are to be taken from it.
+        """
+        cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
+        cdef double w = self.size[application], waited = now - self.release[application], lost = 0.0
+        cdef double later = self.release[application] - at
+        cdef long long found
         if later > 0.0 and self.celled:
             # each leaf loses speed * later and at most one of the longest tasks, counted in whole tasks of size a
-            lost = max(1, self.node[child].below) - 1 + quotient_up(
-                self.node[child].power * later + max(1, self.node[child].below) * self.longest, self.ga[ia])
+            lost = leaves - 1 + quotient_up(power * later + leaves * self.longest, self.ga[ia])
         elif later > 0.0:
             later = 0.0                 # read as if it had been sampled for this release
         for i in range(self.g.n_stretch):
@@ -408,6 +566,8 @@ cdef class SummaryTree:
         payloads_drop(&self.payloads, self.node[child].held)
         self.node[child].held = <int> row.payload
         self.node[child].held_minimum = row.minimum
+        if self.outlook != NULL:
+            self.outlook[child].held_largest, self.outlook[child].covers = row.largest, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].since = min(self.node[parent].since, row.since)
 
@@ -485,14 +645,21 @@ cdef class SummaryTree:
             memset(self.sum, 0, self.cells * sizeof(int))
         return self.sum
 
-    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
+    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, double largest,
+                   Summary* out) noexcept nogil:
         """Fill in the summary that a node sends to its parent; False if it has nothing new to say.
 
         It is sent all the same if the node has received a request since its last summary: its parent must remove
         that from the debts.
         """
         cdef int said = self.node[m].said
-        if (said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
+        cdef long long covers = 0
+        cdef bint same = True
+        if self.by_root:
+            covers = 1 if m >= self.first_leaf else self.outlook[2 * m + 1].covers + self.outlook[2 * m + 2].covers
+        if self.outlook != NULL:
+            same = largest == self.outlook[m].said_largest and covers == self.outlook[m].said_covers
+        if (same and said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
                 and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
                 and payloads_same(&self.payloads, handle, said)):
             payloads_drop(&self.payloads, handle)
@@ -511,6 +678,9 @@ cdef class SummaryTree:
         out.echo = self.node[m].got
         out.minimum = least
         out.since = self.node[m].since
+        out.largest, out.covers = largest, covers
+        if self.outlook != NULL:
+            self.outlook[m].said_largest, self.outlook[m].said_covers = largest, covers
         self.node[m].number += 1
         self.node[m].since = NEVER
         return True
@@ -533,9 +703,11 @@ cdef class SummaryTree:
             gone, self.node[m].away = self.node[m].away == GONE, PRESENT
             if gone:
                 self._weigh(m)
+                self.node[m].held_minimum = self.unknown
             payloads_drop(&self.payloads, self.node[m].said)
             self.node[m].said, self.node[m].said_minimum = -1, INFINITY
-            self.node[m].rest = INFINITY
+            self.node[m].rest = self.unknown if m else INFINITY
+            self._forget(m)
             self.node[m].got = self.node[m].issued
             self.node[m].asked = False
             self.node[m].due_at, self.node[m].since = NEVER, NEVER
@@ -543,12 +715,26 @@ cdef class SummaryTree:
                 for child in range(2 * m + 1, 2 * m + 3):
                     self._unhear(child)
                     self.node[child].asked = True
+                    if self.node[child].away != GONE:
+                        self.node[child].held_minimum = self.unknown
+
+    cdef void _forget(self, Py_ssize_t m) noexcept nogil:
+        """Remove what node m has been told, and has last said, for a rule of acceptance."""
+        if self.outlook == NULL:
+            return
+        payloads_drop(&self.payloads, self.outlook[m].copy)
+        self.outlook[m].copy, self.outlook[m].made = -1, -1
+        self.outlook[m].rest_largest = self.outlook[m].said_largest = 0.0
+        self.outlook[m].said_covers = 0
 
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
         """Remove everything that the parent knows about `child`."""
         payloads_drop(&self.payloads, self.node[child].held)
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
         debts_settle(&self.debts, &self.node[child].debt, self.node[child].issued)
+        if self.outlook != NULL:
+            self.outlook[child].held_largest = self.outlook[child].told_largest = 0.0
+            self.outlook[child].covers, self.outlook[child].copied = 0, -1
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
@@ -585,7 +771,7 @@ cdef class SummaryTree:
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
     def spread(self) -> NDArray[Any]:
-        """Return the `SPREAD` rows by which the root tells routers below it the minimum stretch of their rest."""
+        """Return the `SPREAD` rows by which the root tells routers below it what they need to know of their rest."""
         cdef _Held alone = hold(&self.occupied)
         cdef Spread[2] made
         cdef Py_ssize_t k, n = self._spread(0, True, made) if self.first_leaf else 0
@@ -598,14 +784,20 @@ cdef class SummaryTree:
     cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil:
         cdef Py_ssize_t j, child, n = 0
         cdef double value
+        cdef bint news
         for j in range(2):
             child = 2 * m + 1 + j
             if child >= self.first_leaf or self.node[m].away:
                 continue
             value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
-            if always or value != self.node[child].told:
+            news = value != self.node[child].told
+            if self.by_largest:
+                news |= (fmax(self.outlook[m].rest_largest, self.outlook[2 * m + 2 - j].held_largest)
+                         != self.outlook[child].told_largest)
+            if always or news:
                 self.node[child].told = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value
+                self._tell(m, child, True, &out[n].largest, &out[n].copy, &out[n].made)
                 n += 1
         return n
 
@@ -639,6 +831,9 @@ cdef class SummaryTree:
             "nodes": np.array(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
             "debt_counts": counts_array, "debt_sizes": sizes_array,
         }
+        if self.outlook != NULL:
+            state["outlooks"] = np.array(
+                <unsigned char[:self.nodes, :sizeof(Outlook)]> <unsigned char*> self.outlook)
         for wide in range(2):
             n = self.payloads.pool[wide].chunks * CHUNK
             references, release = np.zeros(n, np.int32), np.zeros(n)
@@ -680,7 +875,8 @@ cdef class SummaryTree:
         entries = read(state, {
             **_STATE,
             **{f"cells_{wide}": Arrays(np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)) for wide in range(2)},
-        }, nodes=self.nodes, width=sizeof(Node))
+            **({} if self.outlook == NULL else {"outlooks": Array(np.uint8, ("nodes", "outlook_width"))}),
+        }, nodes=self.nodes, width=sizeof(Node), outlook_width=sizeof(Outlook))
         sizes_array = entries["debt_sizes"]
         references, release = ([entries[f"{name}_{wide}"] for wide in range(2)] for name in ("references", "release"))
         for wide in range(2):
@@ -695,6 +891,13 @@ cdef class SummaryTree:
                 held = references[handle & 1]
                 if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
                     raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
+        cdef const unsigned char[:, ::1] outlooks = entries.get("outlooks")
+        cdef const Outlook* outlook
+        for m in range(self.nodes if self.outlook != NULL else 0):
+            outlook = <const Outlook*> &outlooks[m, 0]
+            held = references[outlook.copy & 1]
+            if outlook.copy != -1 and not (0 <= outlook.copy >> 1 < held.shape[0] and held[outlook.copy >> 1] > 0):
+                raise ValueError(f"state['outlooks'][{m}] has a payload that is not in use, {outlook.copy}")
         refuse("debt_sizes", ~(np.isfinite(sizes_array[:, [0, 1, 3]]).all(axis=1) & (sizes_array[:, :3] > 0).all(axis=1)),
                "> 0 but for the release, and finite but for the stretch")
         for wide in range(2):
@@ -703,6 +906,8 @@ cdef class SummaryTree:
         # if something below fails, no node refers to a payload or a debt that no longer exists
         for m in range(self.nodes):
             self.node[m].held = self.node[m].said = self.node[m].debt = -1
+            if self.outlook != NULL:
+                self.outlook[m].copy = -1
         debts_free(&self.debts)
         memset(&self.debts, 0, sizeof(Debts))
         debts_make(&self.debts)
@@ -727,6 +932,8 @@ cdef class SummaryTree:
                 pool_at(&self.payloads.pool[wide], k).release = released[k]
         payloads_recount(&self.payloads)
         memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
+        if self.outlook != NULL:
+            memcpy(self.outlook, &outlooks[0, 0], self.nodes * sizeof(Outlook))
         for m in range(self.nodes):
             self.node[m].debt = -1
         cdef const long long[:, ::1] counts = entries["debt_counts"]

@@ -68,6 +68,7 @@ MAPPING: dict[str, Scheduler] = {
 def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
     """The fair tree with any parameters that change what it does."""
     free: dict[str, st.SearchStrategy[Any]] = {
+        "accept": st.sampled_from(("minimum", "minimum", "root", "largest", "either")),
         "bound": st.sampled_from((0.0, 1.0, 2.0, 1e9)),
         "samples": st.sampled_from((720, 30, (4, 3, 2), (10, 9, 8), (1, 1, 1))),
         "update_rate": st.sampled_from((0.0, 10_000.0, 500.0)),

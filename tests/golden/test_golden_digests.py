@@ -38,6 +38,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     "fair-tree, accepting early": gs.FairTree(
         bound=2.0, minimum_of="busy", samples=(10, 9, 8), resubmit="new", repair=5.0, stretch="bisection"
     ),
+    "fair-tree, either": gs.FairTree(accept="either", bound=1.06, samples=(10, 9, 8), heartbeat=20.0),
     "mincent": gs.MinCent(),
     "mincent-once": gs.MinCent(mode="once"),
     "fcfs": gs.Fcfs(),

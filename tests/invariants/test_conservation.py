@@ -103,9 +103,12 @@ def test_messages_and_bytes_are_conserved(scenario: gs.Scenario, scheduler: gs.F
     assert (sent == delivered + dropped + messages["in_flight"]).all()
     assert (messages["in_flight"] >= 0).all() and (delivered >= 0).all()
     assert (dropped == 0).all()
-    assert (messages["bytes"] == sent * nbytes).all()
-    assert machines["bytes_out"].sum() == (sent * nbytes).sum()
-    assert machines["bytes_in"].sum() == (delivered * nbytes).sum()
+    told = np.isin(kinds, ["spread", "request"]) & (scheduler.accept != "minimum")
+    assert (messages["bytes"] == sent * nbytes)[~told].all()
+    assert (messages["bytes"] >= sent * nbytes).all()  # what a rule of acceptance adds
+    assert machines["bytes_out"].sum() == messages["bytes"].sum()
+    if not told.any():
+        assert machines["bytes_in"].sum() == (delivered * nbytes).sum()
     if scenario.platform.nodes == 1:
         assert sent.sum() == 0
     # every share that left its machine was announced: requests that climb or go down, at most one an edge

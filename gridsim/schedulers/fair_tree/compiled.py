@@ -17,7 +17,7 @@ from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import TreeLog
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome, together
 from gridsim.schedulers.fair_tree.recovery import Recovery
-from gridsim.schedulers.fair_tree.tree import idle_minimum
+from gridsim.schedulers.fair_tree.tree import idle_minimum, unknown_minimum
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_parts
 from gridsim.support.arrays import Floats, Rows
@@ -37,7 +37,7 @@ class Compiled(Policy):
         self.parameters, self.grid, self.run = parameters, grid, run
         machines, applications = len(run.speeds), run.applications
         engine, network = run.engine, run.network
-        summary_bytes = 4 * grid.cells + parameters.summary_header
+        summary_bytes = parameters.summary_bytes(grid.cells)
         cell = nanoseconds(parameters.release_cell)
         self.tree = SummaryTree(
             grid,
@@ -48,7 +48,9 @@ class Compiled(Policy):
             nbytes=summary_bytes,
             rate=parameters.update_rate,
             hold_off=nanoseconds(parameters.hold_off),
+            accept=parameters.accept,
             bound=parameters.bound,
+            unknown=unknown_minimum(parameters),
             celled=cell > 0,
         )
         self.queues = TaskQueues(
@@ -69,9 +71,15 @@ class Compiled(Policy):
 
         # Messages are handled in this order at one instant: summaries, then spreads, then requests.
         network.kind("summary", SUMMARY, summary_bytes, None, priority=10, keep=True, opaque=("payload",))
-        network.kind("spread", SPREAD, parameters.spread_bytes, None, priority=11)
+        network.kind("spread", SPREAD, parameters.spread_bytes, None, priority=11, opaque=("copy",))
         network.kind(
-            "request", REQUEST, parameters.request_bytes, None, priority=12, lost=self.on_lost_request
+            "request",
+            REQUEST,
+            parameters.request_bytes,
+            None,
+            priority=12,
+            lost=self.on_lost_request,
+            opaque=("copy",),
         )
         network.kind("accept", SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
         network.kind(
@@ -87,6 +95,8 @@ class Compiled(Policy):
             if period:
                 engine.on(kind, self.refresh, priority=priority, phase=TIMER)
                 engine.every(period, kind)
+        # before the network sends what comes after it in the order of kinds
+        engine.at_wave_end(self._post_spread)
         network.open(tree_machines(machines), tree_level(np.arange(self.tree.nodes)))
         self.log: TreeLog | None = None
         if run.decisions is not None:
@@ -180,7 +190,8 @@ class Compiled(Policy):
         rows["application"] = applications
         rows["tasks"] = tasks
         rows["sequence"] = -1
-        rows["minimum"] = np.nan
+        rows["minimum"] = rows["largest"] = np.nan
+        rows["copy"] = rows["made"] = -1
         if self.log is not None:
             self.log.submitted(self.flow, rows, self.host(rows["node"]), again)
         self.run.network.send("request", rows)
@@ -219,8 +230,11 @@ class Compiled(Policy):
         if not self.flow.total(len(machines)) and self.flow.total(self.queues.tasks_done) == self.to_place:
             run.engine.stop()  # all machines were idle at the last heartbeat and reported it then
             return
-        run.network.send("spread", self.tree.spread())
+        self.flow.begin_spread(run.engine.now)
         run.network.drain()
+
+    def _post_spread(self) -> None:
+        self.flow.post_spread(self.run.engine.now)
 
     def refresh(self, _: list[int]) -> None:
         """Make every leaf that is up sample its queue again, since time has passed.

@@ -162,7 +162,7 @@ class TreeNodes(TreeAdapter):
 
     def program(self, node: int) -> TreeNode:
         """Make the program of a node."""
-        return Leaf(self.tree) if node >= self.tree.first_leaf else Router(self.tree)
+        return Leaf(self.tree) if node >= self.tree.first_leaf else Router(self.tree, node)
 
     def watch_failures(self) -> None:
         """Make what handles failures."""
@@ -252,9 +252,13 @@ class TreeNodes(TreeAdapter):
             self.core.restart([node], [program], self.run.engine.now)
             if self.tree.gone[node]:
                 self.tree.move(node, gone=False)
+                if node:
+                    self._router(parent).expect(which)
             if isinstance(program, Router):
-                for child in (2 * node + 1, 2 * node + 2):
+                for position, child in enumerate((2 * node + 1, 2 * node + 2)):
                     self._node(child).asked = True
+                    if self.tree.gone[child]:
+                        program.forget(position)
         self.up[nodes] = True
 
     def leave(self, nodes: Integers) -> None:

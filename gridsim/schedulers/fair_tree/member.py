@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsim.model.applications import Application
-from gridsim.schedulers.fair_tree.node import Router, TreeNode
+from gridsim.schedulers.fair_tree.node import Router, TreeNode, messages
 from gridsim.schedulers.fair_tree.part import Part, near
 from gridsim.schedulers.fair_tree.records import Records
 from gridsim.schedulers.fair_tree.tree import Tree
@@ -96,7 +96,7 @@ class Member(LocalPolicy):
         if self.life > 0:
             self.hold(machine, machine, now, self.life)
         else:
-            self.routers[machine] = Router(near(self.tree, machine, known=True))
+            self.routers[machine] = Router(near(self.tree, machine, known=True), machine)
 
     # -- starting, and what is due ---------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Member(LocalPolicy):
         """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
         since = max(since, self.claim(router)[0] + 1)
         self.claims[router] = since, machine
-        self.routers[router] = made = Router(near(self.tree, router, known=False))
+        self.routers[router] = made = Router(near(self.tree, router, known=False), router)
         made.number, made.issued = since, [since, since]  # above those of whoever had it before
         self.asked.pop(router, None)
         self.heard[router] = now
@@ -495,7 +495,7 @@ class Member(LocalPolicy):
         Whoever had a router knows of a later claim, or has failed since and sends it home: so it goes round
         in no circle.
         """
-        same = ("application", "tasks", "number", "minimum", "hops", "role", "by", "claimed")
+        same = (*messages(self.tree.parameters)["request"].fields, "role", "by", "claimed")
         fields = {name: getattr(message, name) for name in same}
         view.send(self.host(message.role), "request", passed=1, **fields)
 

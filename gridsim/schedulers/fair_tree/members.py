@@ -55,6 +55,11 @@ def messages(parameters: Any) -> dict[str, Message]:
     kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
     summary_bytes: Any = kinds["summary"].nbytes
     of: dict[str, dict[str, Any]] = {name: kind.fields for name, kind in kinds.items()}
+
+    def tagged(name: str) -> Any:
+        nbytes: Any = kinds[name].nbytes
+        return (lambda **fields: nbytes(**fields) + TAG_BYTES) if callable(nbytes) else nbytes + TAG_BYTES
+
     return {
         "summary": Message(
             lambda cells, **_: summary_bytes(cells) + TAG_BYTES + BELOW_BYTES,
@@ -63,9 +68,9 @@ def messages(parameters: Any) -> dict[str, Message]:
             leaves=int,
             speed=float,
         ),
-        "spread": Message(parameters.spread_bytes + TAG_BYTES, **of["spread"], **_TAG),
+        "spread": Message(tagged("spread"), **of["spread"], **_TAG),
         "request": Message(
-            parameters.request_bytes + TAG_BYTES,
+            tagged("request"),
             moves_tasks=True,
             **of["request"],
             **_TAG,
@@ -211,7 +216,7 @@ class TreeMembers(TreeAdapter):
             vars(member.leaf).update(leaf)
             member.routers = {}
             for number, each in routers.items():
-                member.routers[number] = router = Router(near(self.tree, number, known=True))
+                member.routers[number] = router = Router(near(self.tree, number, known=True), number)
                 for name in NEAR:
                     setattr(router.tree, name, each.pop(name))
                 vars(router).update(each)

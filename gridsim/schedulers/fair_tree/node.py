@@ -7,7 +7,7 @@ are 2k+1 and 2k+2.
 Summaries of availability flow up.  A leaf samples how many tasks it could take, for each stretch S, size w of
 an application and task size a of a grid, and its own minimum stretch.  A router adds the summaries of its
 children.  Requests climb from the router of the submitter until one can host all tasks at a stretch that is
-not much above the minimum stretch that it knows of.  That router splits the request, and each router below it
+good enough by the rule of `FairTree.accept`.  That router splits the request, and each router below it
 splits its share again, in proportion to the room of its children.  A leaf queues its share, and runs its
 tasks by their deadlines at its own minimum stretch.
 
@@ -19,21 +19,57 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
+from gridcore.fair_tree.summary_tree import LARGEST_BYTES, MADE_BYTES
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
 from gridsim.support.clock import NEVER, NS
+from gridsim.support.state import kept_in_checkpoints
 
 #: The cells of a summary: how many tasks fit, at each sample of stretch, size and task size.
 Cells = NDArray[np.uint32]
 #: A sequence of a request that climbs: only requests that come down are numbered.
 CLIMBING = -1
+#: Values that are products of the ratio of neighbouring samples are compared with this tolerance.
+TOLERANCE = 1e-9
+#: No copy of the root's summary.
+NO_CELLS = np.zeros(0, np.uint32)
+
+
+@kept_in_checkpoints
+class Availability(NamedTuple):
+    """What a node reports to its parent.
+
+    release : s, the release of an application for which the cells hold; inf for an idle leaf.
+    minimum, largest : the smallest and the largest minimum stretch of a leaf, s/Mflop.  An idle leaf counts
+        in the largest with 0, which stays 0 where no rule needs it.
+    covers : how many leaves have been heard; 0 where no rule needs it.
+    cells : how many tasks fit, at each sample of stretch, size and task size.
+    """
+
+    release: float
+    minimum: float
+    largest: float
+    covers: int
+    cells: Cells
+
+
+@kept_in_checkpoints
+class RootCopy(NamedTuple):
+    """A copy of the root's summary, without what it has dispatched since: made at `made` ns.
+
+    release, cells : as of `Availability`.
+    """
+
+    made: int
+    release: float
+    cells: Cells
 
 
 def messages(parameters: Any) -> dict[str, Message]:
@@ -46,12 +82,24 @@ def messages(parameters: Any) -> dict[str, Message]:
     spread : the `minimum` stretch of the rest of the tree, on its way down.
     request : `tasks` tasks of `application` to place.  It climbs, or it comes from the parent, which numbers
         its requests (`number`) and adds the `minimum` stretch of the rest of the tree.  `hops`: steps up.
+    Some rules of acceptance need more.  A summary has the `largest` minimum stretch of a leaf (0 for idle
+        ones) and how many leaves it `covers`.  What comes from the parent to a router has the `largest`
+        minimum stretch of the rest of the tree, and a copy of the root's summary: its `cells`, for an
+        application released at `release` (s), `made` at that time (ns).  NaN and no cells stand for nothing.
     accept, completion : from a leaf to a submitter: so many tasks have arrived, or are completed.
     """
     share: dict[str, Any] = {"application": int, "tasks": int}
+    down: dict[str, Any] = {"largest": float} if parameters.by_largest else {}
+    up = {**down, **({"covers": int} if parameters.by_root else {})}
+    if parameters.by_root:
+        down |= {"cells": array(int), "release": float, "made": int}
+
+    def sized(nbytes: int) -> Any:
+        return (lambda **fields: nbytes + rule_bytes(**fields)) if down else nbytes
+
     return {
         "summary": Message(
-            lambda cells, **_: 4 * cells.size + parameters.summary_header,
+            lambda cells, **_: parameters.summary_bytes(cells.size),
             cells=array(int),
             release=float,
             number=int,
@@ -59,14 +107,27 @@ def messages(parameters: Any) -> dict[str, Message]:
             minimum=float,
             since=int,
             sampled=int,
+            **up,
         ),
-        "spread": Message(parameters.spread_bytes, minimum=float),
+        "spread": Message(sized(parameters.spread_bytes), minimum=float, **down),
         "request": Message(
-            parameters.request_bytes, moves_tasks=True, **share, number=int, minimum=float, hops=int
+            sized(parameters.request_bytes),
+            moves_tasks=True,
+            **share,
+            number=int,
+            minimum=float,
+            hops=int,
+            **down,
         ),
         "accept": Message(parameters.accept_bytes, deferred=True, **share),
         "completion": Message(parameters.completion_bytes, deferred=True, **share),
     }
+
+
+def rule_bytes(*, largest: float = math.nan, cells: Any = (), **_: Any) -> int:
+    """Return the bytes of what a rule of acceptance adds to a message that comes down."""
+    nbytes = 0 if math.isnan(largest) else LARGEST_BYTES
+    return nbytes + (4 * len(cells) + MADE_BYTES if len(cells) else 0)
 
 
 #: Tables that nodes write for the result.  ``routed``: decisions on requests, with the index of a stretch
@@ -93,7 +154,7 @@ class TreeNode(LocalPolicy, ABC):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
-        self.said: tuple[float, float, Cells] | None = None  # the last report: release, minimum, cells
+        self.said: Availability | None = None  # the last report
         self.asked = False  # whether a request came since then
         self.got = -1  # number of the last request from the parent
         self.number = 0  # of the next report
@@ -112,8 +173,8 @@ class TreeNode(LocalPolicy, ABC):
         self.number, self.free_at, self.got = former.number, former.free_at, issued
 
     @abstractmethod
-    def availability(self, view: View) -> tuple[float, float, Cells] | None:
-        """Return release, minimum stretch and cells of a summary; None if there is none at the moment."""
+    def availability(self, view: View) -> Availability | None:
+        """Return what there is to report; None if there is nothing at the moment."""
 
     def on_act(self, view: View) -> None:
         """Report, now or when that is allowed."""
@@ -134,13 +195,17 @@ class TreeNode(LocalPolicy, ABC):
         if not self.asked and self.said is not None and _same(found, self.said):
             self.since = NEVER
             return
-        release, minimum, cells = self.said = found
+        self.said = found
         what: dict[str, Any] = {
-            "cells": cells.reshape(-1),
-            "release": release,
-            "minimum": minimum,
+            "cells": found.cells.reshape(-1),
+            "release": found.release,
+            "minimum": found.minimum,
             "since": self.since,
         }
+        if self.tree.parameters.by_largest:
+            what["largest"] = found.largest
+        if self.tree.parameters.by_root:
+            what["covers"] = found.covers
         sampled = min(self.samples, default=view.now_ns)
         view.send(parent(view), "summary", number=self.number, echo=self.got, sampled=sampled, **what)
         self.asked, self.since = False, NEVER
@@ -176,7 +241,7 @@ class Leaf(TreeNode):
         to = router if own else parent(view) if first_leaf else view.node
         view.decide(action, application.number, machine=to, tasks=tasks)
         share = {"application": application.number, "tasks": tasks}
-        view.send(to, "request", number=CLIMBING, minimum=math.nan, hops=0, **share)
+        view.send(to, "request", number=CLIMBING, hops=0, **share, **unsaid(self.tree))
 
     def on_request(self, view: View, message: Any) -> None:
         """Queue a share, and tell its submitter; pass on what needs memory or disk that is not here."""
@@ -198,7 +263,7 @@ class Leaf(TreeNode):
         leaf += leaf >= view.node
         share = {"application": message.application, "tasks": message.tasks}
         view.decide("sent-on", message.application, machine=leaf, tasks=message.tasks)
-        view.send(leaf, "request", number=CLIMBING, minimum=math.nan, hops=message.hops, **share)
+        view.send(leaf, "request", number=CLIMBING, hops=message.hops, **share, **unsaid(self.tree))
         view.act()
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
@@ -235,7 +300,7 @@ class Leaf(TreeNode):
             self.since = min(self.since, view.now_ns)
             super().on_act(view)
 
-    def availability(self, view: View) -> tuple[float, float, Cells]:
+    def availability(self, view: View) -> Availability:
         """Sample the queue, for an application released now or at the next multiple of the release cell."""
         cell, now = self.tree.cell, view.now_ns
         release = (now // cell + 1) * cell if cell else now
@@ -244,9 +309,12 @@ class Leaf(TreeNode):
         cells = view.sample(self.tree.grid, release) if data is None else data.sample(view, release)
         if needs is not None:
             cells = needs.sample(view.machine, cells)
+        covers = int(self.tree.parameters.by_root)
         if minimum < math.inf:
-            return release / NS, minimum, cells
-        return release / NS if cell else math.inf, self.tree.idle_minimum[view.machine], cells
+            largest = minimum if self.tree.parameters.by_largest else 0.0
+            return Availability(release / NS, minimum, largest, covers, cells)
+        idle = self.tree.idle_minimum[view.machine]
+        return Availability(release / NS if cell else math.inf, idle, 0.0, covers, cells)
 
 
 class Router(TreeNode):
@@ -254,17 +322,24 @@ class Router(TreeNode):
 
     Lists have an entry for each child.  `debts` are the dispatches to a child that its summary does not
     include yet, the latest first: number, tasks, task size, size, release, stretch and bytes per Mflop.
+
+    A minimum stretch that is not known yet, of the rest of the tree or of a child that has not reported,
+    counts as `Tree.unknown`.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, node: int) -> None:
         super().__init__(tree)
-        self.rest = math.inf  # minimum stretch of the rest of the tree
+        self.rest = tree.unknown if node else math.inf  # minimum stretch of the rest of the tree
+        self.rest_largest = 0.0  # the largest minimum stretch of a leaf there
+        self.copy: RootCopy | None = None  # of the root's summary
         self.cells: list[Cells | None] = [None, None]  # the last summary of each child
-        self.release, self.minimum = [0.0, 0.0], [math.inf, math.inf]  # and what came with it
+        self.release, self.minimum = [0.0, 0.0], [tree.unknown, tree.unknown]  # and what came with it
+        self.largest, self.covers = [0.0, 0.0], [0, 0]
         self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
         self.samples = [NEVER, NEVER]
         self.heard, self.issued = [-1, -1], [0, 0]  # numbers of the last summary from, and request to, each
         self.told = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
+        self.told_largest, self.copied = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
     def recall(self, former: TreeNode, issued: int) -> None:
         """See `TreeNode`."""
@@ -276,7 +351,13 @@ class Router(TreeNode):
         """Forget all about a child that has left the tree."""
         self.samples[which] = NEVER
         self.cells[which], self.minimum[which], self.told[which] = None, math.inf, math.inf
+        self.largest[which], self.covers[which] = 0.0, 0
+        self.told_largest[which], self.copied[which] = 0.0, -1
         self.debts[which] = []
+
+    def expect(self, which: int) -> None:
+        """Count on a child that is in the tree again, and of which nothing is known yet."""
+        self.minimum[which] = self.tree.unknown
 
     # -- summaries on their way up ---------------------------------------------------------------------------
 
@@ -289,6 +370,8 @@ class Router(TreeNode):
             self.heard[which] = message.number
             self.cells[which] = message.cells.astype(np.uint32).reshape(self.tree.shape)
             self.release[which], self.minimum[which] = message.release, message.minimum
+            self.largest[which] = message.largest if self.tree.parameters.by_largest else 0.0
+            self.covers[which] = message.covers if self.tree.parameters.by_root else 0
             self.samples[which] = message.sampled
             self.debts[which] = [debt for debt in self.debts[which] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
@@ -301,7 +384,7 @@ class Router(TreeNode):
         if view.node > 0:
             super().on_act(view)
 
-    def availability(self, view: View) -> tuple[float, float, Cells] | None:
+    def availability(self, view: View) -> Availability | None:
         """Add what the children can take; summaries for different release cells are not added."""
         known = [which for which in range(2) if self.cells[which] is not None]
         at = [self.sampled(which, view.now) if self.debts[which] else self.release[which] for which in known]
@@ -309,7 +392,8 @@ class Router(TreeNode):
             return None
         cells = [self.debited(view, which) for which in known]
         total = aggregate(cells) if cells else np.zeros(self.tree.shape, np.uint32)
-        return max(at, default=0.0), min(self.minimum), total
+        least, largest = min(self.minimum), max(self.largest)
+        return Availability(max(at, default=0.0), least, largest, sum(self.covers), total)
 
     def sampled(self, which: int, now: float) -> float:
         """Return the release (s) for which the summary of a child holds."""
@@ -348,25 +432,22 @@ class Router(TreeNode):
         climbing = message.number == CLIMBING
         if not climbing:
             self.receive(message)
-            if not math.isnan(message.minimum):
-                self.rest = message.minimum
+            self.learn(message)
         application, tasks = view.application(message.application), message.tasks
         stretches = self.tree.stretch
         rooms = np.stack([self.room(view, which, application) for which in range(2)], axis=1)
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
-        least = min(self.rest, *self.minimum)
-        fair = (
-            len(hosts) > 0
-            and math.isfinite(least)
-            and stretches[hosts[0]] <= self.tree.parameters.bound * least
-        )
         share = {"application": message.application, "tasks": tasks}
         if climbing:
-            self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, least)
-        if climbing and view.node > 0 and not fair:
-            hops = message.hops + 1
-            view.send(parent(view), "request", number=CLIMBING, minimum=math.nan, hops=hops, **share)
-            return
+            limit = self.limit(view, application, tasks)
+            fair = len(hosts) > 0 and limit is not None and bool(stretches[hosts[0]] <= limit)
+            self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, limit)
+            if view.node > 0 and not fair:
+                up = {"number": CLIMBING, "hops": message.hops + 1}
+                view.send(parent(view), "request", **up, **share, **unsaid(self.tree))
+                return
+        if view.node == 0 and self.tree.parameters.by_root:
+            self.renew(view)
         sample = int(hosts[0]) if len(hosts) else -1
         shares = (
             split(rooms[sample], tasks) if len(hosts) else self.by_speed(view, rooms[-1], tasks, application)
@@ -380,29 +461,67 @@ class Router(TreeNode):
                 age, limit = self.samples[which], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **of)
 
-    def record(self, view: View, message: Any, stretch: float, fair: bool, least: float) -> None:
+    def limit(self, view: View, application: Application, tasks: int) -> float | None:
+        """Return the largest stretch at which a request is accepted, s/Mflop; None if that is not known."""
+        parameters = self.tree.parameters
+        if parameters.accept == "minimum":
+            least = min(self.rest, *self.minimum)
+            return parameters.bound * least if math.isfinite(least) else None
+        if not parameters.bound:
+            return 0.0
+        limits = []
+        if parameters.by_root and (promise := self.promise(view, application, tasks)) is not None:
+            limits.append(parameters.bound * promise)
+        if parameters.by_largest:
+            factor = 1.0 if parameters.by_root else parameters.bound
+            limits.append(factor * max(self.rest_largest, *self.largest))
+        return max(limits) * (1.0 + TOLERANCE) if limits else None
+
+    def promise(self, view: View, application: Application, tasks: int) -> float | None:
+        """Return the smallest stretch at which the copy of the root's summary hosts all tasks, or None."""
+        if self.copy is None:
+            return None
+        room = self.room_in(view, self.copy.cells, self.copy.release, None, application)
+        hosts = np.flatnonzero(room >= tasks)
+        return self.tree.stretch[hosts[0]] if len(hosts) else None
+
+    def record(self, view: View, message: Any, stretch: float, fair: bool, limit: float | None) -> None:
         """Record how this router decides on a request that has climbed to it; inf: no sample has room."""
-        root, full, known = view.node == 0, stretch == math.inf, math.isfinite(least)
+        root, full, known = view.node == 0, stretch == math.inf, limit is not None
         if root or fair:
             action = "accepted" if not root else "accepted-full" if full else "accepted-at-root"
         else:
             action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
-        limit = self.tree.parameters.bound * least if known and not root else math.nan
+        most = math.nan if limit is None or root else limit
         to = {"machine": -1 if root or fair else parent(view), "tasks": message.tasks}
-        view.decide(action, message.application, saw=stretch, limit=limit, age=min(self.samples), **to)
+        view.decide(action, message.application, saw=stretch, limit=most, age=min(self.samples), **to)
 
     def room(self, view: View, which: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
-        tree, child = self.tree, 2 * view.node + 1 + which
+        if self.cells[which] is None:
+            return np.zeros(len(self.tree.stretch), np.int64)
+        child = 2 * view.node + 1 + which
+        return self.room_in(view, self.debited(view, which), self.release[which], child, application)
+
+    def room_in(
+        self, view: View, cells: Cells, release_of: float, node: int | None, application: Application
+    ) -> NDArray[np.int64]:
+        """Return how many tasks of `application` the leaves of a summary can take, for each stretch sample.
+
+        release_of : s, the release for which the cells hold.
+        node : the leaves are those below it; None for all machines.
+        """
+        tree = self.tree
         task_size, size, release = application.task_size, application.size, application.release
         room = np.zeros(len(tree.stretch), np.int64)
-        if self.cells[which] is None or size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
+        if size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
             return room
-        cells, at = self.debited(view, which), self.sampled(which, view.now)
-        leaves, speed = float(tree.leaves[child]), tree.speed[child]
+        at = release_of if tree.cell else min(release_of, view.now)
+        leaves, speed = tree.whole if node is None else (float(tree.leaves[node]), tree.speed[node])
         if tree.needs is not None:
             need = tree.needs.slice_of(application)
-            cells, leaves, speed = cells[need], tree.needs.leaves[need][child], tree.needs.speed[need][child]
+            top = 0 if node is None else node
+            cells, leaves, speed = cells[need], tree.needs.leaves[need][top], tree.needs.speed[need][top]
         if tree.data is not None:
             if (part := tree.data.slice_of(application)) is None:
                 return room
@@ -439,19 +558,63 @@ class Router(TreeNode):
         self.issued[which] += 1
         what = tasks, of.task_size, of.size, of.release, stretch, of.bytes_per_mflop
         self.debts[which].insert(0, (self.issued[which], *what))
-        self.told[which] = least = min(self.rest, self.minimum[1 - which])
         share = {"application": of.number, "tasks": tasks, "number": self.issued[which]}
-        view.send(2 * view.node + 1 + which, "request", minimum=least, hops=hops, **share)
+        view.send(2 * view.node + 1 + which, "request", hops=hops, **share, **self.tell(view, which))
+
+    def tell(self, view: View, which: int, always: bool = False) -> dict[str, Any]:
+        """Return what a message to a child says of the rest of the tree.
+
+        always : whether a router is told the copy of the root's summary even if it knows it.
+        """
+        parameters, router = self.tree.parameters, 2 * view.node + 1 + which < self.tree.first_leaf
+        self.told[which] = min(self.rest, self.minimum[1 - which])
+        fields: dict[str, Any] = {**unsaid(self.tree), "minimum": self.told[which]}
+        if parameters.by_largest and router:
+            fields["largest"] = self.told_largest[which] = max(self.rest_largest, self.largest[1 - which])
+        copy = self.copy if parameters.by_root and router else None
+        if copy is not None and (always or copy.made > self.copied[which]):
+            self.copied[which] = copy.made
+            fields |= {"cells": copy.cells.reshape(-1), "release": copy.release, "made": copy.made}
+        return fields
+
+    def learn(self, message: Any) -> None:
+        """Note what a message from the parent says of the rest of the tree."""
+        if not math.isnan(message.minimum):
+            self.rest = message.minimum
+        if self.tree.parameters.by_largest and not math.isnan(message.largest):
+            self.rest_largest = message.largest
+        known = -1 if self.copy is None else self.copy.made
+        if self.tree.parameters.by_root and message.made > known:
+            cells = message.cells.astype(np.uint32).reshape(self.tree.shape)
+            self.copy = RootCopy(message.made, message.release, cells)
+
+    def renew(self, view: View) -> None:
+        """Copy, as the root, the summary of the tree, without debts, once it covers all leaves."""
+        children = [which for which in range(2) if not self.tree.gone[2 * view.node + 1 + which]]
+        there = sum(int(self.tree.leaves[2 * view.node + 1 + which]) for which in children)
+        cells = [self.cells[which] for which in children]
+        known = [each for each in cells if each is not None]
+        at = {self.release[which] for which in children}
+        if (
+            not known
+            or len(known) < len(cells)
+            or sum(self.covers) < there
+            or (self.tree.cell and len(at) == 2)
+        ):
+            return
+        self.copy = RootCopy(view.now_ns, max(at), aggregate(known))
 
     # -- the minimum stretch on its way down -----------------------------------------------------------------
 
     def on_timer(self, view: View, name: str) -> None:
         """Begin, as the root, to spread the minimum stretch: at each heartbeat."""
+        if self.tree.parameters.by_root:
+            self.renew(view)
         self.spread(view, always=True)
 
     def on_spread(self, view: View, message: Any) -> None:
         """Learn the minimum stretch of the rest of the tree, and pass it on."""
-        self.rest = message.minimum
+        self.learn(message)
         if self.tree.parameters.spread == "change":
             view.act()
         else:
@@ -462,10 +625,16 @@ class Router(TreeNode):
         if self.tree.gone[view.node]:
             return
         for which, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
-            least = min(self.rest, self.minimum[1 - which])
-            if child < self.tree.first_leaf and (always or least != self.told[which]):
-                self.told[which] = least
-                view.send(child, "spread", minimum=least)
+            if child < self.tree.first_leaf and (always or self.has_news(which)):
+                fields = self.tell(view, which, always=True)
+                view.send(child, "spread", **fields)
+
+    def has_news(self, which: int) -> bool:
+        """Return whether a child was last told another minimum stretch, or largest one, of its rest."""
+        if min(self.rest, self.minimum[1 - which]) != self.told[which]:
+            return True
+        largest = max(self.rest_largest, self.largest[1 - which])
+        return bool(self.tree.parameters.by_largest and largest != self.told_largest[which])
 
 
 def parent(view: View) -> int:
@@ -473,5 +642,15 @@ def parent(view: View) -> int:
     return (view.node - 1) // 2
 
 
-def _same(one: tuple[float, float, Cells], other: tuple[float, float, Cells]) -> bool:
-    return one[:2] == other[:2] and np.array_equal(one[2], other[2])
+def unsaid(tree: Tree) -> dict[str, Any]:
+    """Return the fields on the rest of the tree of a message that says nothing about it."""
+    fields: dict[str, Any] = {"minimum": math.nan}
+    if tree.parameters.by_largest:
+        fields["largest"] = math.nan
+    if tree.parameters.by_root:
+        fields |= {"cells": NO_CELLS, "release": 0.0, "made": -1}
+    return fields
+
+
+def _same(one: Availability, other: Availability) -> bool:
+    return one[:-1] == other[:-1] and np.array_equal(one.cells, other.cells)

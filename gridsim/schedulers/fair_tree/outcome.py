@@ -119,7 +119,7 @@ def outcome(
                 "task_size": grid.task_size.tolist(),
                 **axes,
             },
-            "summary_bytes": 4 * grid.cells * prod(map(len, axes.values())) + parameters.summary_header,
+            "summary_bytes": parameters.summary_bytes(grid.cells * prod(map(len, axes.values()))),
             "decisions_at_lowest_sample": found.below_window,
             "decisions_above_window": found.above_window,
             "tasks_accepted_known": found.accepted,

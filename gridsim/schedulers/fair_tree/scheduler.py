@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.fair_tree.summary_tree import COVERS_BYTES, LARGEST_BYTES
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
@@ -46,9 +47,13 @@ _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 class FairTree(Scheduler, frozen=True, kw_only=True):
     """The fair tree (Celaya and Marchal): a decentralized scheduler that keeps the maximum stretch small.
 
-    bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the leaves
-        that count).  0 sends every request to the root.  B and the ratio of neighbouring stretch samples act
-        together, since S is rounded up to a sample.
+    accept : at which stretch S, the smallest sample at which its leaves have room for all tasks, a router
+        accepts a climbing request.  ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the
+        paper's rule.  ``"root"``: S <= B * (what the root could promise, by a copy of its summary).
+        ``"largest"``: S <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by
+        ``"largest"`` with B = 1.  What a router does not know yet sends the request up.
+    bound : B of that rule.  0 sends every request to the root.  B and the ratio of neighbouring stretch
+        samples act together, since S is rounded up to a sample.
     samples : largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or
         three numbers: of stretch, application size and task size samples.
     grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
@@ -111,6 +116,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
 
+    accept: Literal["minimum", "root", "largest", "either"] = "minimum"
     bound: Annotated[float, Limits(low=0)] = 1.0
     samples: int | tuple[int, int, int] = 720
     grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
@@ -156,7 +162,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             made = explicit_grid(self.grid)
             cells = made.cells
             normalise(self, grid=samples_of(made))
-        nbytes = 4 * cells + self.summary_header
+        nbytes = self.summary_bytes(cells)
         if nbytes >= 2**31:
             raise ScenarioError(f"fair-tree.samples must make a summary below 2**31 bytes, got {nbytes}")
         if 0 < self.update_rate < nbytes / _LONGEST_PART:
@@ -172,6 +178,21 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
                 raise ScenarioError(
                     f"fair-tree.{name} must be {default} where the tree {where}, got {value!r}"
                 )
+
+    @property
+    def by_root(self) -> bool:
+        """Whether routers need a copy of the root's summary."""
+        return self.accept in ("root", "either")
+
+    @property
+    def by_largest(self) -> bool:
+        """Whether routers need the largest minimum stretch of a leaf."""
+        return self.accept in ("largest", "either")
+
+    def summary_bytes(self, cells: int) -> int:
+        """Return the bytes of a summary with so many cells."""
+        more = LARGEST_BYTES * self.by_largest + COVERS_BYTES * self.by_root
+        return 4 * cells + self.summary_header + more
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ class Tree(Stateful):
     leaves, speed, gone : for each node, how many leaves are below it, their speed (Mflop/s), and whether it
         has left the tree.  They change when nodes leave and return; a router is told those of its children.
     data, needs : the axes of bytes per Mflop, and of memory and disk; None if there is none.
+    whole : the number of all machines, and their speed (Mflop/s).
+    unknown : see `unknown_minimum`.
     shape : of the cells of a summary.
     whose : the application of each bag; see `Bags`.
     parameters : a `FairTree`.  gap, hold_off, cell : ns.
@@ -43,17 +46,19 @@ class Tree(Stateful):
             self.shape = len(needs.samples), *self.shape
         self.stretch: list[float] = grid.stretch.tolist()
         self.first_leaf = len(run.speeds) - 1
+        self.unknown = unknown_minimum(parameters)
         self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
         self.longest_task = float(grid.task_size[-1])
         self.hold_off = nanoseconds(parameters.hold_off)
         self.cell = nanoseconds(parameters.release_cell)
-        self.nbytes = 4 * int(np.prod(self.shape)) + parameters.summary_header
+        self.nbytes = parameters.summary_bytes(int(np.prod(self.shape)))
         self.gap = (
             int(np.ceil(self.nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
         )
         nodes = 2 * self.first_leaf + 1
         self.leaves, self.speed, self.gone = [1] * nodes, [0.0] * nodes, [False] * nodes
         self.speed[self.first_leaf :] = run.speeds.tolist()
+        self.whole: tuple[float, float] = float(len(run.speeds)), math.fsum(run.speeds.tolist())
         for node in range(self.first_leaf - 1, -1, -1):
             self._add_up(node)
         self.whose = np.arange(len(run.applications.submitter))
@@ -87,6 +92,11 @@ class Tree(Stateful):
         left, right = 2 * node + 1, 2 * node + 2
         self.leaves[node] = self.leaves[left] + self.leaves[right]
         self.speed[node] = self.speed[left] + self.speed[right]
+
+
+def unknown_minimum(parameters: Any) -> float:
+    """Return as what a minimum stretch counts that a router does not know yet, s/Mflop."""
+    return 0.0 if parameters.minimum_of == "all" else math.inf
 
 
 def idle_minimum(parameters: Any, speeds: Floats) -> Floats:

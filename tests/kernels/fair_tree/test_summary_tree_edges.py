@@ -106,7 +106,7 @@ def test_a_tree_that_knows_nothing():
 
 def test_the_root_spreads_to_routers_only():
     rows = tree.SummaryTree(GRID, [1.0] * 3, **OPTIONS).spread()
-    assert rows.tolist() == [(1, 0, math.inf)]
+    assert rows[["node", "sender", "minimum", "copy"]].tolist() == [(1, 0, math.inf, -1)]
 
 
 def halfway():

@@ -202,3 +202,16 @@ def test_what_is_lost_in_step_while_others_run_is_counted_anew() -> None:
     failures = [*IN_STEP, 2701.0]
     found = starts(gs.Faults.of([0] * 10, failures, failures), machines=2, tasks=2, task_size=2750.0)
     assert found == [*((0, 300.0 * k) for k in range(11)), (1, 0.0)]
+
+
+def test_a_router_that_was_reset_does_not_accept_what_it_cannot_compare() -> None:
+    """The lost task goes to the machine that the failure left idle, not behind another one."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(8, 1),
+        gs.Workload.bags(1, tasks=8, variation=0.0, seed=1),
+        gs.Network(latency=1.0),
+        faults=gs.Faults.of([3], [28.3], [28.3]),
+    )
+    for nodes in ("compiled", "interpreted"):
+        result = gs.simulate(scenario, gs.FairTree(bound=2.5, detection=1.0), nodes=nodes)  # type: ignore[arg-type]
+        assert result.makespan < 62.0  # with the rest of the tree taken for infinite: 80.6 s

@@ -103,8 +103,9 @@ def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
 
 @pytest.mark.parametrize("faults", [None, FAULTS], ids=["none", "some"])
 def test_the_node_program_continues_from_a_checkpoint(faults: Any) -> None:
-    for resubmit in ("as-is", "new"):
-        tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0, resubmit=resubmit, repair=3.0, run_on=True)
+    for resubmit, accept in (("as-is", "minimum"), ("new", "minimum"), ("as-is", "either")):
+        common: dict[str, Any] = {"samples": (4, 3, 2), "heartbeat": 10.0, "repair": 3.0, "run_on": True}
+        tree = gs.FairTree(resubmit=resubmit, accept=accept, **common)  # type: ignore[arg-type]
         what = grid(faults, jitter=0.02)
         result = gs.simulate(what, tree, nodes="interpreted", record=True)
         assert differing_end(what, tree, result, nodes="interpreted") is None
@@ -239,8 +240,9 @@ def test_a_message_that_takes_no_time_after_a_failure() -> None:
 @pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
 @pytest.mark.parametrize("record", [True, "decisions"])
 def test_the_compiled_protocol_continues_from_a_checkpoint(faults: Any, record: Any) -> None:
-    for resubmit in ("as-is", "new"):
-        tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0, resubmit=resubmit, repair=3.0, run_on=True)
+    for resubmit, accept in (("as-is", "minimum"), ("new", "minimum"), ("as-is", "either")):
+        common: dict[str, Any] = {"samples": (4, 3, 2), "heartbeat": 10.0, "repair": 3.0, "run_on": True}
+        tree = gs.FairTree(resubmit=resubmit, accept=accept, **common)  # type: ignore[arg-type]
         what = grid(faults, jitter=0.02)
         result = gs.simulate(what, tree, record=record)
         assert differing_end(what, tree, result, record=record) is None

@@ -72,7 +72,7 @@ class Bench:
         )
         self.tree = Tree(gs.FairTree(**{"update_rate": 0.0, **parameters}), grid, run)
         self.node, self.grid = node, grid
-        self.router = Router(self.tree)
+        self.router = Router(self.tree, node)
         self.numbers = [0, 0]
 
     def see(self, now: float = 0.0) -> Any:
@@ -156,6 +156,7 @@ def test_the_same_summary_is_not_sent_twice_unless_asked() -> None:
         return [(sent.number, sent.echo) for sent in view.sent]
 
     one.tell(0, 9)
+    one.tell(1, 9, minimum=9.0)
     assert reports(0.0) == [(0, -1)] and reports(5.0) == []
     one.tell(0, 9, minimum=3.0)  # another minimum is news, and so is a request since the last one
     assert reports(5.0) == [(1, -1)]
@@ -182,6 +183,8 @@ def test_what_the_rest_of_the_tree_has_counts() -> None:
     one = Bench(leaves=4, node=1, bound=1.0, grid=SummaryGrid([0.5, 1.0], [1.0, 4.0], [1.0]))
     one.tell(0, 2)
     one.tell(1, 2)
+    assert one.ask(0, 4) is None  # as long as the rest is unknown
+    one.router.on_spread(one.see(), SimpleNamespace(minimum=math.inf))
     assert one.ask(0, 4) == [2, 2]  # at the first sample, 0.5
     assert one.ask(0, 5) is None
     one.router.on_spread(one.see(), SimpleNamespace(minimum=0.25))
@@ -198,6 +201,7 @@ def test_the_bound_itself_is_accepted() -> None:
         one = Bench(leaves=4, node=1, bound=2.0)
         one.tell(0, 2, minimum=least)
         one.tell(1, 2, minimum=least)
+        one.router.on_spread(one.see(), SimpleNamespace(minimum=math.inf))
         assert one.ask(0, 2) == shares
 
 
@@ -228,7 +232,9 @@ def test_summaries_add_up_and_saturate() -> None:
     one = Bench(leaves=4, node=1)
     one.tell(0, TOP - 1)
     one.tell(1, TOP - 1)
-    _, _, cells = one.router.availability(one.see()) or (0, 0, np.zeros(0))
+    found = one.router.availability(one.see())
+    assert found is not None
+    cells = found.cells
     assert cells.min() == cells.max() == TOP
     assert one.ask(0, 2 * TOP - 3, number=1) == [TOP - 1, TOP - 2]
 
@@ -339,7 +345,7 @@ class Still:
         self.tree = Bench(speeds=speeds, grid=grid, applications=applications, bound=0.0).tree
         self.grid, self.applications, self.first_leaf = grid, applications, self.tree.first_leaf
         self.nodes: list[Any] = [
-            (Leaf if node >= self.first_leaf else Router)(self.tree)
+            Leaf(self.tree) if node >= self.first_leaf else Router(self.tree, node)
             for node in range(2 * self.first_leaf + 1)
         ]
         # between a node and its parent, down and up, each in order

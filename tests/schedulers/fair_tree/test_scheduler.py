@@ -65,7 +65,7 @@ class Heard(TreeNodes):
     """The node program, with every message that arrives written down."""
 
     def program(self, node: int) -> Any:
-        return (HeardLeaf if node >= self.tree.first_leaf else HeardRouter)(self.tree)
+        return HeardLeaf(self.tree) if node >= self.tree.first_leaf else HeardRouter(self.tree, node)
 
 
 def hearing(kind: str, base: Any) -> Any:
