@@ -138,7 +138,7 @@ def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind
 def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
     """Return lines on what the table does not show.
 
-    These are schedules that were exchanged, decisions of a fair tree whose summaries showed no room,
+    These are schedules that were exchanged, where a fair tree decides, its decisions without room in samples,
     applications that failures cut off again and again, and a bound that is missing.
     """
     lines = [
@@ -151,6 +151,11 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         "without a promise (decisions_above_window)"
         for row in rows
         if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
+    ]
+    lines += [
+        _decided(row["name"], row["facts"])
+        for row in rows
+        if row["facts"].get("requests_at_root") is not None
     ]
     lines += [said for name, result in results.items() if (said := _cut_off(name, result))]
     gaps = [row for row in rows if "mean_waiting" not in row]
@@ -175,6 +180,18 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         for key, what in _JUDGED[measure_of(results)].items()
     }
     return of_one_run(values, excluded)
+
+
+def _decided(name: str, facts: Mapping[str, Any]) -> str:
+    """Return a line on where requests of a fair tree are decided, and how long they wait for that."""
+    rates = facts["root_requests_per_s"], facts["root_bytes_per_s"]
+    load = "" if None in rates else f"; {rates[0]:.3g} requests/s and {rates[1] / 1e3:.3g} kB/s there"
+    shares = [f"{100 * facts[f'{what}_at_root']:.3g} % of {what}" for what in ("requests", "applications")]
+    mean, most = (facts[f"decision_wait_{which}_s"] for which in ("mean", "max"))
+    return (
+        f"{name}: {' and '.join(shares)} are decided at the root{load}; a decision takes {mean:.3g} s on "
+        f"average and {most:.3g} s at most"
+    )
 
 
 def _cut_off(name: str, result: Result) -> str:

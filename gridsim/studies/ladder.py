@@ -306,7 +306,12 @@ def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> li
         Step("tree, summaries", f"the root knows samples, {samples}, of sums", free, root),
         Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, root),
         Step("rate limit", f"of what a node spends on summaries: {rate}", calm, limited),
-        Step("early acceptance", f"a router below the root may accept: B = {tree.bound:g}", calm, tree),
+        Step(
+            "early acceptance",
+            f"routers below the root accept by {tree.accept}, B = {tree.bound:g}",
+            calm,
+            tree,
+        ),
         Step("failures", _about(faults), failing, tree),
         *(
             Step(f"{name}, with failures", "the same with the same failures", failing, each, beside=True)

@@ -121,7 +121,7 @@ def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
 
 def test_told(bags: Ladder) -> None:
     said = str(bags)
-    assert "means over 3 replicates" in said and "early acceptance: a router below the root" in said
+    assert "means over 3 replicates" in said and "early acceptance: routers below the root" in said
     assert "max stretch, 1e-8 s/Mflop" in said and "B = 3" in said and "4 x 3 x 2" in said
     plain = json.loads(bags.to_json())
     assert gs.Scenario.from_toml(plain["scenario"]) == BAGS and plain["replicates"] == 3

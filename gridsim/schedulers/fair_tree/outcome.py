@@ -125,10 +125,43 @@ def outcome(
             "tasks_accepted_known": found.accepted,
             "tasks_completed_known": found.completed,
             "ledger_end_s": None if found.ledger_end is None else found.ledger_end / NS,
+            **_at_root(run, requests, level, found.ledger_end),
         },
         schedule=queues.schedule(),
         arrivals=queues.arrivals(),
     )
+
+
+_FACTS_OF_ROOT = (
+    "requests_at_root",
+    "applications_at_root",
+    "root_requests_per_s",
+    "root_bytes_per_s",
+    "decision_wait_mean_s",
+    "decision_wait_max_s",
+)
+
+
+def _at_root(
+    run: Run, requests: Mapping[str, NDArray[Any]], level: Integers, ledger_end: int | None
+) -> dict[str, float | None]:
+    """Return the facts on where requests are decided, and on how long applications wait for that.
+
+    The rates are over the time from the first release to the end of the accounting; None if that is 0 s, as
+    are all where no router decided anything.
+    """
+    if not len(requests["level"]):
+        return dict.fromkeys(_FACTS_OF_ROOT)
+    at_root, release = requests["level"] == 0, run.applications.release
+    number, first = np.unique(requests["application"], return_index=True)
+    waits = requests["accepted"][first] - release[number]
+    until = run.engine.now if ledger_end is None else ledger_end
+    span = until / NS - float(release[0])
+    traffic = max(int(column[0]) for column in run.network.interfaces().values())
+    rates = (int(at_root.sum()) / span, traffic / span) if span > 0.0 else (None, None)
+    shares = float(at_root.mean()), float((level == 0).mean())
+    values = *shares, *rates, float(waits.mean()), float(waits.max())
+    return dict(zip(_FACTS_OF_ROOT, values, strict=True))
 
 
 def _requests(
