@@ -27,6 +27,9 @@ from gridsim.support.text import WIDTH, check_name, plain
 #: that jobs have in their log.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log", "log_jobs")
 
+#: The class of the scheduler in a result that `gridsim.result_from_log` made.
+READ_FROM_LOG = "gridsim:result_from_log"
+
 #: Table -> name of its dimension in xarray, for tables with a row per application or machine; else ``row``.
 _DIMENSIONS = {
     "applications": "application",
@@ -108,6 +111,11 @@ class Result(Metrics):
     def decentralized(self) -> bool | None:
         """Whether the scheduler was decentralized; None if the result does not say, as one of a log."""
         return self._about.get("decentralized")
+
+    @property
+    def of_log(self) -> bool:
+        """Whether this is the schedule of a job log, which states no messages and no single machines."""
+        return bool(self.scheduler.get("class") == READ_FROM_LOG)
 
     @property
     def has_faults(self) -> bool:
