@@ -329,6 +329,8 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
     for key, value in facts.items():
         if isinstance(value, dict):
             value = ", ".join(f"{name} {_one_line(str(entry))}" for name, entry in value.items()) or "-"
+        if isinstance(value, list):
+            value = "; ".join(value) or "-"
         say(f"{key:<18}  {value}")
 
 

@@ -235,11 +235,13 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         return f"{self.path}: {said}{rigid}"
 
     def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces import read_bags
+        from gridsim.traces.bags import report_bags
+        from gridsim.traces.info import load_bags
 
-        bags = read_bags(self.path, gap=self.gap, span=self.span, whole_seconds=self.whole_seconds)
+        log, bags = load_bags(self.path, gap=self.gap, span=self.span, whole_seconds=self.whole_seconds)
         if not len(bags):
-            raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
+            report_bags(log, bags)
+            raise ScenarioError(f"{self.path}: no job that ran for a known time, so no bag")
         large = np.flatnonzero(bags.tasks >= self.min_tasks)
         kept = large[self.skip :][: self.max_applications]
         if not len(kept):
@@ -247,6 +249,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
                 f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
                 f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
             )
+        report_bags(log, bags, kept)
         bags.check_size(self.path, kept, platform.nodes)
         tasks = bags.tasks[kept]
         if self.tasks_per_node is not None:

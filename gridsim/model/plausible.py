@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from gridsim.errors import ModelWarning
 from gridsim.model.amounts import Range
+from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 
 #: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s.
@@ -47,10 +50,27 @@ def unusual(scenario: Scenario) -> Iterator[str]:
             'mean speed (in Mflop, or as text: "65 Gflop")'
         )
     faults = scenario.faults
-    if faults is not None and not hasattr(faults.recipe, "path"):
-        up = faults.recipe.mean_up_time(scenario.platform.nodes)
-        if up < UP:
-            yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
+    if faults is not None and (up := _up_time(faults.recipe, platform.nodes)) < UP:
+        yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
+
+
+def _up_time(recipe: Any, nodes: int) -> float:
+    """Return after how long (s) a machine fails on average; inf for a trace, and where few fail.
+
+    In a list of failures it is the time that all machines are up until the last entry, also those that never
+    fail, over the number of failures; outages of which most machines have at most one are no such average.
+    """
+    if isinstance(recipe, TraceFaults):
+        return math.inf
+    if not isinstance(recipe, ListedFaults):
+        mean: float = recipe.mean_up_time(nodes)
+        return mean
+    failures = Counter(recipe.machine)
+    if 2 * sum(count > 1 for count in failures.values()) <= nodes:
+        return math.inf
+    end = max(*recipe.down, *(at for at in recipe.up if at < math.inf))
+    lost = math.fsum(min(up, end) - down for down, up in zip(recipe.down, recipe.up, strict=True))
+    return (nodes * end - lost) / failures.total()
 
 
 def _largest(size: Any) -> float:

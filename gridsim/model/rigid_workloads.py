@@ -99,11 +99,12 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         check_constraints(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces import derive_jobs, read_jobs
+        from gridsim.traces import derive_jobs
+        from gridsim.traces.info import load_jobs
 
         machines, copies, share = platform.nodes, self.copies, self.utilization
         jobs = derive_jobs(
-            read_jobs(self.path),
+            load_jobs(self.path),
             procs_per_node=self.procs_per_node,
             start=self.start,
             end=self.end,
@@ -112,7 +113,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             machines=None if share is None else machines,
         )
         if not len(jobs):
-            raise ScenarioError(f"{self.path}: no job of known run time within the window, so no workload")
+            raise ScenarioError(
+                f"{self.path}: no job that ran for a known time within the window, so no workload"
+            )
         streams = Streams(self.seed)
         release = np.tile(jobs.release - jobs.release[0], copies)
         later = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))

@@ -16,6 +16,7 @@ from gridsim.plots.scales import clock
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
+from gridsim.results.formats.job_logs import other_jobs
 from gridsim.results.metrics.registry import BoundKind, words
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
@@ -120,9 +121,9 @@ def of_results(
     first = every[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
-    scenarios = _scenarios(results)
+    scenarios, comparable = _scenarios(results), _comparable(results)
     sections = [
-        _summary(results, base, bound, one_scenario=len(scenarios) == 1),
+        _summary(results, base, bound, comparable),
         Section(
             "applications",
             "Jobs" if first.rigid else "Applications",
@@ -155,8 +156,8 @@ def of_results(
             ],
         ),
     ]
-    notes = [] if len(scenarios) == 1 else [_DIFFERENT]
-    lead = _lead(results, base, bound, one_scenario=not notes)
+    notes = [] if comparable else [_DIFFERENT]
+    lead = _lead(results, base, bound, comparable)
     count = len(first.machines)
     where = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
     return Page(title or _listed(names) + where, lead, [each for each in sections if _holds(each)], notes)
@@ -235,10 +236,10 @@ def of_sweep(
 # -- parts ------------------------------------------------------------------------------------------------
 
 
-def _lead(results: Results, baseline: str, bound: BoundKind, one_scenario: bool) -> dict[str, str]:
-    said = verdict(results, rows_of(results, baseline, bound)) if one_scenario else ""
+def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> dict[str, str]:
+    said = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
     lead = ({"result": said} if said else {}) | about(results, baseline)
-    if not one_scenario:
+    if not comparable:
         lead = {"baseline": lead["baseline"]}
     lead = {key: _in_clock(line) for key, line in lead.items()}
     if len(results) == 1:
@@ -250,7 +251,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, one_scenario: bool)
     return lead | {"digests": ", ".join(f"{name} {each.digest[:16]}" for name, each in results.items())}
 
 
-def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bool) -> Section:
+def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> Section:
     if len(results) == 1:
         name, result = next(iter(results.items()))
         return Section("summary", "Summary", cards=_cards(result, name, bound))
@@ -258,7 +259,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
     columns = columns_of(results, rows, baseline, bound, verbose=True)
     notes = [*_schedulers(results), *cautions(results, rows, bound)]
     shown = [tables.turned("Schedulers compared", tables.in_clock(columns), notes)]
-    if not one_scenario:
+    if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
         each = {key: {name: line[key] for name, line in lines.items()} for key in keys}
@@ -313,6 +314,25 @@ def _scenarios(results: Results) -> dict[str, str]:
     return {f"scenario.toml of {_listed(of)}": toml for toml, of in found.items()}
 
 
+#: Tables of a scenario that are the same for runs that are compared, apart from platform and workload.
+_CONDITIONS = ("network", "faults", "fluctuation")
+
+
+def _comparable(results: Results) -> bool:
+    """Whether all results are of the same jobs on the same machines, under the same conditions.
+
+    The schedule of a job log states no conditions.
+    """
+    first, *others = results.values()
+    if len({result.provenance.get("scenario", "") for result in results.values()}) == 1:
+        return True
+    runs = [result.provenance.get("scenario", "") for result in results.values() if not result.of_log]
+    conditions = [{key: tomllib.loads(toml).get(key) for key in _CONDITIONS} for toml in runs]
+    return all(each == conditions[0] for each in conditions[1:]) and not any(
+        other_jobs(first, other) for other in others
+    )
+
+
 def _where(scenarios: Iterable[str]) -> str:
     """Return where scenario.toml must be saved, as it names files relative to its folder; "" if it does not.
 
@@ -330,9 +350,7 @@ def _where(scenarios: Iterable[str]) -> str:
 
 def _again(name: str, result: Result, file: str | None) -> Code:
     """Return the commands that run a result again."""
-    from gridsim.results.formats.job_logs import READ_FROM_LOG
-
-    if result.scheduler["class"] == READ_FROM_LOG:
+    if result.of_log:
         return Code(name, "# the schedule that a log tells of itself: no scheduler made it", shown=True)
     stated, given = result.scheduler["class"], result.scheduler["parameters"]
     imports = [code for value in given.values() if (code := names_code(value)) is not None]

@@ -14,6 +14,7 @@ from gridsim.plots.scales import clock
 from gridsim.report.charts import distributed
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
+from gridsim.results.text import UNKNOWN
 from gridsim.studies.comparison_table import NOT_CHARGED, scalar
 
 Results = Mapping[str, Result]
@@ -59,7 +60,7 @@ class TableView:
         """For each column, whether all cells are numbers or stand for none; False for the first column."""
         columns = zip(*self.rows, strict=True)
         return [
-            k > 0 and all(cell == NOT_CHARGED or _NUMBER.fullmatch(cell) for cell in column)
+            k > 0 and all(cell in (NOT_CHARGED, UNKNOWN) or _NUMBER.fullmatch(cell) for cell in column)
             for k, column in enumerate(columns)
         ]
 

@@ -28,6 +28,9 @@ from gridsim.support.text import WIDTH, check_name, plain
 #: that jobs have in their log.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log", "log_jobs")
 
+#: The class of the scheduler in a result that `gridsim.result_from_log` made.
+READ_FROM_LOG = "gridsim:result_from_log"
+
 #: Table -> name of its dimension in xarray, for tables with a row per application or machine; else ``row``.
 _DIMENSIONS = {
     "applications": "application",
@@ -114,6 +117,11 @@ class Result(Metrics):
     def migrates(self) -> bool:
         """Whether the scheduler may hand on tasks that have begun; True if the result does not say."""
         return bool(self._about.get("migrates", True))
+
+    @property
+    def of_log(self) -> bool:
+        """Whether this is the schedule of a job log, which states no messages and no single machines."""
+        return bool(self.scheduler.get("class") == READ_FROM_LOG)
 
     @property
     def has_faults(self) -> bool:

@@ -18,6 +18,9 @@ LOOSE = {
 }
 Lines = dict[str, str]
 
+#: What stands for the messages of a job log, which does not state them.
+UNKNOWN = "unknown"
+
 
 def as_text(lines: Lines, width: int = WIDTH) -> str:
     """Join lines on a run, such as those of `run_lines`, into one text; longer ones are wrapped."""
@@ -55,7 +58,9 @@ def run_lines(
         **(_of_cycles(facts) if "wasted" in facts else {}),
         "utilization": _known(facts["utilization"], 100, ".1f", "%"),
         "resubmitted": f"{facts['resubmitted']} tasks",
-        "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data(facts)}",
+        "messages": UNKNOWN
+        if math.isnan(facts["messages"])
+        else f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data(facts)}",
         "wall time": _known(facts["wall_seconds"], 1, ".2f", "s"),
         "peak memory": _known(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
         "digest": facts["digest"],
@@ -156,12 +161,16 @@ def _of_bags(facts: Facts) -> Lines:
 
 def _of_jobs(facts: Facts) -> Lines:
     cancelled = f", {facts['cancelled']} cancelled by their users" if "cancelled" in facts else ""
-    return {
+    lines = {
         "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
         "rejected": f"{facts['failed']} of {facts['applications']} jobs{cancelled}",
         "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
         "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
     }
+    if "unknown_waits" in facts["facts"]:  # the schedule of a job log, where no job is rejected
+        del lines["rejected"]
+        lines["waiting"] += f", unknown for {facts['failed']} jobs" if facts["failed"] else ""
+    return lines
 
 
 def _of_turnaround(facts: Facts) -> Lines:

@@ -21,6 +21,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import Scheduler, Share
 from gridsim.support.clock import nanoseconds
 from gridsim.support.processes import Processes
+from gridsim.support.warning_scope import collect_warnings
 
 #: Bytes of the shared memory of each process; what is longer goes in parts.
 _ROOM = 8 * 2**20
@@ -103,7 +104,8 @@ def _call(name: str, rank: int, ranks: int, part: Callable[..., Any], args: tupl
     memory = SharedMemory(name)
     share = Share(rank, ranks, _cells(memory), lambda: None, list)
     try:
-        return part(share, *args)
+        with collect_warnings():  # the process that the user sees issues the same warnings
+            return part(share, *args)
     finally:
         share.end()
         memory.close()

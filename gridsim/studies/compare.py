@@ -32,6 +32,7 @@ from gridsim.support.arguments import hint, unknown
 from gridsim.support.progress import Progress, watched
 from gridsim.support.provenance import FirstRead
 from gridsim.support.text import WIDTH, fitted, to_json, wrapped
+from gridsim.support.warning_scope import WarningScope, collect_warnings, warn
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -242,23 +243,39 @@ def compare(
             raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
         results[name] = result
 
+    scope = WarningScope()
     if executor is None:
         for name, scheduler in schedulers.items():
-            have(name, execute(scenario, scheduler, progress=progress, **options))
+            with scope:
+                result = execute(scenario, scheduler, progress=progress, **options)
+            have(name, result)
     else:
         from gridsim.studies.execution.run_cells import check_executor
 
         check_executor(executor)
         runs = {
-            name: executor.submit(execute, scenario, each, **options) for name, each in schedulers.items()
+            name: executor.submit(_executed, scenario, each, options) for name, each in schedulers.items()
         }
         try:
             for name, run in watched(runs.items(), progress, len(runs), "runs"):
-                have(name, run.result())
+                result, notes = run.result()
+                with scope:
+                    for category, message in notes:
+                        warn(message, category, stacklevel=2)
+                have(name, result)
         finally:
             for run in runs.values():
                 run.cancel()
     return Comparison(scenario, results, baseline, bound)
+
+
+def _executed(
+    scenario: Scenario, scheduler: Scheduler, options: Mapping[str, Any]
+) -> tuple[Result, list[tuple[type[Warning], str]]]:
+    """Return the result of a run, and the warnings issued in a worker process: (category, message)."""
+    with collect_warnings() as notes:
+        result = execute(scenario, scheduler, **options)
+    return result, notes
 
 
 def _check_study(study: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE
+from gridsim.results.text import LOOSE, UNKNOWN
 from gridsim.studies.verdicts import of_one_run
 
 Row = dict[str, Any]
@@ -100,15 +100,15 @@ def columns_of(
     columns = [["scheduler", "", *(row["name"] for row in rows)]]
     cells = [
         *_COMPARED[measure],
-        ("relative", f"to {baseline}", lambda row: f"{row['ratio']:.3f}"),
+        ("relative", f"to {baseline}", lambda row: _known(row["ratio"], ".3f")),
         *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
-        ("busy", "%", lambda row: f"{100 * row['utilization']:.1f}"),
+        ("busy", "%", lambda row: _known(100 * row["utilization"], ".1f")),
         ("messages", "", lambda row: _messages(results[row["name"]])),
-        ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] else "-"),
+        ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] > 0 else "-"),
     ]
     if verbose:
-        cells.append(("wall", "s", lambda row: f"{row['wall_seconds'] or math.nan:.2f}"))
+        cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
         cells.append(("digest", "", lambda row: row["digest"][:16]))
     for title, below, cell in cells:
         columns.append([title, below, *map(cell, rows)])
@@ -172,7 +172,8 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     fewest = min((row.get("failed", 0) for row in rows), default=0)
     for row in rows:
         if row.get("failed", 0) > fewest:
-            excluded[row["name"]] = f"it rejected {row['failed']} jobs"
+            undone = "does not state when {} jobs ran" if results[row["name"]].of_log else "rejected {} jobs"
+            excluded[row["name"]] = f"it {undone.format(row['failed'])}"
         elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
             excluded[row["name"]] = f"it completed {done} tasks"
     values = {
@@ -214,6 +215,10 @@ def scalar(value: Any) -> bool:
     return isinstance(value, (str, bool, int, float))
 
 
+def _known(value: float, digits: str) -> str:
+    return "-" if math.isnan(value) else f"{value:{digits}}"
+
+
 def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
@@ -243,11 +248,12 @@ def _of_measure(
 ) -> list[_Cells]:
     """Return the columns after the ratio: other metrics that belong to the metric of comparison."""
     if measure == "mean_waiting":
-        rejected = ("rejected", "jobs", lambda row: f"{row['failed']}")
+        counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
+        rejected = ("rejected", "jobs", lambda row: counts[row["name"]])
         return [
             ("waiting", "median, s", _cell("median_waiting", 6)),
             ("slowdown", "mean", _cell("mean_slowdown", 4)),
-            *([rejected] if verbose or any(row["failed"] for row in rows) else []),
+            *([rejected] if verbose or not set(counts.values()) <= {"0", "-"} else []),
         ]
     done = {name: _completed(result) for name, result in results.items()}
     columns: list[_Cells] = []
@@ -281,6 +287,8 @@ def _completed(result: Result) -> str:
 
 def _messages(result: Result) -> str:
     """Return how many messages were sent; a scheduler that sees the whole grid is not charged for any."""
+    if result.of_log:
+        return UNKNOWN
     sent = int(result.messages["sent"].sum())
     free = not sent and result.decentralized is False
     return NOT_CHARGED if free else f"{sent}"

@@ -43,6 +43,7 @@ from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import FirstRead
 from gridsim.support.text import WIDTH, align, wrapped
+from gridsim.support.warning_scope import WarningScope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -366,24 +367,27 @@ def replicate(
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
 
     about: dict[str, str] = {}
+    scope = WarningScope()
 
     def run(few: Sequence[int]) -> bool:
         scenarios = [make(k) for k in few]
-        if not made:
-            about.update(_planned(scenarios[0], here=executor is None or isinstance(executor, Processes)))
-        cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
-        made.extend(
-            collect(
-                cells,
-                executor=executor,
-                batch=batch,
-                store=kept,
-                progress=progress,
-                retry=retry,
-                fail_fast=errors == "raise",
-                first_read=read,
+        with scope:
+            if not made:
+                here = executor is None or isinstance(executor, Processes)
+                about.update(_planned(scenarios[0], here=here))
+            cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
+            made.extend(
+                collect(
+                    cells,
+                    executor=executor,
+                    batch=batch,
+                    store=kept,
+                    progress=progress,
+                    retry=retry,
+                    fail_fast=errors == "raise",
+                    first_read=read,
+                )
             )
-        )
         return scenarios[0].workload.rigid
 
     rigid = run(numbers)

@@ -7,17 +7,21 @@ import gzip
 import logging
 import math
 import os
-import warnings
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath, opened
 from gridsim.support.memory import memory, size_of
+from gridsim.support.warning_scope import warn
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
@@ -40,7 +44,7 @@ def format_error(path: StrPath, line: int, message: str) -> TraceFormatError:
     return TraceFormatError(f"{os.fspath(path)}:{line}: {message}" if line else f"{path}: {message}")
 
 
-def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]]) -> None:
+def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]], stacklevel: int = 3) -> None:
     """Issue one `TraceWarning` for a file, at the caller's caller, unless nothing was repaired.
 
     repairs : (count, first line, what was repaired and how); those with a count of 0 are skipped.
@@ -50,7 +54,29 @@ def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]]) -> None
         first = min(line for _, line, _ in done)
         text = "; ".join(f"{count} {what}" for count, _, what in done)
         message = f"{os.fspath(path)}:{first}: {text} (the first is at this line)"
-        warnings.warn(message, TraceWarning, stacklevel=3)
+        warn(message, TraceWarning, stacklevel)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A kind of records of a trace that a `TraceWarning` counts.
+
+    lines : int64; the line of each record.
+    text : what the records are, and what is done with them; their number comes before it.
+    """
+
+    lines: NDArray[np.int64]
+    text: str
+
+    def within(self, lines: NDArray[np.int64]) -> Remark:
+        """Return the remark on those records that are on one of `lines`."""
+        return Remark(self.lines[np.isin(self.lines, lines)], self.text)
+
+
+def warn_remarks(path: StrPath, remarks: Iterable[Remark], stacklevel: int = 3) -> None:
+    """Issue one `TraceWarning` for those `remarks` that have records, at the caller's caller."""
+    repairs = [(len(each.lines), int(each.lines.min(initial=2**62)), each.text) for each in remarks]
+    warn_repairs(path, repairs, stacklevel + 1)
 
 
 def cut(word: str) -> str:

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.traces._text import warn_repairs
-from gridsim.traces.jobs import JobLog, warn_jobs
+from gridsim.traces._text import Remark, warn_remarks
+from gridsim.traces.job_lines import lines_of
+from gridsim.traces.job_remarks import report
+from gridsim.traces.jobs import JobLog
 from gridsim.traces.tr import TaskLog
 
 
@@ -34,6 +36,7 @@ class Bags:
     job_run_time : float64, s; run time of each job.
     job_procs : int64; processors of each job, which is as many tasks of its run time.
     job_number, job_line : int64; the number of each job in the log, and its line.
+    job_zero : bool; whether the log says that it ran for 0 s.
     estimate : float64, s; the run time of a task that the log states for each bag, None if it states none.
     """
 
@@ -46,6 +49,7 @@ class Bags:
     job_procs: NDArray[np.int64]
     job_number: NDArray[np.int64]
     job_line: NDArray[np.int64]
+    job_zero: NDArray[np.bool_]
     estimate: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
@@ -84,13 +88,7 @@ class Bags:
         return self.cpu_seconds / offered if offered else math.inf
 
 
-def derive_bags(
-    log: JobLog,
-    *,
-    gap: float = 120.0,
-    span: float = 120.0,
-    zero_run_time: float = 1.0,
-) -> Bags:
+def derive_bags(log: JobLog, *, gap: float = 120.0, span: float = 120.0, zero_run_time: float = 1.0) -> Bags:
     """Return the bags of a job log: same user, successive submissions at most `gap` s apart, cut at `span` s.
 
     A job joins the bag of the user's previous job unless it comes more than `gap` s after that job or more
@@ -98,32 +96,35 @@ def derive_bags(
     (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as jobs of one user (one
     `TraceWarning` if no user is known).
 
-    Jobs of unknown run time are left out before bags are formed (one `TraceWarning`); run times of 0 s, below
-    the log's resolution, count as `zero_run_time` s (one `TraceWarning`).
+    Left out before bags are formed are jobs that never ran (run time 0 and cancelled, or failed without
+    processors), of unknown run time or submission, and parts of a job that has a line of its own; run times
+    of 0 s, below the log's resolution, count as `zero_run_time` s. One `TraceWarning` reports each of these,
+    and others report parts without a line for their job, fields that are not used (preceding job, think
+    time), and what cannot be true.
 
     Raises `ScenarioError` for a parameter out of range.
     """
+    bags = bags_of_jobs(log, gap=gap, span=span, zero_run_time=zero_run_time)
+    report_bags(log, bags)
+    return bags
+
+
+def bags_of_jobs(log: JobLog, *, gap: float, span: float, zero_run_time: float = 1.0) -> Bags:
+    """Return the bags of a job log as `derive_bags` does, without a warning."""
     for name, value in (("gap", gap), ("span", span)):
         if not value >= 0:
             raise ScenarioError(f"{name}: {value}, expected 0 s or more")
     if not 0 < zero_run_time < math.inf:  # work of 0 would make the stretch of a bag infinite
         raise ScenarioError(f"zero_run_time: {zero_run_time}, expected a finite time above 0 s")
-    unknown = log.jobs["run_time"] < 0
-    if unknown.any():
-        warn_jobs(log, unknown, "jobs of unknown run time, left out of the bags")
-    jobs, procs = log.jobs[~unknown], log.procs[~unknown]
-    if len(jobs) > 1 and (jobs["user"] < 0).all():
-        warn_jobs(log, ~unknown, "jobs of unknown user, taken for those of one, who submits at one machine")
-    zero = log.jobs["run_time"] == 0
-    if zero.any():
-        warn_jobs(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
+    ran = lines_of(log.jobs).ran
+    jobs, procs = log.jobs[ran], log.procs[ran]
     run_time = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"])
 
     order = np.lexsort((jobs["submit"], jobs["user"]))  # stable: ties stay in the order of the log
     user, submit = jobs["user"][order], jobs["submit"][order]
     begins = _cut(user, submit, gap, span)
     if not len(begins):
-        return Bags(submit, user, submit, user, user, submit, user, user, user)
+        return Bags(submit, user, submit, user, user, submit, user, user, user, user != user)
     tasks = np.add.reduceat(procs[order], begins)
     cpu_seconds = np.add.reduceat((run_time * procs)[order], begins)
     count = np.diff(np.append(begins, len(order)))
@@ -141,6 +142,7 @@ def derive_bags(
         job_procs=procs[bag_by_bag],
         job_number=jobs["job"][bag_by_bag],
         job_line=jobs["line"][bag_by_bag],
+        job_zero=(jobs["run_time"] == 0)[bag_by_bag],
     )
 
 
@@ -155,6 +157,13 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
 
     Raises `ScenarioError` for a parameter out of range.
     """
+    bags = bags_of_durations(log, whole_seconds=whole_seconds, zero_duration=zero_duration)
+    report_bags(log, bags)
+    return bags
+
+
+def bags_of_durations(log: TaskLog, *, whole_seconds: bool, zero_duration: float = 0.001) -> Bags:
+    """Return the bags as `bags_of_tasks` does, without a warning."""
     if not 0 < zero_duration < math.inf:  # work of 0 would make the stretch of a bag infinite
         raise ScenarioError(f"zero_duration: {zero_duration}, expected a finite time above 0 s")
     release = log.release
@@ -163,12 +172,8 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
     duration, estimate, jobs = log.duration, log.mean, np.arange(len(log))
     if whole_seconds:
         duration, estimate = np.floor(duration), np.floor(estimate)
-    zero = np.flatnonzero(duration == 0)
-    if len(zero):
-        first = int(log.line[np.repeat(jobs, log.tasks)[zero]].min())
-        what = f"tasks of duration 0 s, counted as {zero_duration:g} s"
-        warn_repairs(log.path, [(len(zero), first, what)])
-        duration = np.where(duration == 0, zero_duration, duration)
+    zero = duration == 0
+    duration = np.where(zero, zero_duration, duration)
     return Bags(
         release=release,
         tasks=log.tasks,
@@ -179,8 +184,42 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
         job_procs=np.ones(len(duration), np.int64),
         job_number=np.repeat(jobs, log.tasks),
         job_line=np.repeat(log.line, log.tasks),
+        job_zero=zero,
         estimate=estimate,
     )
+
+
+def report_bags(
+    log: JobLog | TaskLog, bags: Bags, kept: NDArray[np.int64] | None = None, stacklevel: int = 3
+) -> None:
+    """Report on the lines of a log that the bags `kept` use, at the caller's caller; None for all bags.
+
+    Lines that are in no bag are used if they were submitted between the bags that are kept.
+    """
+    chosen = np.ones(len(bags), np.bool_) if kept is None else np.isin(np.arange(len(bags)), kept)
+    of_chosen = np.repeat(chosen, bags.jobs)
+    counted_as = float(bags.job_run_time.max(where=bags.job_zero, initial=0.0))
+    stacklevel += 1
+    if isinstance(log, TaskLog):
+        warn_remarks(log.path, [each.within(bags.job_line[of_chosen]) for each in log.repairs], stacklevel)
+        zero = Remark(
+            bags.job_line[of_chosen & bags.job_zero],
+            f"tasks of duration 0 s, counted as {counted_as:g} s",
+        )
+        warn_remarks(log.path, [zero], stacklevel)
+        return
+    jobs, lines = log.jobs, lines_of(log.jobs)
+    used = ~np.isin(jobs["line"], bags.job_line[~of_chosen])
+    of_kept = used & lines.ran
+    if not chosen.all() and of_kept.any():
+        submit = jobs["submit"]
+        first = submit[of_kept].min() if not chosen[0] else -np.inf
+        last = submit[of_kept].max() if not chosen[-1] else np.inf
+        used = lines.within(jobs, used & (first <= submit) & (submit <= last))
+    report(log, lines, used, counted_as, stacklevel)
+    if of_kept.sum() > 1 and (jobs["user"][lines.ran] < 0).all():
+        text = "jobs of unknown user, taken for those of one, who submits at one machine"
+        warn_remarks(log.path, [Remark(jobs["line"][of_kept], text)], stacklevel)
 
 
 def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span: float) -> NDArray[np.int64]:

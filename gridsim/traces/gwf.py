@@ -8,16 +8,14 @@ others describe sites, networks, disks, virtual organizations and projects.
 
 from __future__ import annotations
 
-import os
 from array import array
 from contextlib import closing
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.support.files import StrPath
-from gridsim.traces._text import number_fault, text_lines, warn_repairs
-from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, parse_jobs, repair
+from gridsim.traces._text import number_fault, text_lines
+from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, ParsedJobs, parse_jobs, repair
 from gridsim.traces.opendc import names_opendc, parse_opendc
 
 GWF_FIELDS = JOB_FIELDS[:16]
@@ -37,21 +35,23 @@ def read_gwf(path: StrPath) -> JobLog:
     `read_swf`, in one `TraceWarning`.  A file with commas and OpenDC's names of columns is read, too, see
     `gridsim.traces.opendc`.
 
-    Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 12 fields, any other field that is not
-    a finite number (or has a fraction where only whole numbers make sense), and a file that is missing,
-    truncated, binary or without jobs.
+    Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 12 fields, any other field that is
+    used and is not a finite number (or has a fraction where only whole numbers make sense), and a file that
+    is missing, truncated, binary or without jobs.
     """
-    header, jobs = parse_gwf(path)
-    jobs, repairs = repair(jobs)
-    warn_repairs(path, repairs)
-    return JobLog(os.fspath(path), header, jobs)
+    return load_gwf(path).report_repairs()
 
 
-def parse_gwf(path: StrPath) -> tuple[dict[str, str], NDArray[np.void]]:
+def load_gwf(path: StrPath) -> JobLog:
+    """Read a job log as `read_gwf` does; its repairs are still to be reported."""
+    return repair(path, parse_gwf(path))
+
+
+def parse_gwf(path: StrPath) -> ParsedJobs:
     """Return header and jobs exactly as they are in the file, without any repair (errors as `read_gwf`)."""
     with closing(text_lines(path)) as lines:
         if names_opendc(next(lines, "")):
-            return {}, parse_opendc(path)
+            return ParsedJobs({}, parse_opendc(path), np.zeros(0, np.int64))
     columns = [_Column() for _ in _TEXTS]
     numbers, last = len(GWF_FIELDS) - len(_TEXTS), len(GWF_FIELDS)
 
@@ -64,11 +64,12 @@ def parse_gwf(path: StrPath) -> tuple[dict[str, str], NDArray[np.void]]:
             words[at] = column.number(words[at])
         return " ".join(words)
 
-    header, jobs = parse_jobs(path, GWF, plain)
+    parsed = parse_jobs(path, GWF, plain)
+    jobs = parsed.jobs
     for name, column in zip(_TEXTS, columns, strict=True):
         text = np.array(column.text, dtype=np.int64)
         jobs[name] = np.where(text < 0, jobs[name], text + jobs[name].max() + 1)
-    return header, jobs
+    return parsed
 
 
 class _Column:

@@ -17,14 +17,16 @@ from gridsim.support.provenance import sha256
 from gridsim.traces._text import format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
-from gridsim.traces.bags import Bags, bags_of_tasks, derive_bags
+from gridsim.traces.bags import Bags, bags_of_durations, bags_of_jobs, report_bags
+from gridsim.traces.contradictions import contradictions
 from gridsim.traces.formats import OWN, TraceFormat, added, known
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
-from gridsim.traces.gwf import GWF, read_gwf
+from gridsim.traces.gwf import GWF, load_gwf
 from gridsim.traces.hosts import read_host_speeds
+from gridsim.traces.job_lines import lines_of, unused_fields
 from gridsim.traces.jobs import JobFormat, JobLog, header_of
-from gridsim.traces.swf import SWF, read_swf
-from gridsim.traces.tr import TaskLog, is_record, read_tr
+from gridsim.traces.swf import SWF, load_swf
+from gridsim.traces.tr import TaskLog, is_record, load_tr, read_tr
 
 FORMATS = tuple(OWN)
 
@@ -142,15 +144,17 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
 
     format : one of `FORMATS`; default: detected.
 
-    The keys format, file, bytes, sha256 and records (number of jobs, hosts or models) are always there. The
-    numbers are those after the reader's repairs, which it reports by `TraceWarning`. Raises
+    The keys format, file, bytes, sha256 and records (number of lines of jobs, of hosts or of models) are
+    always there. Of a job log, numbers are those of its jobs that ran; the others are counted in left_out,
+    jobs with fields that no run uses in not_used, and contradictions has a line on each thing that cannot be
+    true. They are those after the reader's repairs, which it reports by `TraceWarning`. Raises
     `TraceFormatError` as the reader does, and `ScenarioError` for an unknown `format`.
     """
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
     describe: dict[str, Callable[[StrPath], dict[str, Any]]] = {
-        "swf": lambda file: _jobs(read_swf(file), SWF),
-        "gwf": lambda file: _jobs(read_gwf(file), GWF),
+        "swf": lambda file: _jobs(load_swf(file).report_repairs(), SWF),
+        "gwf": lambda file: _jobs(load_gwf(file).report_repairs(), GWF),
         "tr": lambda file: _task_log(read_tr(file)),
         "avt": lambda file: _availability(read_avt(file)),
         "fta": lambda file: _availability(read_fta(file)),
@@ -167,19 +171,32 @@ def _added(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
 
 
 def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
-    jobs, procs = log.jobs, log.procs
-    known = jobs["run_time"] >= 0
-    unknown = {name: int((jobs[name] == -1).sum()) for name in format.fields}
+    lines = lines_of(log.jobs)
+    jobs, procs = log.jobs[lines.ran], log.procs[lines.ran]
+    submit, run_time = jobs["submit"], jobs["run_time"]
+    left_out = {
+        "parts": lines.part,
+        "never_ran": lines.never_ran,
+        "unknown_submission": lines.unknown_submission,
+        "unknown_run_time": lines.unknown_run_time,
+    }
+    every = np.ones(len(log), np.bool_)
+    unknown = {name: int((log.jobs[name] == -1).sum()) for name in format.fields}
+    unused = {name: len(each.lines) for name, each in unused_fields(log.jobs, lines.ran).items()}
     return {
         "records": len(log),
+        "jobs": len(jobs),
+        "left_out": {name: int(rows.sum()) for name, rows in left_out.items() if rows.any()},
         "users": len(np.unique(jobs["user"][jobs["user"] >= 0])),
-        "first_submit_s": float(jobs["submit"][0]),
-        "span_s": float(jobs["submit"][-1] - jobs["submit"][0]),
-        "tasks": int(procs[known].sum(dtype=np.float64)),  # may exceed int64
-        "cpu_s": float(procs[known] @ jobs["run_time"][known]),
-        "max_procs": int(procs.max()),
-        "max_run_time_s": float(jobs["run_time"].max()),
+        "first_submit_s": float(submit[0]) if len(jobs) else None,
+        "span_s": float(submit[-1] - submit[0]) if len(jobs) else 0.0,
+        "tasks": int(procs.sum(dtype=np.float64)),  # may exceed int64
+        "cpu_s": float(procs @ run_time),
+        "max_procs": int(procs.max(initial=0)),
+        "max_run_time_s": float(run_time.max(initial=0.0)),
         "unknown": {name: count for name, count in unknown.items() if count},
+        "not_used": {name: count for name, count in unused.items() if count},
+        "contradictions": [each.message for each in contradictions(log, lines, every)],
         "header": log.header,
     }
 
@@ -230,13 +247,18 @@ def read_jobs(path: StrPath) -> JobLog:
 
     Raises `TraceFormatError` for a faulty log, or for a file of another format.
     """
+    return load_jobs(path).report_repairs()
+
+
+def load_jobs(path: StrPath) -> JobLog:
+    """Read a job log as `read_jobs` does; its repairs are still to be reported."""
     # a folder, such as one of FTA, is read as a file, which raises an error that says that it is a folder
     format = "swf" if Path(path).is_dir() else detect_format(path)
     if (other := added().get(format)) is not None and other.kind == "jobs":
         return _read(other, path, JobLog)
     if format not in ("swf", "gwf"):
         raise format_error(path, 1, f"this looks like {format}, expected a job log, swf or gwf")
-    return read_swf(path) if format == "swf" else read_gwf(path)
+    return load_swf(path) if format == "swf" else load_gwf(path)
 
 
 def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) -> Bags:
@@ -246,9 +268,20 @@ def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) ->
 
     Raises `TraceFormatError` for a faulty log, or for a file of another format.
     """
+    log, bags = load_bags(path, gap=gap, span=span, whole_seconds=whole_seconds)
+    report_bags(log, bags)
+    return bags
+
+
+def load_bags(
+    path: StrPath, *, gap: float, span: float, whole_seconds: bool
+) -> tuple[JobLog | TaskLog, Bags]:
+    """Read a log and its bags as `read_bags` does; `report_bags` is still to report on the lines used."""
     if not Path(path).is_dir() and detect_format(path) == "tr":
-        return bags_of_tasks(read_tr(path), whole_seconds=whole_seconds)
-    return derive_bags(read_jobs(path), gap=gap, span=span)
+        tasks = load_tr(path)
+        return tasks, bags_of_durations(tasks, whole_seconds=whole_seconds)
+    jobs = load_jobs(path)
+    return jobs, bags_of_jobs(jobs, gap=gap, span=span)
 
 
 def read_availability(path: StrPath) -> AvailabilityTrace:

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.whole_numbers import whole_numbers
-from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.errors import TraceFormatError
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
     LARGEST_COUNT,
     LARGEST_EXACT,
+    Remark,
     format_error,
     number_fault,
     parse_number,
     text_blocks,
     text_lines,
     torn_line,
+    warn_remarks,
 )
+from gridsim.traces.job_lines import place_parts, unknown_submissions
 
 # Times and memory may carry fractions in some logs; identifiers and counts may not.
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
@@ -50,6 +53,11 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
+#: Fields on which no run depends: whatever cannot be read there is unknown.
+UNUSED_FIELDS = frozenset(
+    ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
+    + ("preceding", "think_time")
+)
 _COUNTS = ("used_procs", "req_procs")
 #: The most comment lines of a log: they are kept in memory until its end.
 _MOST_COMMENTS = 100_000
@@ -69,11 +77,15 @@ class JobLog:
     header : the `Key: value` comments; the values of a repeated key are joined by newlines.
     jobs : structured array (`JOB_DTYPE`), sorted by submission, of the 18 fields of the Standard Workload
         Format and `line`, the line in the file. Times are s as in the log, memory is KB, -1 is unknown.
+        There is a row for each line, also for those that are no jobs that ran (see
+        `gridsim.traces.job_lines`).
+    repairs : what was repaired and has not been reported yet, for whoever uses the lines to report.
     """
 
     path: str
     header: dict[str, str]
     jobs: NDArray[np.void]
+    repairs: tuple[Remark, ...] = ()
 
     @classmethod
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
@@ -82,6 +94,8 @@ class JobLog:
         path : the file that they were read from.
         fields : ``submit`` and ``run_time`` (s) and other fields of `JOB_DTYPE`, one entry per job; what is
             not given is unknown, and ``job`` counts from 1.  They are sorted by submission here.
+
+        What cannot be kept in a field on which no run depends is unknown.
 
         Raises TraceFormatError for unknown fields, for what is no column, for columns of different lengths,
         and for none.
@@ -101,6 +115,9 @@ class JobLog:
         jobs: NDArray[np.void] = np.full(count, -1, dtype=JOB_DTYPE)
         jobs["job"] = jobs["line"] = np.arange(1, count + 1)
         for key, column in columns.items():
+            if key in UNUSED_FIELDS:
+                jobs[key] = _readable_column(key, column)
+                continue
             jobs[key] = column
             if (np.abs(np.asarray(column, np.float64)) > LARGEST_EXACT).any():
                 raise format_error(name, 0, f"{key} must be at most {LARGEST_EXACT:.16g}")
@@ -110,6 +127,11 @@ class JobLog:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    def report_repairs(self) -> JobLog:
+        """Report the repairs by one `TraceWarning`, at the caller's caller, and return the log without."""
+        warn_remarks(self.path, self.repairs, 4)
+        return replace(self, repairs=())
 
     @property
     def procs(self) -> NDArray[np.int64]:
@@ -148,12 +170,21 @@ class JobFormat:
             more = " or more" if self.required < self.columns else ""
             return f"expected {self.required} fields{more}, found {len(words)}"
         for name, word in zip(self.fields, words, strict=False):
-            if name in self.texts:
+            if name in self.texts or name in UNUSED_FIELDS:
                 continue
-            most = LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT
-            if fault := number_fault(name, word, whole=_KINDS[name] is np.int64, most=most):
+            if fault := _word_fault(name, word):
                 return fault
         return None
+
+    def readable(self, text: str) -> str:
+        """Return a job line with -1 in place of what cannot be read in `UNUSED_FIELDS`."""
+        words = text.split()
+        if len(words) < self.required or "\r" in text:
+            return text
+        for k, (name, word) in enumerate(zip(self.fields, words, strict=False)):
+            if name in UNUSED_FIELDS and _word_fault(name, word):
+                words[k] = "-1"
+        return " ".join(words)
 
     def faulty_lines(self, path: StrPath) -> Iterator[tuple[int, str]]:
         """Yield (line number, what is wrong) for each job line that cannot be read."""
@@ -163,6 +194,12 @@ class JobFormat:
                 if not (first and names_columns(line)) and (fault := self.line_fault(line)):
                     yield number, fault
                 first = False
+
+
+@lru_cache(maxsize=4096)
+def _word_fault(name: str, word: str) -> str | None:
+    most = LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT
+    return number_fault(name, word, whole=_KINDS[name] is np.int64, most=most)
 
 
 def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:
@@ -182,24 +219,36 @@ def names_columns(line: str) -> bool:
     return all(parse_number(word) is None for word in line.split())
 
 
-def parse_jobs(
-    path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None
-) -> tuple[dict[str, str], NDArray[np.void]]:
+class ParsedJobs(NamedTuple):
+    """Header and jobs exactly as they are in a file, in its order; -1 for what cannot be read and is unused.
+
+    unread : int64; the lines with a value in `UNUSED_FIELDS` that cannot be read, sorted.
+    """
+
+    header: dict[str, str]
+    jobs: NDArray[np.void]
+    unread: NDArray[np.int64]
+
+
+def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
     """Return header and jobs exactly as they are in the file; -1 for the fields that the format lacks.
 
     plain : returns a job line with plain numbers for its fields; it is called once for each line.  None for
         lines as they are.
 
-    Raises `TraceFormatError` "FILE:LINE: ..." for a line of too few fields, a field that is not a finite
-    number (or has a fraction where only whole numbers make sense), and a file that is missing, truncated,
-    binary or without jobs.
+    Raises `TraceFormatError` "FILE:LINE: ..." for a line of too few fields, a field that is used and is not a
+    finite number (or has a fraction where only whole numbers make sense), and a file that is missing,
+    truncated, binary or without jobs.
     """
+    unread: list[int] = []
     try:
-        comments, numbers, table = _columns(path, format, plain)
+        comments, numbers, table = _columns(path, format, plain, unread)
     except TraceFormatError:
         raise
     except ValueError as error:
         raise _first_fault(path, format, str(error)) from error
+    line = np.frombuffer(numbers, np.int64)
+    unread += line[_settle(table, format.fields)].tolist()
     whole = [_KINDS[name] is np.int64 for name in format.fields]
     most = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT for name in format.fields])
     within = ((-most <= table.min(axis=0)) & (table.max(axis=0) <= most)).all()  # False for NaN
@@ -215,14 +264,43 @@ def parse_jobs(
             jobs[name] = table[:, k]
     for name in JOB_FIELDS[len(format.fields) :]:
         jobs[name] = -1
-    jobs["line"] = numbers
-    return header_of(comments), jobs
+    jobs["line"] = line
+    return ParsedJobs(header_of(comments), jobs, np.unique(np.array(unread, np.int64)))
+
+
+def _readable_column(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the numbers of a column of `UNUSED_FIELDS`; -1 for what is none that can be kept."""
+    if column.dtype.kind not in "iuf":
+        words = [str(each) for each in column.tolist()]
+        return np.array([-1.0 if _word_fault(name, word) else float(word) for word in words])
+    found = column.astype(np.float64)
+    _settle(found[:, None], (name,))
+    return found
+
+
+def _settle(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Replace what is no (whole) number that can be kept in `UNUSED_FIELDS` by -1; return the rows of it."""
+    rows = np.zeros(len(table), np.bool_)
+    for k, name in enumerate(fields):
+        if name not in UNUSED_FIELDS:
+            continue
+        column = table[:, k]
+        wrong = ~(np.abs(column) <= LARGEST_EXACT)  # True for NaN
+        if table.dtype.kind == "f" and _KINDS[name] is np.int64:
+            wrong |= column != np.floor(column)
+        if wrong.any():
+            column[wrong] = -1
+            rows |= wrong
+    return rows
 
 
 def _columns(
-    path: StrPath, format: JobFormat, plain: Callable[[str], str] | None
+    path: StrPath, format: JobFormat, plain: Callable[[str], str] | None, unread: list[int]
 ) -> tuple[list[str], array[int], NDArray[Any]]:
-    """Return the comments, the line of each job, and the fields; ValueError if these are no numbers."""
+    """Return the comments, the line of each job, and the fields; ValueError if these are no numbers.
+
+    Lines in which words of `UNUSED_FIELDS` are no numbers are added to `unread`.
+    """
     if plain is None and (whole := _whole(path, format)) is not None:
         return whole
     found, tables = _Lines(path, format), []
@@ -232,8 +310,20 @@ def _columns(
             if lines:
                 if plain is not None:
                     lines = [*map(plain, lines)]
-                tables.append(np.loadtxt(lines, comments=None, usecols=range(len(format.fields)), ndmin=2))
+                try:
+                    tables.append(_floats(lines, format))
+                except ValueError:
+                    readable = [*map(format.readable, lines)]
+                    tables.append(_floats(readable, format))
+                    numbers = found.numbers[-len(lines) :]
+                    pairs = zip(numbers, lines, readable, strict=True)
+                    unread += [at for at, line, other in pairs if line.split() != other.split()]
     return found.comments, found.numbers, found.joined(tables)
+
+
+def _floats(lines: list[str], format: JobFormat) -> NDArray[np.float64]:
+    table: NDArray[np.float64] = np.loadtxt(lines, comments=None, usecols=range(len(format.fields)), ndmin=2)
+    return table
 
 
 def _whole(path: StrPath, format: JobFormat) -> tuple[list[str], array[int], NDArray[np.int64]] | None:
@@ -295,43 +385,34 @@ class _Lines:
         return np.concatenate(tables)
 
 
-def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, int, str]]]:
-    """Return jobs sorted (stably) by submission, with run times below -1 as unknown, and the repairs made.
+def repair(path: StrPath, parsed: ParsedJobs) -> JobLog:
+    """Return the log of parsed jobs: sorted (stably) by submission, with run times below -1 as unknown.
 
-    The repairs are for `warn_repairs`. The array `jobs` may be changed; the returned one is read-only.
+    Parts of a job that has no line of its own and that state no submission get the one that the format means:
+    the end of the part above or, for the first part, the submission of the line above.  The array of the jobs
+    may be changed; that of the log is read-only.
     """
-    submit, run_time = jobs["submit"], jobs["run_time"]
-    late = np.flatnonzero(submit < np.maximum.accumulate(submit))
-    wrong = np.flatnonzero((run_time < 0) & (run_time != -1))
-    repairs = [
-        (len(late), _first_line(jobs, late), "submissions out of order, sorted"),
-        (len(wrong), _first_line(jobs, wrong), "run times below -1, taken as unknown"),
-    ]
+    header, jobs, _ = parsed
+    submit, run_time, line = jobs["submit"], jobs["run_time"], jobs["line"]
+    wrong = (run_time < 0) & (run_time != -1)
     run_time[wrong] = -1
-    if len(late):
+    late = ~unknown_submissions(jobs) & (submit < np.maximum.accumulate(submit))
+    placed = place_parts(jobs)
+    repairs = (
+        Remark(line[late], "submissions out of order, sorted"),
+        Remark(line[wrong], "run times below -1, taken as unknown"),
+        Remark(line[placed], "parts of unknown submission, taken as submitted after the part or line above"),
+    )
+    if (np.diff(submit) < 0).any():
         jobs = jobs[np.argsort(submit, kind="stable")]
     jobs.flags.writeable = False
-    return jobs, repairs
-
-
-def warn_jobs(log: JobLog, rows: NDArray[np.bool_], what: str) -> None:
-    """Issue one `TraceWarning` at the caller's caller: how many jobs of a log, `what`, and the first line.
-
-    rows : bool[jobs], the jobs in question.  what : what is wrong with them and what was done.
-    """
-    line = int(log.jobs["line"][rows].min())
-    text = f"{log.path}:{line}: {int(rows.sum())} {what} (the first is at this line)"
-    warnings.warn(text, TraceWarning, stacklevel=3)
+    return JobLog(os.fspath(path), header, jobs, tuple(each for each in repairs if len(each.lines)))
 
 
 def _first_fault(path: StrPath, format: JobFormat, otherwise: str) -> TraceFormatError:
     # The bulk parser says that a line is bad; only this second, slow pass can say which one and why.
     fault = next(format.faulty_lines(path), None)
     return format_error(path, *(torn_line(path, otherwise) if fault is None else fault))
-
-
-def _first_line(jobs: NDArray[np.void], chosen: NDArray[Any]) -> int:
-    return int(jobs["line"][chosen[0]]) if len(chosen) else 0
 
 
 def header_of(comments: Iterable[str]) -> dict[str, str]:

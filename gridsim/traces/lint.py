@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
 from gridsim.traces import avt, fta, hosts
-from gridsim.traces._text import parse_number, text_lines
+from gridsim.traces._text import text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
+from gridsim.traces.contradictions import contradictions
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
 from gridsim.traces.gwf import GWF, parse_gwf
 from gridsim.traces.hosts import parse_host_speeds
 from gridsim.traces.info import FORMATS, choose_format, detect_format, info
-from gridsim.traces.jobs import JobFormat, JobLog
+from gridsim.traces.job_lines import PARTS, lines_of, unknown_submissions, unused_fields
+from gridsim.traces.jobs import JobFormat, JobLog, ParsedJobs
 from gridsim.traces.swf import SWF, parse_swf
 from gridsim.traces.tr import SAME_TIME_GAP, faulty_lines, parse_tr
 
@@ -31,6 +33,8 @@ __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
 Severity = Literal["error", "warning", "note"]
 _ORDER = ("error", "warning", "note")
+#: What also is in the header of a log that was cut or cleaned afterwards.
+_OF_CUT_LOGS = ("other-record-count", "other-job-count")
 #: Format -> function that yields each faulty line; job logs have their own classes of these.
 _FAULTS: dict[str, Callable[[StrPath], Iterable[tuple[int, str]]]] = {
     "avt": avt.faulty_lines,
@@ -115,12 +119,12 @@ def _again(values: NDArray[Any]) -> NDArray[np.bool_]:
     return again
 
 
-Parse = Callable[[StrPath], tuple[dict[str, str], NDArray[np.void]]]
+Parse = Callable[[StrPath], ParsedJobs]
 
 
 def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     try:
-        header, jobs = parse(path)
+        parsed = parse(path)
     except TraceFormatError:
         faults = list(format.faulty_lines(path))  # raises again for a file that is not text
         if not faults:
@@ -133,28 +137,58 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
             Finding("error", "missing-fields", too_few, len(short), min(short, default=0)),
             Finding("error", "bad-number", bad_number, len(wrong), min(wrong, default=0)),
         ]
+    header, jobs = parsed.header, parsed.jobs
+    log, lines = JobLog(os.fspath(path), header, jobs), lines_of(jobs)
     submit, run_time = jobs["submit"], jobs["run_time"]
     used, requested, req_time = jobs["used_procs"], jobs["req_procs"], jobs["req_time"]
+    whole, unplaced = ~np.isin(jobs["status"], PARTS), unknown_submissions(jobs)
+    job = whole & ~lines.never_ran
+    again = np.flatnonzero(whole)[_again(jobs["job"][whole])]
+    unused = {
+        name: np.isin(jobs["line"], each.lines) for name, each in unused_fields(jobs, lines.ran).items()
+    }
+    unread = np.isin(jobs["line"], parsed.unread)
     classes: list[Class] = [
-        ("error", "negative-submit", "submission before 0", submit < 0),
+        ("error", "negative-submit", "submission before 0", ~lines.part & ~unplaced & (submit < 0)),
+        ("warning", "unknown-submit", "submission -1 (unknown), left out", whole & lines.unknown_submission),
         (
             "warning",
             "unsorted-submit",
             "submission before an earlier line's",
-            submit < np.maximum.accumulate(submit),
+            ~unplaced & (submit < np.maximum.accumulate(submit)),
         ),
-        ("warning", "duplicate-job", "job number used before", _again(jobs["job"])),
+        ("warning", "duplicate-job", "job number used before", again),
         ("warning", "negative-run-time", "run time below -1", (run_time < 0) & (run_time != -1)),
         ("warning", "unknown-run-time", "run time -1 (unknown)", run_time == -1),
-        ("warning", "unknown-procs", "processors unknown, counted as 1", (used <= 0) & (requested <= 0)),
+        (
+            "warning",
+            "unknown-procs",
+            "processors unknown, counted as 1",
+            job & (used <= 0) & (requested <= 0),
+        ),
         (
             "note",
             "requested-procs",
             "processors unknown, counted as those requested",
-            (used <= 0) & (requested > 0),
+            job & (used <= 0) & (requested > 0),
         ),
         ("warning", "unknown-user", "user -1 (unknown)", jobs["user"] < 0),
-        ("note", "zero-run-time", "run time 0 s, below the log's resolution", run_time == 0),
+        ("note", "job-part", "part of a job that has a line of its own, left out", lines.part),
+        (
+            "warning",
+            "lone-part",
+            "part of a job that has no line of its own, taken as a job",
+            ~whole & ~lines.part,
+        ),
+        (
+            "note",
+            "never-ran",
+            "job that never ran (run time 0 s, cancelled or without processors), left out",
+            lines.never_ran,
+        ),
+        ("note", "zero-run-time", "run time 0 s, below the log's resolution", lines.zero_run_time),
+        ("warning", "preceding-job", "preceding job (field 17), which is not used", unused["preceding"]),
+        ("warning", "think-time", "think time (field 18), which is not used", unused["think_time"]),
         (
             "note",
             "over-requested-time",
@@ -167,19 +201,16 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
             "more processors than requested",
             (requested > 0) & (used > requested),
         ),
+        ("note", "unread-field", "value that cannot be read in a field that no run uses", unread),
     ]
-    most, records = _header_number(header, "MaxProcs"), _header_number(header, "MaxRecords")
-    if most is not None:
-        procs = JobLog(os.fspath(path), header, jobs).procs
-        classes.append(
-            ("warning", "over-max-procs", f"job of more than the header's {most} processors", procs > most)
-        )
     found = _findings(classes, jobs["line"])
+    for each in contradictions(log, lines, np.ones(len(jobs), np.bool_)):
+        severity: Severity = "note" if each.code in _OF_CUT_LOGS else "warning"
+        count, first = len(each.lines), int(each.lines.min(initial=2**62))
+        message = f"job {each.text}" if count else each.text
+        found.append(Finding(severity, each.code, message, max(1, count), first if count else 0))
     found += _columns(path, format)
     found.append(Finding("note", "no-header", "no header comments", int(not header), 1))
-    if records is not None and records != len(jobs):
-        message = f"the header says {records} records, the file has {len(jobs)}"
-        found.append(Finding("note", "other-record-count", message, 1, 0))
     return found
 
 
@@ -235,11 +266,6 @@ def _columns(path: StrPath, format: JobFormat) -> list[Finding]:
         Finding("note", "extra-columns", extra, len(wide), wide[0] if wide else 0),
         Finding("note", "missing-columns", cut, len(short), short[0] if short else 0),
     ]
-
-
-def _header_number(header: dict[str, str], key: str) -> int | None:
-    value = parse_number(header.get(key, "").split("\n")[0])
-    return int(value) if value is not None and np.isfinite(value) and value > 0 else None
 
 
 def _interval_classes(raw: RawIntervals) -> list[Class]:

@@ -8,14 +8,12 @@ Cloud Datacenters" (CCGrid 2021).
 
 from __future__ import annotations
 
-import os
-import warnings
+import re
 from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import TraceWarning
 from gridsim.support.files import StrPath
 from gridsim.traces._text import LARGEST, LARGEST_COUNT, csv_rows, format_error, number_fault
 from gridsim.traces.jobs import JOB_DTYPE
@@ -40,14 +38,14 @@ def names_opendc(line: str) -> bool:
 
 
 def parse_opendc(path: StrPath) -> NDArray[np.void]:
-    """Return the tasks as jobs, which do not wait for others; a `TraceWarning` says how many should.
+    """Return the tasks as jobs; their preceding job is the first of those that they wait for.
 
     Raises `TraceFormatError` "FILE:LINE: ..." for a line of too few fields, a field that is not a finite
     number (or has a fraction where only whole numbers make sense), and a file without tasks.
     """
     rows: list[tuple[float, ...]] = []
     numbers: list[int] = []
-    waiting: list[int] = []
+    preceding: list[int] = []
     with closing(csv_rows(path)) as lines:
         names = [word.strip() for word in next(lines)[1]]
         at = {field: names.index(name) for name, field in _FIELDS.items()}
@@ -63,15 +61,13 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
                     raise format_error(path, number, fault)
             rows.append(tuple(float(words[k]) for k in at.values()))
             numbers.append(number)
-            if waits is not None and waits < len(words) and words[waits].strip() not in ("", "-1"):
-                waiting.append(number)
+            named = words[waits].strip() if waits is not None and waits < len(words) else ""
+            first = None if named == "-1" else re.search(r"\d{1,15}", named)
+            preceding.append(int(first[0]) if first else -1)
     if not rows:
         raise format_error(path, 1, "no jobs in this log")
     jobs: NDArray[np.void] = np.full(len(rows), -1, dtype=JOB_DTYPE)
     for field, column in zip(at, np.array(rows).T, strict=True):
         jobs[field] = column
-    jobs["line"] = numbers
-    if waiting:
-        said = f"{len(waiting)} of {len(rows)} tasks wait for others, and are submitted at their SubmitTime"
-        warnings.warn(f"{os.fspath(path)}:{waiting[0]}: {said}", TraceWarning, stacklevel=4)
+    jobs["line"], jobs["preceding"] = numbers, preceding
     return jobs

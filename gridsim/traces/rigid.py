@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.traces.jobs import JobLog, warn_jobs
+from gridsim.traces._text import Remark, warn_remarks
+from gridsim.traces.job_lines import lines_of
+from gridsim.traces.job_remarks import report
+from gridsim.traces.jobs import JobLog
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,12 @@ def derive_jobs(
 ) -> RigidJobs:
     """Return the rigid jobs of a job log that were submitted in [start, end), s after its first submission.
 
-    A job of p processors (`JobLog.procs`) needs ceil(p / `procs_per_node`) nodes. Jobs of unknown run time
-    are left out, and so are those of more than `max_nodes` nodes; run times of 0 s, below the log's
-    resolution, count as `zero_run_time` s. One `TraceWarning` reports each of the three.
+    A job of p processors (`JobLog.procs`) needs ceil(p / `procs_per_node`) nodes. Left out are jobs that
+    never ran (run time 0 and cancelled, or failed without processors), of unknown run time or submission,
+    parts of a job that has a line of its own, and jobs of more than `max_nodes` nodes; run times of 0 s,
+    below the log's resolution, count as `zero_run_time` s. One `TraceWarning` reports each of these, and
+    others report parts without a line for their job, fields that are not used (preceding job, think time),
+    and what cannot be true. They are only about lines in the window.
 
     With `utilization` and `machines`, release times are scaled: their distances from the first release are
     multiplied by the factor with which `RigidJobs.utilization(machines)` gets that value. A factor below 1
@@ -75,24 +81,19 @@ def derive_jobs(
     _check(procs_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
     nodes = -(-log.procs // procs_per_node)
-    since = submit - submit.min(initial=math.inf)
-    kept = (since >= start) & (since < end)
-    unknown = kept & (run_time < 0)
-    if unknown.any():
-        warn_jobs(log, unknown, "jobs of unknown run time, left out")
-    kept &= ~unknown
+    lines = lines_of(log.jobs)
+    since = submit - lines.first
+    used = lines.within(log.jobs, (since >= start) & (since < end))
     if max_nodes is not None:
-        wide = kept & (nodes > max_nodes)
-        if wide.any():
-            warn_jobs(log, wide, f"jobs of more than {max_nodes} nodes, left out")
-        kept &= ~wide
-    zero = kept & (run_time == 0)
-    if zero.any():
-        warn_jobs(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
+        wide = used & (nodes > max_nodes) & ~lines.part & ~lines.never_ran
+        said = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} nodes, left out")
+        warn_remarks(log.path, [said], 3)
+        used &= nodes <= max_nodes
+    report(log, lines, used, zero_run_time)
 
-    row = np.flatnonzero(kept)
+    row = np.flatnonzero(used & lines.ran)
     nodes, release, requested = nodes[row], submit[row], log.jobs["req_time"][row]
-    run_time = np.where(zero, zero_run_time, run_time)[row]
+    run_time = np.where(lines.zero_run_time, zero_run_time, run_time)[row]
     requested = np.where(requested > 0, requested, run_time)
     if utilization is not None and machines is not None:
         release = _compress(release, nodes, run_time, utilization, machines)

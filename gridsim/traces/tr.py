@@ -11,7 +11,7 @@ import os
 from array import array
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
     LARGEST,
+    Remark,
     cut,
     format_error,
     number_fault,
     parse_number,
     text_lines,
-    warn_repairs,
+    warn_remarks,
 )
 
 #: The fields before the durations.
@@ -46,6 +47,7 @@ class TaskLog:
     mean : float64, s; the mean duration of a task as the file states it.
     duration : float64, s.
     line : int64; the line in the file.
+    repairs : what was repaired and has not been reported yet, for whoever uses the lines to report.
     """
 
     path: str
@@ -54,6 +56,7 @@ class TaskLog:
     mean: NDArray[np.float64]
     duration: NDArray[np.float64]
     line: NDArray[np.int64]
+    repairs: tuple[Remark, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -74,8 +77,13 @@ class TaskLog:
         """Return the log of these jobs (indices), in their order."""
         tasks, begins = self.tasks[jobs], self.offsets[jobs]
         which = np.repeat(begins - np.cumsum(tasks) + tasks, tasks) + np.arange(tasks.sum())
-        return TaskLog(
-            self.path, self.submit[jobs], tasks, self.mean[jobs], self.duration[which], self.line[jobs]
+        return replace(
+            self,
+            submit=self.submit[jobs],
+            tasks=tasks,
+            mean=self.mean[jobs],
+            duration=self.duration[which],
+            line=self.line[jobs],
         )
 
 
@@ -88,12 +96,18 @@ def read_tr(path: StrPath) -> TaskLog:
     not that of the durations, a field that is not a finite number, a negative duration or mean, and a file
     that is missing, truncated, binary or without jobs.
     """
+    log = load_tr(path)
+    warn_remarks(path, log.repairs)
+    return replace(log, repairs=())
+
+
+def load_tr(path: StrPath) -> TaskLog:
+    """Read a job log as `read_tr` does; its repairs are still to be reported."""
     log = parse_tr(path)
     late = np.flatnonzero(log.submit < np.maximum.accumulate(log.submit))
-    first = int(log.line[late[0]]) if len(late) else 0
-    warn_repairs(path, [(len(late), first, "submissions out of order, sorted")])
     if len(late):
-        log = log.take(np.argsort(log.submit, kind="stable"))
+        repairs = (Remark(log.line[late], "submissions out of order, sorted"),)
+        log = replace(log.take(np.argsort(log.submit, kind="stable")), repairs=repairs)
     for column in (log.submit, log.tasks, log.mean, log.duration, log.line):
         column.flags.writeable = False
     return log

@@ -7,9 +7,11 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError
 from gridsim.support.arrays import Floats, Integers
@@ -17,6 +19,7 @@ from gridsim.support.files import StrPath
 from gridsim.traces import JobLog, read_jobs
 from gridsim.traces._text import LARGEST_COUNT, csv_rows, cut, format_error, number_fault
 from gridsim.traces.avt import parse_count
+from gridsim.traces.job_lines import lines_of
 from gridsim.validation.common import ROUNDING, Violation, broken, differs, few, over_capacity, overlaps
 
 #: Numbers in tables of other programs are rounded to multiples of this: Batsim writes six decimals (s).
@@ -120,7 +123,7 @@ def validate_batsim(
         said += f"where job {label[a]} runs until {finish[a]} s"
         found.append(Violation("overlap", times, where(b), said))
     if job_log is not None:
-        found += _workload(name, read_jobs(job_log), job_log, bare, submit, wanted, where)
+        found += _workload(name, _whole_jobs(job_log)[0], job_log, bare, submit, wanted, where)
     return found
 
 
@@ -133,12 +136,13 @@ def validate_swf(
     job_log : the log of the jobs that were to be run.  The log at `path` must have each of them once, with
         its number, submit time and processors, and also with its wait and run time if it was completed.
 
-    Jobs that did not run (unknown wait or run time) are left out.  Jobs may run for longer than they
-    requested if the header says ``AllowOveruse: Yes``.
+    Jobs that did not run (unknown wait or run time) are left out, and so are parts (status 2 to 4) of a job
+    that has a line of its own; such a job is not counted among those that run at one time.  Jobs may run for
+    longer than they requested if the header says ``AllowOveruse: Yes``.
 
     Raises TraceFormatError for a file that is not a job log.
     """
-    log = read_jobs(path)
+    log, swapped = _whole_jobs(path)
     jobs, procs, name = log.jobs, log.procs, os.fspath(path)
     submit, wait, lasts = jobs["submit"], jobs["wait"], jobs["run_time"]
 
@@ -171,9 +175,10 @@ def validate_swf(
             where,
             lambda k: f"job {label[k]} runs on {procs[k]} of {machines} processors",
         )
-        start = (submit + wait)[ran]
-        end = start + lasts[ran]
-        if over := over_capacity(start, end - _slack(2, end), procs[ran], machines):
+        alone = ran & ~swapped
+        start = (submit + wait)[alone]
+        end = start + lasts[alone]
+        if over := over_capacity(start, end - _slack(2, end), procs[alone], machines):
             said = f"{over[1]} processors are in use at {over[0]} s, there are {machines}"
             found.append(Violation("overlap", 1, name, said))
     if job_log is not None:
@@ -183,7 +188,7 @@ def validate_swf(
             where,
             lambda k: f"job {label[k]} is completed, and when it ran is not there (wait or run time -1)",
         )
-        found += _workload(name, read_jobs(job_log), job_log, label, submit, procs, where)
+        found += _workload(name, _whole_jobs(job_log)[0], job_log, label, submit, procs, where)
     return found
 
 
@@ -220,6 +225,14 @@ def _shared(
             at = piece[later]
             count = int((edges[at + 1] - edges[at]).sum())
             yield int(edges[at[0]]), count, int(of[earlier[0]]), int(of[later[0]])
+
+
+def _whole_jobs(path: StrPath) -> tuple[JobLog, NDArray[np.bool_]]:
+    """Return a log without parts of jobs that have a line of their own, and which jobs have such parts."""
+    log = read_jobs(path)
+    part = lines_of(log.jobs).part
+    whole = log.jobs[~part]
+    return replace(log, jobs=whole), np.isin(whole["job"], log.jobs["job"][part])
 
 
 def _slack(numbers: int, *times: Floats) -> Floats:

@@ -235,7 +235,7 @@ def test_traces_instead_of_generators(folder, toy):
     answer = json.loads(found.stdout)
     assert answer["aggregate_speed"] == 6000.0 and answer["tasks"] == 3
     assert set(answer["provenance"]["files"]) == {"log.swf", "hosts.csv"}
-    said = "gridsim: warning: log.swf:2: 1 jobs of unknown run time, left out of the bags"
+    said = "gridsim: warning: log.swf:2: 1 jobs of unknown run time, left out"
     assert found.stderr.count(said) == 1
     assert (
         json.loads(good("run", "--scheduler", toy, *flags, "--json", "--applications", 1).stdout)["tasks"]

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gridsim as gs
-from gridsim import traces
 from gridsim.cli.main import cli
 from gridsim.scheduling.registry import registered
 from gridsim.studies.compare import applicable, compare
 from gridsim.studies.execution import cell as cells
+from gridsim.traces import info
 
 SMALL = ["--nodes", "12", "--applications", "6"]
 
@@ -250,8 +250,8 @@ def test_a_job_log_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     scenario = gs.Scenario(gs.Platform.equal(9), gs.Workload.from_log(log), seed=1)
     scenario.save(tmp_path / "bags.toml")
     parsed: list[str] = []
-    inner = traces.read_jobs
-    monkeypatch.setattr("gridsim.traces.info.read_jobs", lambda path: parsed.append(path) or inner(path))
+    inner = info.load_jobs
+    monkeypatch.setattr("gridsim.traces.info.load_jobs", lambda path: parsed.append(path) or inner(path))
     found = invoke(tmp_path / "bags.toml", "--schedulers", "all")
     assert found.exit_code == 0, found.output
     assert len(parsed) == 1

@@ -214,6 +214,27 @@ def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
         assert len(caught) == 1 and caught[0].filename == __file__
 
 
+def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[str]:
+    from gridsim.model.plausible import unusual
+
+    faults = gs.Faults.of(machine=machine, down=down, up=[at + 1.0 for at in down])
+    workload = gs.Workload.bags(applications=1, tasks=2.0, seed=1)
+    return list(unusual(gs.Scenario(gs.Platform.equal(nodes, 2000.0), workload, faults=faults)))
+
+
+def test_listed_outages_warn_only_where_machines_fail_often() -> None:
+    assert not _unusual_faults(4, [0], [10.0]) and not _unusual_faults(1, [0], [10.0])
+    assert not _unusual_faults(4, [0, 1, 2, 3], [10.0] * 4)  # one outage of all
+    assert not _unusual_faults(4, [0] * 50, [10.0 * k for k in range(1, 51)])  # one machine of four
+    assert not _unusual_faults(2, [0, 1] * 2, [900.0, 900.0, 1800.0, 1800.0])
+    often = [10.0 * (1 + k // 2) for k in range(40)]  # up for 10 s, then for 9 s 19 times, of 201 s in all
+    assert _unusual_faults(2, [0, 1] * 20, often) == [
+        'faults make each machine fail after 9.05 s on average (in s, or as text: "4 h")'
+    ]
+    # the third machine never fails, and is up all the time
+    assert "fail after 14.075 s" in _unusual_faults(3, [0, 1] * 20, often)[0]
+
+
 def test_the_default_scenario_is_usual(recwarn: pytest.WarningsRecorder) -> None:
     from gridsim.cli.scenario_flags import default_scenario
     from gridsim.model.plausible import unusual

@@ -307,6 +307,35 @@ def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
     assert found.tables["Scenarios"][1][0] == "platform"
 
 
+def test_a_log_beside_runs_of_its_jobs_keeps_the_conclusion(tmp_path: Path, written: Any) -> None:
+    """Two other descriptions of the same jobs on the same machines are compared, too."""
+    log = tmp_path / "log.swf"
+    rest = "1 7 1 1 1 1 -1 -1"
+    log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 70 60 3 -1 -1 3 90 -1 {rest}\n")
+    own = gs.result_from_log(log)
+    listed = gs.Workload.jobs_of(release=[0.0, 9.0], nodes=[2, 3], run_time=60.0, requested=90.0)
+    scenario = gs.Scenario(gs.Platform.equal(4), listed, seed=5)
+    easy = gs.simulate(scenario, gs.Backfill())
+    assert own.scenario != scenario
+    for results in ({"log": own, "easy": easy}, {"easy": easy, "log": own}):
+        found = written(results)
+        assert "different scenarios" not in found.text and "Scenarios" not in found.tables
+        assert "In this run, easy has the lowest mean waiting time (log +47 %)" in found.text
+        row = next(row for row in found.tables["Schedulers compared"] if row[0] == "log")
+        assert "54.0" in row and "unknown" in row and "nan" not in found.text.lower().split()
+    alone = written(own).text
+    assert "utilization54.0 %" in alone and "messagesunknown" in alone and "nan" not in alone.split()
+    other = gs.Workload.jobs_of(release=[0.0, 9.0], nodes=[2, 3], run_time=61.0, requested=90.0)
+    slow = gs.Network(latency=1.0)
+    for unlike in (
+        gs.Scenario(gs.Platform.equal(4), other),
+        gs.Scenario(gs.Platform.equal(5), listed),
+        gs.Scenario(gs.Platform.equal(4), listed, network=slow),
+    ):
+        results = {"easy": easy, "other": gs.simulate(unlike, gs.Backfill()), "log": own}
+        assert "different scenarios" in written(results).text
+
+
 def test_quantiles_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 0, 1, ..., 100 each is its own."""
     sample = {"stretch": ("s", {"a": np.arange(101.0)})}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
-from gridsim.traces import JOB_DTYPE, SwfLog, derive_bags, read_swf
+from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, read_swf
 
 
 def make_log(*jobs: tuple[float, ...]) -> SwfLog:
@@ -83,7 +83,7 @@ def test_unknown_and_zero_run_times():
     with pytest.warns(TraceWarning) as caught:
         bags = derive_bags(log, zero_run_time=0.5)
     assert [str(w.message) for w in caught] == [
-        "toy.swf:1: 2 jobs of unknown run time, left out of the bags (the first is at this line)",
+        "toy.swf:1: 2 jobs of unknown run time, left out (the first is at this line)",
         "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
     ]
     assert rows(bags) == [(0, 5, 9.5 / 5, 1, 3)]
@@ -188,6 +188,7 @@ def derived(path):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.filterwarnings("ignore:.*the header says")  # the log was cut
 def test_real_grid_log_matches_the_derived_bags(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
@@ -215,14 +216,23 @@ def test_real_grid_log_with_the_span_cut(traces):
 
 
 def test_real_parallel_log_matches_the_derived_bags(traces):
-    """The derived file counts all jobs, ours the processors; and it prefers requested processors to used."""
+    """The derived file counts all jobs, also those that never ran."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
-    with pytest.warns(TraceWarning, match="9 jobs of run time 0 s"):
+    never = (log.jobs["status"] == 5) & (log.jobs["run_time"] == 0)
+    with pytest.warns(TraceWarning) as caught:
         bags = derive_bags(log, span=math.inf)
+    assert "8 jobs that never ran" in str(caught[0].message) and "1 jobs of run time 0 s" in str(
+        caught[1].message
+    )
     others = derived(traces / "ricc2010-a/derived_bags_120s.csv.gz")
     expected = sorted(tuple(float(bag[key]) for key in ("submit_s", "user", "tasks")) for bag in others)
-    assert sorted(zip(bags.release, bags.user, bags.jobs, strict=True)) == expected
-    assert len(bags) == 10_416 and bags.tasks.sum() == 3_764_066
+    every = log.jobs.copy()
+    every["run_time"][never] = 1.0  # as the derived file takes them
+    with pytest.warns(TraceWarning):
+        others = derive_bags(JobLog(log.path, {}, every), span=math.inf)
+    assert sorted(zip(others.release, others.user, others.jobs, strict=True)) == expected
+    assert len(others) == 10_416 and others.tasks.sum() == 3_764_066
+    assert len(bags) == 10_416 and bags.tasks.sum() == 3_764_066 - log.procs[never].sum()
     with pytest.raises(ScenarioError, match=r"RICC-2010-2-a\.swf\.gz:\d+: job \d+ needs 2048 processors"):
         bags.check_size(log.path, np.arange(len(bags)), 1000)
 
@@ -231,12 +241,17 @@ def test_real_log_with_unknown_run_times(traces):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         bags = derive_bags(read_swf(traces / "wagap2013/wagap-2013.swf.gz"), span=math.inf)
-    assert len(caught) == 2  # the reader's and the bags'
+    assert [str(w.message).partition(": ")[2].split(" (")[0] for w in caught] == [
+        "2 run times below -1, taken as unknown",
+        "2 jobs of unknown run time, left out",
+        "17898 jobs with a preceding job",
+    ]
     # The two jobs left out are one bag of the derived file.
     assert len(bags) == len(derived(traces / "wagap2013/derived_bags_120s.csv.gz")) - 1 == 4123
     assert bags.cpu_seconds == pytest.approx(9_647_254_226)
 
 
+@pytest.mark.filterwarnings("ignore:.*the header says")  # the log was cut
 def test_tasks_of_a_real_log_are_as_long_as_their_jobs(traces):
     path, speed = traces / "lcg2005-a/LCG-2005-a.swf.gz", 1250.0
     log = read_swf(path)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, read_gwf, read_jobs, read_swf
+from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, derive_jobs, read_gwf, read_jobs, read_swf
 from gridsim.validation.logs import validate_swf
 
 HEAD = "# Version: 1.0\n# Site: Toy\n# 1 JobID\n#\n"
@@ -186,11 +186,13 @@ OPENDC = """WorkflowID, JobID , SubmitTime, RunTime, NProcs, ReqNProcs, Dependen
 
 @pytest.mark.parametrize("read", [read_gwf, read_jobs])
 def test_the_format_of_opendc(write, read):
-    with pytest.warns(TraceWarning, match="wf.gwf:3: 2 of 3 tasks wait for others"):
-        log = read(write("wf.gwf", OPENDC))
+    log = read(write("wf.gwf", OPENDC))
     assert log.jobs["job"].tolist() == [1, 2, 3] and log.jobs["user"].tolist() == [0, 0, 7]
     assert log.jobs["submit"].tolist() == [16, 16, 40] and log.jobs["run_time"].tolist() == [11.5, 5, 8]
     assert log.procs.tolist() == [1, 4, 1] and log.jobs["line"].tolist() == [2, 3, 4]
+    assert log.jobs["preceding"].tolist() == [-1, 1, 1]
+    with pytest.warns(TraceWarning, match="wf.gwf:3: 2 jobs with a preceding job .* not used"):
+        derive_jobs(log)
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ def test_info_of_a_log(write):
         "file": str(path),
         "bytes": path.stat().st_size,
         "records": 3,
+        "jobs": 2,
+        "left_out": {"unknown_run_time": 1},
         "users": 2,
         "first_submit_s": 5,
         "span_s": 30,
@@ -98,6 +100,8 @@ def test_info_of_a_log(write):
         "cpu_s": 42.5,
         "max_procs": 4,
         "max_run_time_s": 10,
+        "not_used": {},
+        "contradictions": [],
         "header": {"MaxProcs": "8"},
     }
 
@@ -140,8 +144,8 @@ def test_lint_of_a_log(write, recwarn):
     )
     findings = lint(write("log.swf", text))
     assert codes(findings) == {
-        "negative-submit": ("error", 1, 5),
-        "unsorted-submit": ("warning", 2, 4),
+        "unknown-submit": ("warning", 1, 5),
+        "unsorted-submit": ("warning", 1, 4),
         "duplicate-job": ("warning", 2, 4),
         "negative-run-time": ("warning", 1, 5),
         "unknown-run-time": ("warning", 1, 4),

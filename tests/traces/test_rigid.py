@@ -70,8 +70,8 @@ def test_what_is_left_out_and_counted_otherwise():
     with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, end=90, max_nodes=8, zero_run_time=0.5)
     assert [str(w.message) for w in caught] == [
-        "toy.swf:1: 2 jobs of unknown run time, left out (the first is at this line)",
-        "toy.swf:3: 2 jobs of more than 8 nodes, left out (the first is at this line)",
+        "toy.swf:3: 3 jobs of more than 8 nodes, left out (the first is at this line)",
+        "toy.swf:1: 1 jobs of unknown run time, left out (the first is at this line)",
         "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
     ]
     assert {w.filename for w in caught} == {__file__}
@@ -183,6 +183,7 @@ def test_real_grid_log(traces):
     assert [str(w.message).partition(": ")[2].split(" (")[0] for w in caught] == [
         "2 run times below -1, taken as unknown",
         "2 jobs of unknown run time, left out",
+        "17898 jobs with a preceding job",
     ]
     assert len(jobs) == 17_900 - 2 and jobs.nodes.max() == 256
     assert jobs.utilization(5000) == pytest.approx(0.2510, abs=1e-4)
@@ -191,14 +192,21 @@ def test_real_grid_log(traces):
 def test_real_parallel_log(traces):
     """By the processors used, as `JobLog.procs` has them; by those requested the factor would be 0.2571."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
-    with pytest.warns(TraceWarning, match="9 jobs of run time 0 s"):
+    with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, procs_per_node=8)
-    assert len(jobs) == 150_331 and jobs.nodes.max() == 1000 and (jobs.nodes > 420).sum() == 61
+    said = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in caught]
+    assert said == [
+        "8 jobs that never ran (run time 0 s, cancelled or without processors), left out",
+        "1 jobs of run time 0 s, counted as 1 s",
+        "13995 jobs started while more processors were in use than the header's MaxProcs, 8192, such as "
+        "8225 at 1174030 s; the header says 447794 records, the file has 150331",
+    ]
+    assert len(jobs) == 150_331 - 8 and jobs.nodes.max() == 1000 and (jobs.nodes > 420).sum() == 61
     now = jobs.utilization(5000)
     assert now == pytest.approx(0.2421, abs=1e-4)
     with pytest.warns(TraceWarning) as caught:
         packed = derive_jobs(log, procs_per_node=8, max_nodes=420)
-    assert len(packed) == 150_331 - 61
+    assert len(packed) == 150_331 - 8 - 61
     assert any("61 jobs of more than 420 nodes, left out" in str(w.message) for w in caught)
     with pytest.warns(TraceWarning):
         packed = derive_jobs(log, procs_per_node=8, utilization=0.95, machines=5000)
@@ -211,11 +219,13 @@ def test_real_parallel_log(traces):
 def test_the_schedule_of_a_real_log(traces, tmp_path):
     """Its own means, and the same result again from the log that is written of it."""
     path = traces / "kth-sp2/KTH-SP2-1996-2.1-cln.swf.gz"
-    with pytest.warns(TraceWarning, match="8 jobs of run time 0 s"):
+    with pytest.warns(TraceWarning) as caught:
         own = gs.result_from_log(path)
         gs.check_same_jobs(own, gs.Scenario(gs.Platform.equal(100), gs.Workload.jobs_from_log(path)))
         gs.to_swf(own, tmp_path / "again.swf")
         again = gs.result_from_log(tmp_path / "again.swf")
+    assert "8 jobs of run time 0 s" in str(caught[0].message)
+    assert "23 jobs started while more processors were in use" in str(caught[1].message)
     wait = read_swf(path).jobs["wait"]
     assert own.mean_waiting == pytest.approx(wait.mean()) and own.failed == 0
     assert again.digest == own.digest

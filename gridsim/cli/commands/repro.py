@@ -51,9 +51,7 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repr
 
 
 def _check_scheduled(result: Result) -> None:
-    from gridsim.results.formats.job_logs import READ_FROM_LOG
-
-    if result.scheduler["class"] == READ_FROM_LOG:
+    if result.of_log:
         raise ScenarioError(
             f"the result must be that of a run, got the schedule that the log "
             f"{result.scheduler['parameters']['log']} tells of itself: no scheduler made it, so it cannot be "

@@ -197,8 +197,8 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
     """The log that is asked for, if it is for all of these experiments and can be read."""
     from gridsim.reproduce.framework import Log
     from gridsim.support.arguments import whole
-    from gridsim.traces import read_jobs, read_tr
-    from gridsim.traces.info import detect_format
+    from gridsim.traces.info import detect_format, load_jobs
+    from gridsim.traces.tr import load_tr
 
     if path is None:
         if procs_per_node is not None:
@@ -212,15 +212,18 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
             )
     log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
     # what is wrong with it is reported before anything is run
-    read = read_tr if names == [BAGS] and detect_format(path) == "tr" else read_jobs
-    read(path)
+    if names == [BAGS] and detect_format(path) == "tr":
+        load_tr(path)
+    else:
+        load_jobs(path)
     return log
 
 
 def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops | None:
     """The real desktops that are asked for, if all that it takes is there and can be read."""
     from gridsim.reproduce.framework import Desktops
-    from gridsim.traces import read_availability, read_host_speeds, read_jobs
+    from gridsim.traces import read_availability, read_host_speeds
+    from gridsim.traces.info import load_jobs
 
     if availability is None and speeds is None:
         return None
@@ -228,7 +231,7 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
         raise ScenarioError("real desktops need --availability FILE, --speeds FILE and --log FILE")
     read_availability(availability)  # what is wrong with them is reported before anything is run
     read_host_speeds(speeds)
-    read_jobs(log)
+    load_jobs(log)
     return Desktops(availability, speeds, log)
 
 

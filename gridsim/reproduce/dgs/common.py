@@ -39,10 +39,12 @@ FORWARD, DEGREE = 5, 20
 @lru_cache(maxsize=2)
 def _submissions(path: str) -> NDArray[np.float64]:
     """Return the times at which the jobs of a log were submitted, s after the first."""
-    from gridsim.traces import read_jobs
+    from gridsim.traces.info import load_jobs
+    from gridsim.traces.job_lines import lines_of
 
-    submit = read_jobs(path).jobs["submit"]
-    since: NDArray[np.float64] = np.sort(submit) - submit.min()
+    jobs = load_jobs(path).jobs
+    lines = lines_of(jobs)
+    since: NDArray[np.float64] = jobs["submit"][lines.known_submission] - lines.first
     return since
 
 

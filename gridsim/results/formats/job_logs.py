@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -24,12 +23,13 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.metrics.formulas import job_slowdown, total
-from gridsim.results.result import Result
+from gridsim.results.result import READ_FROM_LOG, Result
 from gridsim.results.table import Table
 from gridsim.support import provenance
 from gridsim.support.arguments import real, text, whole
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.files import StrPath, atomic_file
+from gridsim.support.warning_scope import warn
 
 Dialect = Literal["batsim", "evalys"]
 _COMMON = (
@@ -45,8 +45,6 @@ COLUMNS: dict[Dialect, tuple[str, ...]] = {
 _MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
 #: Status of a cancelled job in SWF.
 _CANCELLED = 5
-#: The class of the scheduler in a result that `result_from_log` made.
-READ_FROM_LOG = "gridsim:result_from_log"
 
 
 @dataclass(frozen=True)
@@ -275,25 +273,27 @@ def result_from_log(
     procs_per_node, start, end, max_nodes : select and convert jobs as in `Workload.jobs_from_log`.  As there,
         the first job is released at 0, and a run time of 0 s, below the log's resolution, counts as 1 s.
 
-    A job started after its wait and ran for its run time, whatever its status says about its end.  ``failed``
-    is 1, and the times are NaN, if the job did not run (cancelled with a run time of 0 s; the fact
-    ``cancelled`` counts these) or if the log does not state when it ran (a wait below 0; the fact
-    ``unknown_waits`` counts these, and there is a `TraceWarning`).  What a log does not contain is not
-    invented: submitters are -1, ``busy`` and ``utilization`` of machines are NaN.  The fact ``utilization``
-    is that of all machines together, from the first release to the last finish.
+    A job started after its wait and ran for its run time, whatever its status says about its end.  The jobs
+    are those of the workload: jobs that never ran and parts of jobs that have a line of their own are left
+    out (see `gridsim.traces.derive_jobs`).  ``failed`` is 1, and the times are NaN, if the log does not state
+    when a job ran (a wait below 0; the fact ``unknown_waits`` counts these, and there is a `TraceWarning`).
+    What a log does not contain is not invented: submitters are -1, ``busy`` and ``utilization`` of machines
+    and the number of messages are NaN.  The fact ``utilization`` is that of all machines together, from the
+    first release to the last finish.
 
     Raises TraceFormatError if the file is not a job log; ScenarioError for parameters out of range, a header
     without the number of machines, jobs that want more machines, no job in the window, or no known wait.
     """
-    from gridsim.traces import derive_jobs, read_jobs
+    from gridsim.traces import derive_jobs
+    from gridsim.traces.info import load_jobs
 
     file = os.fspath(path)
     with provenance.reading([file]) as files:
-        log = read_jobs(path)
+        log = load_jobs(path)
     workload = Workload.jobs_from_log(path, procs_per_node, None, start, end, max_nodes)
     jobs = derive_jobs(log, procs_per_node=procs_per_node, start=start, end=end, max_nodes=max_nodes)
     if not len(jobs):
-        raise ScenarioError(f"{file}: no job of known run time within the window, so no result")
+        raise ScenarioError(f"{file}: no job that ran for a known time within the window, so no result")
     count = (
         _machines(file, log.header, procs_per_node)
         if machines is None
@@ -305,14 +305,12 @@ def result_from_log(
         )
     platform = Platform.equal(count, real("speed", speed, above=0, unit="Mflop/s"))
     row = log.jobs[jobs.row]
-    cancelled = (row["status"] == _CANCELLED) & (row["run_time"] == 0)
-    unknown = ~cancelled & (row["wait"] < 0)
-    if (unknown | cancelled).all():
+    failed = row["wait"] < 0
+    if failed.all():
         raise ScenarioError(f"{file}: no job has a known wait, so the log tells no schedule")
-    if unknown.any():
-        said = f"{file}:{row['line'][unknown].min()}: {unknown.sum()} jobs of unknown wait, taken as failed"
-        warnings.warn(f"{said} (the first is at this line)", TraceWarning, stacklevel=2)
-    failed = cancelled | unknown
+    if failed.any():
+        said = f"{file}:{row['line'][failed].min()}: {failed.sum()} jobs of unknown wait, taken as failed"
+        warn(f"{said} (the first is at this line)", TraceWarning, stacklevel=2)
     release = np.round(jobs.release - jobs.release[0], 9)
     waiting = np.where(failed, np.nan, row["wait"])
     finish = release + waiting + jobs.run_time
@@ -351,8 +349,7 @@ def result_from_log(
             ),
         },
         facts={
-            "cancelled": int(cancelled.sum()),
-            "unknown_waits": int(unknown.sum()),
+            "unknown_waits": int(failed.sum()),
             "utilization": total(ran * jobs.run_time) / (count * span),
         },
         scheduler={
@@ -384,25 +381,43 @@ def check_same_jobs(result: Result, scenario: Scenario) -> None:
     difference.
     """
     given = scenario.workload.realize(scenario.platform)
-    table, speeds = result.applications, scenario.platform.speeds
-    if not np.array_equal(result.machines["speed"], speeds):
-        raise ScenarioError(
-            f"scenario must have the machines of the result, {_of_machines(result.machines['speed'])}, "
-            f"got {_of_machines(speeds)}"
-        )
-    if len(given) != len(table):
-        raise ScenarioError(
-            f"scenario must have the {len(table)} applications of the result, got {len(given)}"
-        )
-    for name, unit in (("release", "s"), ("tasks", "tasks"), ("task_size", "Mflop")):
-        have, want = getattr(given, name), table[name]
+    columns = {name: getattr(given, name) for name in _SAME}
+    if found := _difference(result, scenario.platform.speeds, columns):
+        raise ScenarioError(f"scenario must have the {found}")
+
+
+def other_jobs(result: Result, other: Result) -> str:
+    """Return the first difference between the machines and applications of two results; "" if there is none.
+
+    Only results without one can be compared.
+    """
+    return _difference(result, other.machines["speed"], {name: other.applications[name] for name in _SAME})
+
+
+#: What applications must have in common to be the same, and its unit.
+_SAME = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
+
+
+def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
+    """Return what `result` has and machines and applications do not; "" if they are the same.
+
+    speeds : Mflop/s.  columns : those of `_SAME`.
+    """
+    table, own = result.applications, result.machines["speed"]
+    if not np.array_equal(own, speeds):
+        return f"machines of the result, {_of_machines(own)}, got {_of_machines(speeds)}"
+    if len(columns["release"]) != len(table):
+        return f"{len(table)} applications of the result, got {len(columns['release'])}"
+    for name, unit in _SAME.items():
+        have, want = columns[name], table[name]
         # the clock counts nanoseconds
         differs = np.abs(have - want) > 1e-9 * np.maximum(1.0, np.abs(want))
         for i in np.flatnonzero(differs)[:1]:
-            raise ScenarioError(
-                f"scenario must have the applications of the result, where {name} of application {i} is "
-                f"{want[i]:.12g} {unit}, got {have[i]:.12g} {unit}"
+            return (
+                f"applications of the result, where {name} of application {i} is {want[i]:.12g} {unit}, got "
+                f"{have[i]:.12g} {unit}"
             )
+    return ""
 
 
 def _of_machines(speeds: Any) -> str:

@@ -102,6 +102,16 @@ class Metrics:
     """
 
     tables: Mapping[str, Table]
+    facts: Mapping[str, Any]
+
+    @property
+    def of_log(self) -> bool:
+        """Whether this is the schedule of a job log, which states no messages and no single machines."""
+        return False
+
+    def _messages_total(self, column: str) -> float:
+        """Return the sum of a column of the table ``messages``; NaN for a job log."""
+        return math.nan if self.of_log else int(self.messages[column].sum())
 
     @cached_property
     def _bounds(self) -> dict[BoundKind, Bound]:
@@ -302,7 +312,9 @@ class Metrics:
 
     @metric("1", "busy machine time / all machine time, first release to last finish")
     def utilization(self) -> float:
-        """Mean share of the makespan in which a machine was busy."""
+        """Mean share of the makespan in which a machine was busy; of a job log that of all together."""
+        if self.of_log:
+            return float(self.facts["utilization"])
         return formulas.mean(self.machines["utilization"])
 
     @metric("tasks")
@@ -411,18 +423,18 @@ class Metrics:
 
     @metric("messages")
     def _messages(self) -> float:
-        """Messages sent between different machines."""
-        return int(self.messages["sent"].sum())
+        """Messages sent between different machines; NaN for a job log, which does not state them."""
+        return self._messages_total("sent")
 
     @metric("messages", named=False)
     def _dropped(self) -> float:
-        """Messages lost because a machine failed."""
-        return int(self.messages["dropped"].sum())
+        """Messages lost because a machine failed; NaN for a job log."""
+        return self._messages_total("dropped")
 
     @metric("B")
     def _bytes(self) -> float:
-        """Bytes of the messages sent."""
-        return int(self.messages["bytes"].sum())
+        """Bytes of the messages sent; NaN for a job log."""
+        return self._messages_total("bytes")
 
     @metric("B", "task data", when="machines.data_in", named=False)
     def _data_bytes(self) -> float:

@@ -6,13 +6,10 @@ depends on, so that a store never mistakes one run for another.
 
 from __future__ import annotations
 
-import multiprocessing
-import threading
 import time
 import traceback
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +25,7 @@ from gridsim.support.provenance import (
     other_file,
     peak_memory,
 )
+from gridsim.support.warning_scope import collect_warnings
 
 Wanted = Mapping[str, "MetricFunction | None"]
 
@@ -87,7 +85,7 @@ def measure(cell: Cell) -> Measured:
     started = time.perf_counter()
     lost, values, digest, error, trace = False, {}, "", "", ""
     files: Mapping[str, str] = {}
-    with _noted() as notes:
+    with collect_warnings() as notes:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
             files = result.files_read
@@ -154,17 +152,3 @@ def _said(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {message}{place}"
-
-
-@contextmanager
-def _noted() -> Iterator[list[tuple[type[Warning], str]]]:
-    """Collect the warnings issued meanwhile, if this is a worker process: there the user cannot see them."""
-    notes: list[tuple[type[Warning], str]] = []
-    own = multiprocessing.parent_process() is not None
-    if not own or threading.current_thread() is not threading.main_thread():
-        yield notes
-        return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield notes
-    notes += [(entry.category, str(entry.message)) for entry in caught]

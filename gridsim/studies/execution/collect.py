@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -15,6 +14,7 @@ from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import FirstRead
+from gridsim.support.warning_scope import WarningScope, warn
 
 #: The most runs of a study: all are objects in memory before the first one begins.
 MOST_RUNS = 10_000_000
@@ -83,7 +83,7 @@ def collect(
             if measured.files:
                 _check(read.other(measured.files, first[index].scenario.places()), store)
             for category, message in measured.notes:
-                warnings.warn(message, category, stacklevel=2)
+                warn(message, category, stacklevel=2)
             for number in todo[index][1]:
                 found[number] = measured
                 done += 1
@@ -94,7 +94,8 @@ def collect(
 
     def run() -> None:
         try:
-            run_cells(first, report, executor=executor, batch=batch)
+            with WarningScope():
+                run_cells(first, report, executor=executor, batch=batch)
         except KeyboardInterrupt as error:
             kept = "; with a store they would have been kept" if done else ""
             if store is not None:
