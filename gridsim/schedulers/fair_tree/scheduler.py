@@ -57,7 +57,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     samples : largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or
         three numbers: of stretch, application size and task size samples.
     grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
-        platform and workload (`gridsim.schedulers.fair_tree.summary_grid`).
+        platform and workload.
     update_rate : bytes/s that a node may spend on summaries; 0 for no limit.
     update_on : what makes a leaf report: ``"completion"``, when shares arrive or any task ends (the paper);
         or ``"change"``, when shares arrive or its queue runs empty.  ``"change"`` saves traffic on large
