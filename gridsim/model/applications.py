@@ -11,6 +11,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Texts, Wants
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
+from gridsim.support.columns import IntColumn
 from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
@@ -20,8 +21,8 @@ MOST_DATA = 2**31 - 1
 #: Largest number of bytes that a task fetches or sends.
 MOST_BYTES = 1e15
 
-#: A field that names a machine.
-Machine = Annotated[int, Limits(low=0)]
+#: Type of a field for a list of machines.
+Machines = Annotated[IntColumn, Limits(low=0)]
 
 
 class Columns(NamedTuple):

@@ -1,0 +1,109 @@
+"""References to arrays: how a table in an archive names the arrays that are kept beside it.
+
+A reference is a table itself, ``{array = NAME}``, or ``{array = NAME, counts = NAME}`` for a list of rows of
+different lengths.  The name of an array is the SHA-256 of its content, so that tables with equal references
+have equal lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.support.arguments import shown
+from gridsim.support.columns import (
+    ArrayColumn,
+    FloatColumn,
+    IntColumn,
+    RaggedColumn,
+    TextColumn,
+    are_texts,
+    content_name,
+)
+
+#: A list of more numbers or texts is kept as an array; a shorter one stays in the table, for people to read.
+INLINE = 100
+
+#: Name of an array -> the array.
+Arrays = Mapping[str, NDArray[Any]]
+
+#: The keys of a reference, one for each of ``ArrayColumn.arrays``.
+_KEYS = ("array", "counts")
+#: Type of the entries of a list, or kinds of the dtypes of arrays -> type of column.
+_OF_ENTRIES: dict[type, type[ArrayColumn]] = {float: FloatColumn, int: IntColumn, str: TextColumn}
+_OF_KINDS: dict[str, type[ArrayColumn]] = {
+    "f": FloatColumn,
+    "i": IntColumn,
+    "U": TextColumn,
+    "fi": RaggedColumn,
+}
+
+
+def referring(value: Any, arrays: MutableMapping[str, NDArray[Any]]) -> Any:
+    """Return a table with references in place of its long lists, and add these to `arrays`."""
+    if isinstance(value, dict):
+        return {key: referring(entry, arrays) for key, entry in value.items()}
+    column = value if isinstance(value, ArrayColumn) else _column(value)
+    if column is None or len(column.arrays[0]) <= INLINE:
+        return value
+    names = column.names
+    arrays.update(zip(names, column.arrays, strict=True))
+    return dict(zip(_KEYS, names, strict=False))
+
+
+def _column(value: Any) -> ArrayColumn | None:
+    """Return the column of a list; None for other values, and lists of which no column has all entries."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    types = set(map(type, value))
+    if types <= {list, tuple}:
+        return RaggedColumn.of(value) if set(map(type, chain.from_iterable(value))) == {float} else None
+    return _OF_ENTRIES[types.pop()].of(value) if len(types) == 1 and types <= _OF_ENTRIES.keys() else None
+
+
+def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
+    """Return a table with columns in place of references to `arrays`, which are those of `file`.
+
+    Raises ScenarioError naming `path`, the configuration path of the table, for an array that is not there or
+    does not fit.
+    """
+    if not isinstance(value, dict):
+        return value
+    keys = _KEYS[: len(value)]
+    if not value or value.keys() != set(keys):
+        return {key: resolved(entry, arrays, f"{path}.{key}", file) for key, entry in value.items()}
+    for name in value.values():
+        if not isinstance(name, str) or name not in arrays:
+            raise ScenarioError(
+                f"{path} must be a list, got a reference to array {shown(name)}, which {file} does not have"
+            )
+    parts = [arrays[value[key]] for key in keys]
+    kind = _OF_KINDS.get("".join(array.dtype.kind for array in parts))
+    try:
+        if kind is None:
+            raise ValueError(f"no list has arrays of {', '.join(str(array.dtype) for array in parts)}")
+        return kind(*parts)
+    except ValueError as error:
+        raise ScenarioError(f"{path} must refer to arrays that fit: {error}") from error
+
+
+def checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that was read from an archive, read-only and in the machine's byte order.
+
+    Raises ValueError for other than a list of 64-bit numbers or texts, and for content that is not `name`'s.
+    """
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if array.ndim != 1 or not (kind == "U" or (kind in "fi" and size == 8)):
+        raise ValueError(f"array {name} is {array.ndim}-d {array.dtype}, expected a list of numbers or texts")
+    array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+    if kind == "U" and not are_texts(array):
+        raise ValueError(f"array {name} holds what is no character")
+    if content_name(array) != name:
+        raise ValueError(f"array {name} has other content than its name says")
+    array.flags.writeable = False
+    return array
