@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 from gridsim.errors import ModelWarning
-from gridsim.model.amounts import Range
+from gridsim.model.amounts import largest
 from gridsim.model.scenario import Scenario
 
 #: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s.
@@ -40,10 +39,11 @@ def unusual(scenario: Scenario) -> Iterator[str]:
                 f"platform has a machine of {which:g} Mflop/s; they usually do 100 to 1,000,000 (or as "
                 'text: "2 Gflop/s")'
             )
-    largest = _largest(getattr(scenario.workload.recipe, "task_size", None))
-    if largest / mean > TASK:
+    task_size = getattr(scenario.workload.recipe, "task_size", None)
+    longest = 0.0 if task_size is None else largest(task_size)
+    if longest / mean > TASK:
         yield (
-            f"workload.task_size is up to {largest:g} Mflop, {largest / mean / 86_400.0:.3g} days at the "
+            f"workload.task_size is up to {longest:g} Mflop, {longest / mean / 86_400.0:.3g} days at the "
             'mean speed (in Mflop, or as text: "65 Gflop")'
         )
     faults = scenario.faults
@@ -51,12 +51,3 @@ def unusual(scenario: Scenario) -> Iterator[str]:
         up = faults.recipe.mean_up_time(scenario.platform.nodes)
         if up < UP:
             yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
-
-
-def _largest(size: Any) -> float:
-    """Return the largest size of a task that a recipe names; 0 if it names none."""
-    if isinstance(size, Range):
-        return size.high
-    if isinstance(size, tuple):
-        return max(size, default=0.0)
-    return size if isinstance(size, float) else 0.0

@@ -77,12 +77,15 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     keys = _KEYS[: len(value)]
     if not value or value.keys() != set(keys):
         return {key: resolved(entry, arrays, f"{path}.{key}", file) for key, entry in value.items()}
-    for name in value.values():
-        if not isinstance(name, str) or name not in arrays:
+    parts = []
+    for key in keys:
+        array = arrays.get(value[key]) if isinstance(value[key], str) else None
+        if array is None:
             raise ScenarioError(
-                f"{path} must be a list, got a reference to array {shown(name)}, which {file} does not have"
+                f"{path} must be a list, got a reference to the array {shown(value[key])}, which {file} does "
+                "not have: it is in the archive for which the text was written"
             )
-    parts = [arrays[value[key]] for key in keys]
+        parts.append(array)
     kind = _OF_KINDS.get("".join(array.dtype.kind for array in parts))
     try:
         if kind is None:
