@@ -83,22 +83,22 @@ def _sums(sizes: Floats, begins: Integers, tasks: Integers) -> Floats:
 
     Raises ScenarioError for an infinite sum.
     """
-    ends, sums = begins + tasks, np.zeros(len(tasks))
+    ends, sums = begins + tasks, list[float]()
     # some applications at a time, so that few sizes are Python numbers at once
     blocks = np.searchsorted(ends, np.arange(0, len(sizes), _AT_A_TIME), side="right").tolist()
     for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
         start = int(begins[first])
         values = sizes[start : ends[last - 1]].tolist()
-        parts = zip((begins[first:last] - start).tolist(), (ends[first:last] - start).tolist(), strict=True)
-        for i, (begin, end) in enumerate(parts, first):
-            try:
-                sums[i] = math.fsum(values[begin:end])
-            except OverflowError:
-                raise ScenarioError(
-                    f"workload.sizes[{i}] must have a finite sum, got {max(values[begin:end]):g} Mflop among "
-                    "them"
-                ) from None
-    return sums
+        parts = map(slice, (begins[first:last] - start).tolist(), (ends[first:last] - start).tolist())
+        try:
+            sums.extend(map(math.fsum, map(values.__getitem__, parts)))
+        except OverflowError:
+            i = len(sums)
+            largest = sizes[begins[i] : ends[i]].max()
+            raise ScenarioError(
+                f"workload.sizes[{i}] must have a finite sum, got {largest:g} Mflop among them"
+            ) from None
+    return np.array(sums)
 
 
 @explained
