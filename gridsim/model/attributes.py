@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import hint, shown
 from gridsim.support.arrays import Bools, Floats, Integers
-from gridsim.support.columns import FloatColumn, TextColumn
+from gridsim.support.columns import FloatColumn
 from gridsim.support.parameters import Declared, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
@@ -25,9 +25,9 @@ _MOST_BYTES = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
 Memory = Annotated[float, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
-#: Type of a field for a list of them, one per machine, application or job.
+#: Type of a field for a list of them, one per application or job.
 ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
-_Coordinates = Annotated[FloatColumn, Limits(low=-1e9, high=1e9)]
+_Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
 #: The kind of machine that jobs have which run on any.
 ANY = ""
 
@@ -114,11 +114,11 @@ class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
     x, y : coordinates of each machine, in any unit; both or neither.
     """
 
-    memory: ListedMemory | None = None
-    disk: ListedMemory | None = None
-    kinds: Annotated[TextColumn, "not empty"] | None = None
-    x: _Coordinates | None = None
-    y: _Coordinates | None = None
+    memory: tuple[Memory, ...] | None = None
+    disk: tuple[Memory, ...] | None = None
+    kinds: tuple[Text, ...] | None = None
+    x: tuple[_Coordinate, ...] | None = None
+    y: tuple[_Coordinate, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -305,7 +305,8 @@ class Platform:
 
         speeds : Mflop/s, one entry per machine.
         """
-        return cls(ListedSpeeds(listed=speeds))
+        listed: Any = speeds
+        return cls(ListedSpeeds(listed=listed))
 
     @property
     def nodes(self) -> int:

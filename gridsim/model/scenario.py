@@ -36,8 +36,8 @@ _LOG = logging.getLogger(__name__)
 _OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED = ("platform", "workload")
-#: Bytes of an entry of a list of Python numbers: the reference to it and the number.
-_OF_ENTRY = 32
+#: Bytes of a number in a list of Python numbers, from which tuples are made.
+_OF_NUMBER = 100
 _TYPES = {  # name of a type in msgspec -> name in error messages
     "int": "a whole number",
     "float": "a number",
@@ -150,9 +150,7 @@ class Scenario:
         """
         return _toml(_inline(self._document(place)), schedulers)
 
-    def to_archive(
-        self, *, schedulers: bool = True, place: Callable[[str], str] = str
-    ) -> ArchivedScenario:
+    def to_archive(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> ArchivedScenario:
         """Return the scenario as an archive holds it; ``Scenario.from_archive(s.to_archive()) == s``.
 
         Equal scenarios give equal texts.  `schedulers` and `place` are as in `to_toml`.
@@ -184,7 +182,8 @@ class Scenario:
 
     def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
         """Return the content of a scenario file as nested dicts, without entries that are None."""
-        return _inline(self._document(place))
+        document: dict[str, Any] = _inline(self._document(place))
+        return document
 
     def _document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
         """Return the same as `document`, with columns in place of lists."""
@@ -405,7 +404,7 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str
         if key in columns:
             return columns[key](path, value)
         if isinstance(value, ArrayColumn):
-            check_room(path, len(value.arrays[0]), "entries", _OF_ENTRY)
+            check_room(path, len(value.arrays[0]), "numbers", _OF_NUMBER)
             return value.tolist()
         if key in inner and isinstance(value, dict):
             first, *others = inner[key]

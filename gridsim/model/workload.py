@@ -302,12 +302,12 @@ class Workload:
         estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be
             wrong; one value for all applications, or one entry each.  By default it is the mean of the sizes.
         """
-        releases = _listed("workload.release", release)
+        releases, rows = _listed("workload.release", release), _listed("workload.sizes", sizes)
         count = len(releases)
         return cls(
             TasksRecipe(
                 release=releases,
-                sizes=sizes,
+                sizes=rows,
                 submitter=_column(submitter, count),
                 estimate=_column(estimate, count),
             )

@@ -154,7 +154,7 @@ class Reader:
         return found
 
     def arrays(self, names: Iterable[str]) -> Arrays:
-        """Read the arrays of these names, to which a scenario refers; each must have the content of its name."""
+        """Read the arrays to which a scenario refers; each must have the content that its name says."""
         return {name: checked(name, self.array(_referred(name))) for name in names}
 
     def _content(self, name: str) -> bytes:

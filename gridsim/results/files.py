@@ -1,6 +1,6 @@
 """Result files: a zip with one .npy member per column, ``tables/TABLE/COLUMN.npy``, and ``result.json``.
 
-The long lists of the scenario are members, too, ``scenario/SHA256.npy``.  ``numpy.load`` reads all these members.
+The long lists of the scenario are members, too, ``scenario/SHA256.npy``.  ``numpy.load`` reads all of them.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
             about = archive.json(_ABOUT, _VALUES)
             if about["format"] not in _READ:
                 read = " and ".join(map(str, _READ))
-                raise GridSimError(f"{name}: a result in format {about['format']!r}, this version reads {read}")
+                raise GridSimError(
+                    f"{name}: a result in format {about['format']!r}, this version reads {read}"
+                )
             arrays = archive.arrays(about.get("arrays", ()))
             tables = {
                 table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})

@@ -114,7 +114,8 @@ class FlatColumn(ArrayColumn):
 
     def tolist(self) -> list[Any]:
         """Return the entries as a list of plain Python values."""
-        return self.array.tolist()
+        entries: list[Any] = self.array.tolist()
+        return entries
 
     def __len__(self) -> int:
         return len(self.array)
@@ -170,8 +171,9 @@ class TextColumn(FlatColumn):
         Texts with a null character are none, as an array would lose it at the end.
         """
         column = super().of(values)
-        listed = column is not None and type(values) in (list, tuple)
-        return None if listed and column.tolist() != list(values) else column
+        if column is not None and type(values) in (list, tuple) and column.tolist() != list(values):
+            return None
+        return column
 
 
 class RaggedColumn(ArrayColumn):
@@ -268,9 +270,9 @@ def _frozen(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 def content_name(array: NDArray[Any]) -> str:
     """Return the SHA-256 (hexadecimal) of a one-dimensional array: of its type, length and values."""
-    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    total = hashlib.sha256(f"{array.dtype.str} {len(array)}\n".encode())
-    total.update(array)
+    little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    total = hashlib.sha256(f"{little.dtype.str} {len(little)}\n".encode())
+    total.update(little)
     return total.hexdigest()
 
 

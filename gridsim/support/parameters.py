@@ -289,11 +289,6 @@ def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
     limits = next((limits for limits in declared if isinstance(limits, Limits)), None)
     assert entry is not None and number is not None
 
-    def wrong(array: NDArray[Any]) -> list[int]:
-        if limits is None:  # of texts
-            return first_true(array == "") if declared else []
-        return first_true(~limits.inside(array))
-
     def check(path: str, given: Any) -> ArrayColumn:
         values = given if isinstance(given, (np.ndarray, ArrayColumn)) else sequence(path, given)
         column = kind.of(values)
@@ -301,7 +296,8 @@ def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
             column = kind.of(_entries(entry)(path, values))
         if column is None:
             raise ScenarioError(f"{path} must be texts without null characters, got {shown(values)}")
-        for k in wrong(column.arrays[0]):
+        wrong = [] if limits is None else first_true(~limits.inside(column.arrays[0]))
+        for k in wrong:
             where, value = path, values
             for index in column.place(k):
                 where, value = f"{where}[{index}]", value[index]

@@ -25,12 +25,17 @@ from gridsim.support.columns import (
     are_texts,
     content_name,
 )
+from gridsim.support.memory import OF_APPLICATION, check_room
 
 #: A list of more numbers or texts is kept as an array; a shorter one stays in the table, for people to read.
 INLINE = 100
 
 #: Name of an array -> the array.
 Arrays = Mapping[str, NDArray[Any]]
+
+#: Least bytes of memory for a number of a row of a list, and for each entry of another list: all that is made
+#: of lists, of applications or machines.
+_OF_NUMBER, _OF_ENTRY = 40, OF_APPLICATION
 
 #: The keys of a reference, one for each of ``ArrayColumn.arrays``.
 _KEYS = ("array", "counts")
@@ -70,14 +75,13 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     """Return a table with columns in place of references to `arrays`, which are those of `file`.
 
     Raises ScenarioError naming `path`, the configuration path of the table, for an array that is not there or
-    does not fit.
+    does not fit, and OutOfMemory for one that is too long for what is made of it.
     """
     if not isinstance(value, dict):
         return value
-    keys = _KEYS[: len(value)]
-    if not value or value.keys() != set(keys):
+    if not _is_reference(value):
         return {key: resolved(entry, arrays, f"{path}.{key}", file) for key, entry in value.items()}
-    parts = []
+    keys, parts = _KEYS[: len(value)], []
     for key in keys:
         array = arrays.get(value[key]) if isinstance(value[key], str) else None
         if array is None:
@@ -86,6 +90,8 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
                 "not have: it is in the archive for which the text was written"
             )
         parts.append(array)
+    check_room(path, len(parts[-1]), "entries", _OF_ENTRY)
+    check_room(path, len(parts[0]), "numbers", _OF_NUMBER)
     kind = _OF_KINDS.get("".join(array.dtype.kind for array in parts))
     try:
         if kind is None:
@@ -93,6 +99,17 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
         return kind(*parts)
     except ValueError as error:
         raise ScenarioError(f"{path} must refer to arrays that fit: {error}") from error
+
+
+def refers(value: Any) -> bool:
+    """Whether a table, or one in it, is a reference."""
+    if not isinstance(value, dict):
+        return False
+    return _is_reference(value) or any(map(refers, value.values()))
+
+
+def _is_reference(table: dict[str, Any]) -> bool:
+    return table.keys() in (set(_KEYS[:1]), set(_KEYS))
 
 
 def checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
