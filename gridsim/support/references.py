@@ -86,8 +86,8 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
         array = arrays.get(value[key]) if isinstance(value[key], str) else None
         if array is None:
             raise ScenarioError(
-                f"{path} must be a list, got a reference to the array {shown(value[key])}, which {file} does "
-                "not have: it is in the archive for which the text was written"
+                f"{path} must be a list, got a reference to the array {shown(value[key])}, which is not in "
+                f"{file}; Scenario.save writes lists out"
             )
         parts.append(array)
     check_room(path, len(parts[-1]), "entries", _OF_ENTRY)
