@@ -31,7 +31,7 @@ from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 
-#: Sizes of tasks that are summed at a time, and those of one more application.
+#: Sizes of tasks that are summed at a time, besides those of one more application.
 _AT_A_TIME = 1 << 18
 #: The latest release (s).  The clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
@@ -65,8 +65,8 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
         )
     if len(sizes) == len(tasks):  # one task each
         return sizes, sizes, None
-    size = _sums(sizes, begins, tasks)
     low, high = np.minimum.reduceat(sizes, begins), np.maximum.reduceat(sizes, begins)
+    size = _sums(sizes, begins, tasks, low)
     mean = np.clip(size / tasks, low, high)  # equal sizes have exactly their own mean
     if np.array_equal(low, high):
         return mean, size, None
@@ -78,27 +78,33 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
     return mean, size, sizes[task]
 
 
-def _sums(sizes: Floats, begins: Integers, tasks: Integers) -> Floats:
-    """Return the sum of each application's `sizes`, rounded once; `begins` are the indices of their first.
+def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floats:
+    """Return the sum of each application's `sizes`, rounded once.
+
+    begins, low : the index of the first of its sizes, and the smallest of them.
 
     Raises ScenarioError for an infinite sum.
     """
-    ends, sums = begins + tasks, list[float]()
-    # some applications at a time, so that few sizes are Python numbers at once
+    ends, sums = begins + tasks, np.zeros(len(tasks))
+    # some applications at a time, so that few sizes are in the wider type at once
     blocks = np.searchsorted(ends, np.arange(0, len(sizes), _AT_A_TIME), side="right").tolist()
     for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
-        start = int(begins[first])
-        values = sizes[start : ends[last - 1]].tolist()
-        parts = map(slice, (begins[first:last] - start).tolist(), (ends[first:last] - start).tolist())
-        try:
-            sums.extend(map(math.fsum, map(values.__getitem__, parts)))
-        except OverflowError:
-            i = len(sums)
-            largest = sizes[begins[i] : ends[i]].max()
-            raise ScenarioError(
-                f"workload.sizes[{i}] must have a finite sum, got {largest:g} Mflop among them"
-            ) from None
-    return np.array(sums)
+        some, start, stop = slice(first, last), begins[first], ends[last - 1]
+        wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), begins[some] - start)
+        with np.errstate(over="ignore"):
+            sums[some] = wide
+            # all sizes are multiples of the spacing of the smallest, so the wider type has such a sum exactly
+            exact = wide <= np.spacing(low[some]) * 2.0 ** np.finfo(np.longdouble).nmant
+        exact &= np.isfinite(sums[some])
+        for i in (first + np.flatnonzero(~exact)).tolist():
+            own = sizes[begins[i] : ends[i]]
+            try:
+                sums[i] = math.fsum(own.tolist())
+            except OverflowError:
+                raise ScenarioError(
+                    f"workload.sizes[{i}] must have a finite sum, got {own.max():g} Mflop among them"
+                ) from None
+    return sums
 
 
 @explained
