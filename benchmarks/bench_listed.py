@@ -1,6 +1,6 @@
 """Listed workloads of two million bags or jobs: made, run, saved, loaded, validated, reported, run again.
 
-``python benchmarks/bench_listed.py [ROWS]`` prints s and us a row of the processor, s of the clock and the peak
+``python benchmarks/bench_listed.py [ROWS]`` prints s and us a row of the processor, s of the clock, and peak
 memory of each step.  Each has a process of its own, but for the first three; imports are not in the times.
 ``report, no charts`` is a report whose charts are left out.
 """
