@@ -29,7 +29,7 @@ from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
 from gridsim.support.memory import check_room
 from gridsim.support.parameters import column_checks, limits_of, tables_of
-from gridsim.support.references import Arrays, referring, resolved
+from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
 #: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
@@ -158,7 +158,7 @@ class Scenario:
         arrays: dict[str, NDArray[Any]] = {}
         document = self._document(place)
         tables = {
-            name: entry if name == "schedulers" else referring(entry, arrays)
+            name: entry if name == "schedulers" else with_references(entry, arrays)
             for name, entry in document.items()
         }
         return ArchivedScenario(_toml(_inline(tables), schedulers), arrays)
@@ -300,7 +300,7 @@ class Scenario:
             if not isinstance(document.get(key, {}), dict):
                 raise ScenarioError(f"{key} must be a table, got {document[key]!r}")
         document = {
-            key: entry if key == "schedulers" else resolved(entry, arrays, key, file)
+            key: entry if key == "schedulers" else with_columns(entry, arrays, key, file)
             for key, entry in document.items()
         }
         made: dict[str, Any] = {}

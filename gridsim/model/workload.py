@@ -39,7 +39,7 @@ LATEST_RELEASE = 4.0e9
 WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 
-def _listed(path: str, values: Any) -> Any:
+def _with_length(path: str, values: Any) -> Any:
     """Return `values` as something that has a length, or raise a ScenarioError naming `path`."""
     plain = isinstance(values, (list, tuple, ArrayColumn)) or (isinstance(values, np.ndarray) and values.ndim)
     return values if plain else sequence(path, values)
@@ -97,12 +97,12 @@ def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floa
             exact = wide <= np.spacing(low[some]) * 2.0 ** np.finfo(np.longdouble).nmant
         exact &= np.isfinite(sums[some])
         for i in (first + np.flatnonzero(~exact)).tolist():
-            own = sizes[begins[i] : ends[i]]
+            part = sizes[begins[i] : ends[i]]
             try:
-                sums[i] = math.fsum(own.tolist())
+                sums[i] = math.fsum(part.tolist())
             except OverflowError:
                 raise ScenarioError(
-                    f"workload.sizes[{i}] must have a finite sum, got {own.max():g} Mflop among them"
+                    f"workload.sizes[{i}] must have a finite sum, got {part.max():g} Mflop among them"
                 ) from None
     return sums
 
@@ -276,7 +276,7 @@ class Workload:
         memory, disk : bytes that a task needs on its machine (`Platform.with_attributes`); one value for all
             applications, or one entry each.
         """
-        releases = _listed("workload.release", release)
+        releases = _with_length("workload.release", release)
         count = len(releases)
         return cls(
             ListRecipe(
@@ -308,7 +308,7 @@ class Workload:
         estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be
             wrong; one value for all applications, or one entry each.  By default it is the mean of the sizes.
         """
-        releases, rows = _listed("workload.release", release), _listed("workload.sizes", sizes)
+        releases, rows = _with_length("workload.release", release), _with_length("workload.sizes", sizes)
         count = len(releases)
         return cls(
             TasksRecipe(
@@ -475,7 +475,7 @@ class Workload:
         cancel_at : s, after its release, when its user cancels a job unless it has ended; inf for never.
             Each of these times is on the clock of the releases; one value for all jobs, or one entry each.
         """
-        releases = _listed("workload.release", release)
+        releases = _with_length("workload.release", release)
         count = len(releases)
         return cls(
             JobListRecipe(

@@ -26,7 +26,7 @@ from gridsim.studies.verdicts import of_replications
 from gridsim.support.docstrings import opening
 from gridsim.support.imports import names_code
 from gridsim.support.parameters import changed_fields
-from gridsim.support.references import INLINE, refers
+from gridsim.support.references import INLINE, has_references
 
 Results = Mapping[str, Result]
 
@@ -316,7 +316,7 @@ def _scenarios(results: Results) -> dict[str, str]:
 def _saving(scenarios: Iterable[str]) -> str:
     """Return how to save the scenarios (TOML) that the page shows, as a sentence without its full stop."""
     tables = [tomllib.loads(toml) for toml in scenarios]
-    if any(map(refers, tables)):
+    if any(map(has_references, tables)):
         return (
             "Write scenario.toml with Result.scenario.save, as the text above only names its lists of more "
             f"than {INLINE} entries, by their SHA-256"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.support.memory import memory, size_of
-from gridsim.support.references import Arrays, checked
+from gridsim.support.references import Arrays, check_array
 
 #: Deflate level.
 _LEVEL = 1
@@ -155,7 +155,7 @@ class Reader:
 
     def arrays(self, names: Iterable[str]) -> Arrays:
         """Read the arrays to which a scenario refers; each must have the content that its name says."""
-        return {name: checked(name, self.array(_referred(name))) for name in names}
+        return {name: check_array(name, self.array(_referred(name))) for name in names}
 
     def _content(self, name: str) -> bytes:
         # each only once, so that everything read together is no larger than the members

@@ -158,10 +158,10 @@ def save(
                 return arrays - 1
 
             state = packed(what, put_aside)
-            told = msgspec.to_builtins(about, builtin_types=(np.ndarray,))
             archive.arrays(about.arrays)
-            told["arrays"] = list(about.arrays)
-            archive.json(_ABOUT, {**_made_by(), "about": told, "state": state})
+            record = msgspec.to_builtins(about, builtin_types=(np.ndarray,))
+            record["arrays"] = list(about.arrays)
+            archive.json(_ABOUT, {**_made_by(), "about": record, "state": state})
         stream.flush()
         os.fsync(stream.fileno())  # before the identity is taken: on some disks this changes the file's time
         ready(_identity(stream.fileno()))
@@ -192,9 +192,9 @@ class Checkpoint:
                         f"{self.path}: a checkpoint of {key} {content[key]!r}, this is {value!r}: a run "
                         "goes on only with what it began with"
                     )
-            told = content["about"]
-            told["arrays"] = dict(self._archive.arrays(told.get("arrays", ())))
-            self.about = msgspec.convert(told, About)
+            record = content["about"]
+            record["arrays"] = self._archive.arrays(record.get("arrays", ()))
+            self.about = msgspec.convert(record, About)
             self._state = content["state"]
         except Exception as error:
             self._stream.close()

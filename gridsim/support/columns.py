@@ -88,7 +88,7 @@ class FlatColumn(ArrayColumn):
     _types: ClassVar[frozenset[type]]
 
     def __init__(self, values: Any) -> None:
-        self.array = _frozen(values, self.dtype)
+        self.array = _read_only(values, self.dtype)
         self.arrays = (self.array,)
 
     @classmethod
@@ -99,7 +99,7 @@ class FlatColumn(ArrayColumn):
         if isinstance(values, FlatColumn):
             values = values.array
         if type(values) in (np.ndarray, np.memmap):
-            return cls(values) if values.ndim == 1 and cls._holds(values) else None
+            return cls(values) if values.ndim == 1 and cls._are_plain(values) else None
         if type(values) in (list, tuple) and cls._types.issuperset(map(type, values)):
             try:
                 return cls(values)
@@ -108,7 +108,7 @@ class FlatColumn(ArrayColumn):
         return None
 
     @classmethod
-    def _holds(cls, values: NDArray[Any]) -> bool:
+    def _are_plain(cls, values: NDArray[Any]) -> bool:
         """Whether each of `values` is plainly an entry."""
         return values.dtype.kind in cls._kinds
 
@@ -139,8 +139,8 @@ class FloatColumn(FlatColumn):
     _types = frozenset((float, int, np.float64, np.int64))
 
     @classmethod
-    def _holds(cls, values: NDArray[Any]) -> bool:
-        return super()._holds(values) and values.dtype.itemsize <= 8
+    def _are_plain(cls, values: NDArray[Any]) -> bool:
+        return super()._are_plain(values) and values.dtype.itemsize <= 8
 
 
 class IntColumn(FlatColumn):
@@ -152,8 +152,8 @@ class IntColumn(FlatColumn):
     _types = frozenset((int, np.int64))
 
     @classmethod
-    def _holds(cls, values: NDArray[Any]) -> bool:
-        return super()._holds(values) and (values.dtype != np.uint64 or values.max(initial=0) < 2**63)
+    def _are_plain(cls, values: NDArray[Any]) -> bool:
+        return super()._are_plain(values) and (values.dtype != np.uint64 or values.max(initial=0) < 2**63)
 
 
 class TextColumn(FlatColumn):
@@ -188,8 +188,8 @@ class RaggedColumn(ArrayColumn):
     hints = (tuple[float, ...], float)
 
     def __init__(self, values: Any, counts: Any) -> None:
-        self.values: Floats = _frozen(values, np.float64)
-        self.counts: Integers = _frozen(counts, np.int64)
+        self.values: Floats = _read_only(values, np.float64)
+        self.counts: Integers = _read_only(counts, np.int64)
         self.arrays = (self.values, self.counts)
         if len(self.counts) and not 0 <= self.counts.min() <= self.counts.max() <= len(self.values):
             extremes = f"{self.counts.min()} to {self.counts.max()}"
@@ -214,7 +214,7 @@ class RaggedColumn(ArrayColumn):
             return None
         types = set(map(type, values))
         if types == {np.ndarray}:
-            plain = all(row.ndim == 1 and FloatColumn._holds(row) for row in values)
+            plain = all(row.ndim == 1 and FloatColumn._are_plain(row) for row in values)
             flat = FloatColumn(np.concatenate(values, dtype=np.float64)) if plain else None
         else:
             flat = FloatColumn.of(list(chain.from_iterable(values))) if types <= {list, tuple} else None
@@ -248,7 +248,7 @@ class RaggedColumn(ArrayColumn):
 COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn)
 
 
-def _frozen(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
+def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """Return `values` as a read-only array, one-dimensional and contiguous, in the machine's byte order.
 
     An array that has the type, is read-only and owns its memory is not copied: nothing writes to it.
@@ -276,7 +276,7 @@ def content_name(array: NDArray[Any]) -> str:
     return total.hexdigest()
 
 
-def are_texts(array: NDArray[np.str_]) -> bool:
+def is_text(array: NDArray[np.str_]) -> bool:
     """Whether an array of texts, contiguous and in the machine's byte order, has only valid characters."""
     codes = array.view(np.uint32)
     return codes.max(initial=0) < 0xD800 or not ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any()

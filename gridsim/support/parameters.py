@@ -289,8 +289,9 @@ def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
     limits = next((limits for limits in declared if isinstance(limits, Limits)), None)
     assert entry is not None and number is not None
 
-    def check(path: str, given: Any) -> ArrayColumn:
-        values = given if isinstance(given, (np.ndarray, ArrayColumn)) else sequence(path, given)
+    def check(path: str, values: Any) -> ArrayColumn:
+        if not isinstance(values, (np.ndarray, ArrayColumn)):
+            values = sequence(path, values)
         column = kind.of(values)
         if column is None:
             column = kind.of(_entries(entry)(path, values))

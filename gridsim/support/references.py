@@ -22,8 +22,8 @@ from gridsim.support.columns import (
     IntColumn,
     RaggedColumn,
     TextColumn,
-    are_texts,
     content_name,
+    is_text,
 )
 from gridsim.support.memory import OF_APPLICATION, check_room
 
@@ -49,10 +49,10 @@ _OF_KINDS: dict[str, type[ArrayColumn]] = {
 }
 
 
-def referring(value: Any, arrays: MutableMapping[str, NDArray[Any]]) -> Any:
+def with_references(value: Any, arrays: MutableMapping[str, NDArray[Any]]) -> Any:
     """Return a table with references in place of its long lists, and add these to `arrays`."""
     if isinstance(value, dict):
-        return {key: referring(entry, arrays) for key, entry in value.items()}
+        return {key: with_references(entry, arrays) for key, entry in value.items()}
     column = value if isinstance(value, ArrayColumn) else _column(value)
     if column is None or len(column.arrays[0]) <= INLINE:
         return value
@@ -71,7 +71,7 @@ def _column(value: Any) -> ArrayColumn | None:
     return _OF_ENTRIES[types.pop()].of(value) if len(types) == 1 and types <= _OF_ENTRIES.keys() else None
 
 
-def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
+def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     """Return a table with columns in place of references to `arrays`, which are those of `file`.
 
     Raises ScenarioError naming `path`, the configuration path of the table, for an array that is not there or
@@ -80,7 +80,7 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     if not isinstance(value, dict):
         return value
     if not _is_reference(value):
-        return {key: resolved(entry, arrays, f"{path}.{key}", file) for key, entry in value.items()}
+        return {key: with_columns(entry, arrays, f"{path}.{key}", file) for key, entry in value.items()}
     keys, parts = _KEYS[: len(value)], []
     for key in keys:
         array = arrays.get(value[key]) if isinstance(value[key], str) else None
@@ -101,18 +101,18 @@ def resolved(value: Any, arrays: Arrays, path: str, file: str) -> Any:
         raise ScenarioError(f"{path} must refer to arrays that fit: {error}") from error
 
 
-def refers(value: Any) -> bool:
+def has_references(value: Any) -> bool:
     """Whether a table, or one in it, is a reference."""
     if not isinstance(value, dict):
         return False
-    return _is_reference(value) or any(map(refers, value.values()))
+    return _is_reference(value) or any(map(has_references, value.values()))
 
 
 def _is_reference(table: dict[str, Any]) -> bool:
     return table.keys() in (set(_KEYS[:1]), set(_KEYS))
 
 
-def checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def check_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an array that was read from an archive, read-only and in the machine's byte order.
 
     Raises ValueError for other than a list of 64-bit numbers or texts, and for content that is not `name`'s.
@@ -121,7 +121,7 @@ def checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != 1 or not (kind == "U" or (kind in "fi" and size == 8)):
         raise ValueError(f"array {name} is {array.ndim}-d {array.dtype}, expected a list of numbers or texts")
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
-    if kind == "U" and not are_texts(array):
+    if kind == "U" and not is_text(array):
         raise ValueError(f"array {name} holds what is no character")
     if content_name(array) != name:
         raise ValueError(f"array {name} has other content than its name says")

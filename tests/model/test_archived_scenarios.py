@@ -15,7 +15,7 @@ from gridsim.errors import OutOfMemory, ScenarioError
 from gridsim.model.applications import JOB_TIMES
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.scenario import ArchivedScenario
-from gridsim.support.references import INLINE, refers
+from gridsim.support.references import INLINE, has_references
 from gridsim.testing.cases import scenarios
 from tests.model.test_scenario import NETWORKS, PLATFORMS, SCHEDULERS, SEEDS, WORKLOADS
 
@@ -76,7 +76,7 @@ def test_every_long_list_is_an_array(scenario: gs.Scenario) -> None:
             return max(map(longest, value.values()), default=0)
         return len(value) if isinstance(value, list) else 0
 
-    assert longest(tables) <= INLINE and refers(tables)
+    assert longest(tables) <= INLINE and has_references(tables)
     for array in archived.arrays.values():
         assert array.ndim == 1 and not array.flags.writeable
 
