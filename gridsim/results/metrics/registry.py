@@ -102,7 +102,7 @@ class Metrics:
         return {}
 
     @cached_property
-    def _cheap(self) -> dict[str, float | None]:
+    def _linear_metrics(self) -> dict[str, float | None]:
         """The metrics in a summary that take time linear in the number of applications."""
         return {
             name: metric(self)
@@ -494,7 +494,7 @@ def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
 
     Both are None for more than `BOUND_LIMIT` applications, which take long, and if none was completed.
     """
-    values = dict(result._cheap)
+    values = dict(result._linear_metrics)
     bounded = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
     values["lower_bound"] = result.bound(bound).stretch if bounded else None
     values["gap"] = result.gap(bound) if bounded else None
