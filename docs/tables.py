@@ -24,6 +24,7 @@ from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
 from gridsim.scheduling.registry import registered
+from gridsim.support.columns import ArrayColumn
 from gridsim.support.docstrings import told
 from gridsim.support.parameters import Limits
 
@@ -172,6 +173,11 @@ def unit_of(hint: Any) -> str:
 def value_of(hint: Any) -> str:
     """What a field may be, in words."""
     origin, arguments = get_origin(hint), get_args(hint)
+    column = arguments[0] if origin is Annotated else hint
+    if isinstance(column, type) and issubclass(column, ArrayColumn):
+        entry, number = column.hints
+        single = Annotated[(number, *arguments[1:])] if arguments else number
+        return value_of(tuple[single if entry is number else tuple[single, ...], ...])
     if origin is Annotated:
         kind, found = arguments[0], limits(hint)
         if found is None or get_origin(kind) in (Union, types.UnionType):

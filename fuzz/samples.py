@@ -21,6 +21,11 @@ RIGID = gs.Scenario(
     platform=Platform.equal(3), workload=Workload.jobs_of([0.0, 1.0, 2.0], [1, 3, 2], [5.0, 6.0, 7.0])
 )
 
+#: With lists that files keep as arrays.
+LISTED = gs.Scenario(
+    platform=Platform.equal(3), workload=Workload.of([0.5 * k for k in range(120)], 2, [900.0] * 120)
+)
+
 SWF = b"""; Version: 2.2
 ; MaxProcs: 8
 1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1
@@ -47,6 +52,12 @@ def result(rigid: bool) -> gs.Result:
 def messages() -> gs.Result:
     """A run with messages and decisions, in which all is recorded."""
     return gs.simulate(BAGS, gs.FairTree(samples=(2, 2, 2)), record="all")
+
+
+@cache
+def long_lists() -> gs.Result:
+    """A run of many listed bags."""
+    return gs.simulate(LISTED, scheduler("mincent"))
 
 
 def saved(of: gs.Result) -> bytes:

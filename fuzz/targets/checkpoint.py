@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from files import FOLDER, put, refused
-from samples import BAGS, scheduler
+from samples import BAGS, LISTED, scheduler
 from zips import mutate
 
 from gridsim.errors import GridSimError
@@ -26,6 +26,9 @@ def seeds() -> Iterator[bytes]:
             simulation.engine.run(20 * 10**9)
         save(path, simulation, simulation.about(600.0))
         yield path.read_bytes()
+    simulation = Simulation(LISTED, scheduler(NAMES[0]), Options())
+    save(path, simulation, simulation.about(600.0))
+    yield path.read_bytes()
 
 
 def one(data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from files import put, refused
-from samples import messages, result, saved
+from samples import long_lists, messages, result, saved
 from zips import mutate, unzipped, zipped
 
 import gridsim as gs
@@ -15,7 +15,7 @@ __all__ = ["mutate", "one", "seeds"]
 
 
 def seeds() -> Iterator[bytes]:
-    for sample in (result(False), result(True), messages()):
+    for sample in (result(False), result(True), messages(), long_lists()):
         file = saved(sample)
         yield file
         yield zipped(unzipped(file))

@@ -39,6 +39,7 @@ from gridsim.model.network import Network
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
 from gridsim.support import units
+from gridsim.support.columns import ArrayColumn
 from gridsim.support.docstrings import opening, told
 from gridsim.support.parameters import Limits, limits_of
 
@@ -81,7 +82,9 @@ def scenario_schema() -> dict[str, Any]:
     schedulers = registered()
     classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
     kinds = [kind for _, kind in _TABLES.values()]
-    made, parts = msgspec.json.schema_components([*kinds, *classes], ref_template="#/$defs/{name}")
+    made, parts = msgspec.json.schema_components(
+        [*kinds, *classes], schema_hook=_column, ref_template="#/$defs/{name}"
+    )
     known: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_inner()]
     by_name = {cls.__name__: cls for cls in known}
     for name, part in parts.items():
@@ -123,6 +126,11 @@ def _inner() -> tuple[type[msgspec.Struct], ...]:
     """Return the Structs of tables within tables."""
     wants = *get_args(attributes.AttributesRecipe), attributes.Constraints
     return amounts.Range, *get_args(bags.Spread), zones.Zones, *wants
+
+
+def _column(kind: type[ArrayColumn]) -> dict[str, Any]:
+    """Return the schema of a column, which is a list in a file."""
+    return msgspec.json.schema(list[kind.hints[0]])  # type: ignore[name-defined]
 
 
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import real, sequence
 from gridsim.support.arrays import Floats
+from gridsim.support.columns import FloatColumn
 from gridsim.support.random_streams import Streams
 
 
@@ -52,8 +53,8 @@ def amount_of(path: str, given: Any, **limits: Any) -> Amount:
     return tuple(sequence(path, given))
 
 
-def largest(amount: Amount) -> float:
-    """Return the largest value that an amount may have."""
+def largest(amount: Amount | FloatColumn) -> float:
+    """Return the largest value that an amount, or an entry of a column, may have."""
     return amount.high if isinstance(amount, Range) else float(np.max(amount))
 
 

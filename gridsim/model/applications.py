@@ -11,6 +11,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Texts, Wants
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
+from gridsim.support.columns import FloatColumn, IntColumn
 from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
@@ -20,8 +21,8 @@ MOST_DATA = 2**31 - 1
 #: Largest number of bytes that a task fetches or sends.
 MOST_BYTES = 1e15
 
-#: A field that names a machine.
-Machine = Annotated[int, Limits(low=0)]
+#: Type of a field for a list of machines.
+Machines = Annotated[IntColumn, Limits(low=0)]
 
 
 class Columns(NamedTuple):
@@ -106,7 +107,7 @@ class Listed(Recipe, frozen=True, kw_only=True):
 
     part: ClassVar[str] = "workload"
 
-    release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
+    release: Annotated[FloatColumn, Limits(low=0, unit="s")]
     origin: Annotated[float, Limits(low=0, unit="s")] | None = None
 
     def check_columns(self, what: str) -> None:
@@ -116,9 +117,9 @@ class Listed(Recipe, frozen=True, kw_only=True):
 
         Raises ScenarioError.
         """
-        if not self.release:
+        if not len(self.release):
             raise ScenarioError(f"workload.release must name at least one {what}, got none")
-        count, first = len(self.release), min(self.release)
+        count, first = len(self.release), float(self.release.array.min())
         for name in self.__struct_fields__:
             column = getattr(self, name)
             if name != "origin" and column is not None and len(column) != count:

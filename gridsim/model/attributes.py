@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import hint, shown
 from gridsim.support.arrays import Bools, Floats, Integers
+from gridsim.support.columns import FloatColumn
 from gridsim.support.parameters import Declared, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
@@ -24,6 +25,8 @@ _MOST_BYTES = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
 Memory = Annotated[float, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
+#: Type of a field for a list of them, one per application or job.
+ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
 _Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
 #: The kind of machine that jobs have which run on any.
 ANY = ""
@@ -166,9 +169,17 @@ class Wants(NamedTuple):
         kind = np.full(count, ANY) if self.kind is None else self.kind
         return list(zip(memory.tolist(), kind.tolist(), disk.tolist(), strict=True))
 
+    def row(self, i: int) -> tuple[float, str, float]:
+        """Return memory, kind and disk of number `i`, as `Attributes.suit` takes them."""
+        return (
+            0.0 if self.memory is None else float(self.memory[i]),
+            ANY if self.kind is None else str(self.kind[i]),
+            0.0 if self.disk is None else float(self.disk[i]),
+        )
+
     def said(self, i: int) -> str:
         """Return what number `i` wants, in words."""
-        memory, kind, disk = self.rows()[i]
+        memory, kind, disk = self.row(i)
         said = [f"at least {memory:g} bytes"] if memory > 0 else []
         said += [f"at least {disk:g} bytes of disk"] if disk > 0 else []
         said += [f"kind {kind!r}"] if kind != ANY else []
@@ -191,20 +202,43 @@ class Wants(NamedTuple):
                 )
         assert attributes is not None
         known = [ANY] if attributes.kind is None else [ANY, *np.unique(attributes.kind).tolist()]
+        first, which = self._classes(attributes)
         masks: dict[bytes, int] = {}
-        group: dict[tuple[float, str, float], int] = {}
-        rows = self.rows()
-        for i, row in enumerate(rows):
-            if row in group:
-                continue
+        group = np.zeros(len(first), np.int64)
+        for k in np.argsort(first).tolist():  # so that groups are numbered in the order of their first
+            row = self.row(first[k])
             if row[1] not in known:
                 raise ScenarioError(
-                    f"workload.kinds[{i}] must be one of {', '.join(known[1:])}, the kinds of the machines, "
-                    f"or empty for any, got {row[1]!r}{hint(known[1:], row[1])}"
+                    f"workload.kinds[{first[k]}] must be one of {', '.join(known[1:])}, the kinds of the "
+                    f"machines, or empty for any, got {row[1]!r}{hint(known[1:], row[1])}"
                 )
-            group[row] = masks.setdefault(attributes.suit(*row).tobytes(), len(masks))
+            group[k] = masks.setdefault(attributes.suit(*row).tobytes(), len(masks))
         suited = np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
-        return np.array([group[row] for row in rows], np.int64), suited
+        return group[which], suited
+
+    def _classes(self, attributes: Attributes) -> tuple[Integers, Integers]:
+        """Return the first one of each class of those that want the same, and the class of each, int64[n].
+
+        Amounts are the same if no machine has an amount between them.
+        """
+        count = max(0 if column is None else len(column) for column in self)
+        first, which = np.zeros(1, np.int64), np.zeros(count, np.int64)
+        for wanted, stated in (
+            (self.memory, attributes.memory),
+            (self.disk, attributes.disk),
+            (self.kind, attributes.kind),
+        ):
+            if wanted is None or stated is None:
+                continue
+            if wanted.dtype.kind == "U":
+                texts = wanted.tolist()
+                number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+                code, codes = np.fromiter(map(number.__getitem__, texts), np.int64, count), len(number)
+            else:
+                levels = np.unique(stated)
+                code, codes = np.searchsorted(levels, wanted), len(levels) + 1
+            _, first, which = np.unique(which * codes + code, return_index=True, return_inverse=True)
+        return first, which
 
 
 class Constraints(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):

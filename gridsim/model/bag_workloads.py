@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,11 +10,12 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import Amount, checked_amount, drawn, largest
-from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Listed, Machine
-from gridsim.model.attributes import Constraints, Memory, Wants, check_constraints, drawn_wants
+from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Listed, Machines
+from gridsim.model.attributes import Constraints, ListedMemory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, shown
 from gridsim.support.arrays import Floats, Integers, first_true
+from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams, normal_factors
@@ -90,8 +90,7 @@ class LogNormal(_Spread, frozen=True, tag="log-normal"):
 Spread = Normal | LogUniform | Exponential | LogNormal
 
 _Seconds = Annotated[float, Limits(low=0, unit="s")]
-_Work = Annotated[float, Limits(above=0, unit="Mflop")]
-_ListedBytes = Annotated[float, Limits(low=0, high=MOST_BYTES, unit="bytes")]
+_ListedBytes = Annotated[FloatColumn, Limits(low=0, high=MOST_BYTES, unit="bytes")]
 _Load = Annotated[float, Limits(above=0)] | None
 _Reference = Annotated[float, Limits(above=0, unit="Mflop/s")] | None
 
@@ -297,14 +296,14 @@ class ListRecipe(Listed, frozen=True, kw_only=True, tag="list"):
     origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
-    tasks: tuple[Annotated[int, Limits(low=1, high=2**53)], ...]
-    task_size: tuple[_Work, ...]
-    submitter: tuple[Machine, ...] | None = None
-    data: tuple[Annotated[int, Limits(low=0, high=MOST_DATA)], ...] | None = None
-    input_bytes: tuple[_ListedBytes, ...] | None = None
-    output_bytes: tuple[_ListedBytes, ...] | None = None
-    memory: tuple[Memory, ...] | None = None
-    disk: tuple[Memory, ...] | None = None
+    tasks: Annotated[IntColumn, Limits(low=1, high=2**53)]
+    task_size: Annotated[FloatColumn, Limits(above=0, unit="Mflop")]
+    submitter: Machines | None = None
+    data: Annotated[IntColumn, Limits(low=0, high=MOST_DATA)] | None = None
+    input_bytes: _ListedBytes | None = None
+    output_bytes: _ListedBytes | None = None
+    memory: ListedMemory | None = None
+    disk: ListedMemory | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -335,20 +334,18 @@ class TasksRecipe(Listed, frozen=True, kw_only=True, tag="tasks"):
     origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
-    sizes: tuple[tuple[_Work, ...], ...]
-    submitter: tuple[Machine, ...] | None = None
-    estimate: tuple[Annotated[float, Limits(low=0, unit="Mflop")], ...] | None = None
+    sizes: Annotated[RaggedColumn, Limits(above=0, unit="Mflop")]
+    submitter: Machines | None = None
+    estimate: Annotated[FloatColumn, Limits(low=0, unit="Mflop")] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_columns("application")
-        for i, sizes in enumerate(self.sizes):
-            if not sizes:
-                raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")
+        for i in first_true(self.sizes.counts == 0):
+            raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")
 
     def columns(self, platform: Platform) -> Columns:
-        tasks = np.array([len(each) for each in self.sizes], dtype=np.int64)
-        sizes = np.fromiter(chain.from_iterable(self.sizes), np.float64, int(tasks.sum()))
+        tasks, sizes = self.sizes.counts, self.sizes.values
         unsaid = np.full(len(tasks), np.nan)
         estimate = None if self.estimate is None else np.array(self.estimate)
         submitter = _submitters(self, platform)

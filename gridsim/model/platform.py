@@ -19,8 +19,9 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import Amount, Range, amount_of, checked_amount
 from gridsim.model.attributes import Attributes, AttributesRecipe
-from gridsim.support.arguments import explained, normalise, real, sequence, shown, text
+from gridsim.support.arguments import explained, normalise, real, shown, text
 from gridsim.support.arrays import Floats
+from gridsim.support.columns import FloatColumn
 from gridsim.support.memory import OF_MACHINE, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import reading
@@ -30,7 +31,9 @@ from gridsim.support.random_streams import Streams, normal_factors
 MOST_NODES = 2**30
 
 Nodes = Annotated[int, Limits(low=1, high=MOST_NODES)]
-Speed = Annotated[float, Limits(low=1e-6, unit="Mflop/s")]
+#: Limits of a speed.
+SPEED = Limits(low=1e-6, unit="Mflop/s")
+Speed = Annotated[float, SPEED]
 
 
 class _Speeds(Recipe, frozen=True, kw_only=True):
@@ -143,12 +146,12 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
     """A list of speeds, Mflop/s, one per machine."""
 
-    listed: tuple[Speed, ...] = msgspec.field(name="speeds")
+    listed: Annotated[FloatColumn, SPEED] = msgspec.field(name="speeds")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.listed:
             raise ScenarioError("platform.speeds must name at least one machine, got none")
-        super().__post_init__()
 
     @property
     def count(self) -> int:
@@ -302,7 +305,8 @@ class Platform:
 
         speeds : Mflop/s, one entry per machine.
         """
-        return cls(ListedSpeeds(listed=tuple(sequence("platform.speeds", speeds))))
+        listed: Any = speeds
+        return cls(ListedSpeeds(listed=listed))
 
     @property
     def nodes(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gridsim.errors import ModelWarning
-from gridsim.model.amounts import Range
+from gridsim.model.amounts import largest
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 
@@ -43,10 +43,11 @@ def unusual(scenario: Scenario) -> Iterator[str]:
                 f"platform has a machine of {which:g} Mflop/s; they usually do 100 to 1,000,000 (or as "
                 'text: "2 Gflop/s")'
             )
-    largest = _largest(getattr(scenario.workload.recipe, "task_size", None))
-    if largest / mean > TASK:
+    task_size = getattr(scenario.workload.recipe, "task_size", None)
+    longest = 0.0 if task_size is None else largest(task_size)
+    if longest / mean > TASK:
         yield (
-            f"workload.task_size is up to {largest:g} Mflop, {largest / mean / 86_400.0:.3g} days at the "
+            f"workload.task_size is up to {longest:g} Mflop, {longest / mean / 86_400.0:.3g} days at the "
             'mean speed (in Mflop, or as text: "65 Gflop")'
         )
     faults = scenario.faults
@@ -71,12 +72,3 @@ def _up_time(recipe: Any, nodes: int) -> float:
     end = max(*recipe.down, *(at for at in recipe.up if at < math.inf))
     lost = math.fsum(min(up, end) - down for down, up in zip(recipe.down, recipe.up, strict=True))
     return (nodes * end - lost) / failures.total()
-
-
-def _largest(size: Any) -> float:
-    """Return the largest size of a task that a recipe names; 0 if it names none."""
-    if isinstance(size, Range):
-        return size.high
-    if isinstance(size, tuple):
-        return max(size, default=0.0)
-    return size if isinstance(size, float) else 0.0

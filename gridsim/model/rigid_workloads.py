@@ -12,19 +12,20 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES, Columns, Listed, Machine
-from gridsim.model.attributes import Constraints, Memory, Wants, check_constraints, drawn_wants
+from gridsim.model.applications import JOB_TIMES, Columns, Listed, Machines
+from gridsim.model.attributes import Constraints, ListedMemory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, Integers, first_true
+from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
-_RunTime = Annotated[float, Limits(above=0, unit="s")]
+_RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
 #: The latest time that a job may state, s; the clock counts int64 nanoseconds.
 _LATEST = 4.0e9
-_Latest = Annotated[float, Limits(above=0, unit="s", finite=False)]
+_Ends = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
 
 class _Jobs(Recipe, frozen=True, kw_only=True):
@@ -159,31 +160,32 @@ class JobListRecipe(Listed, frozen=True, kw_only=True, tag="job-list"):
     origin : s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
-    nodes: tuple[Annotated[int, Limits(low=1, high=2**31 - 1)], ...]
-    run_time: tuple[_RunTime, ...]
-    requested: tuple[_RunTime, ...] | None = None
-    submitter: tuple[Machine, ...] | None = None
-    memory: tuple[Memory, ...] | None = None
-    disk: tuple[Memory, ...] | None = None
-    kinds: tuple[str, ...] | None = None
-    not_before: tuple[Annotated[float, Limits(low=0, high=_LATEST, unit="s")], ...] | None = None
-    deadline: tuple[_Latest, ...] | None = None
-    cancel_at: tuple[_Latest, ...] | None = None
+    nodes: Annotated[IntColumn, Limits(low=1, high=2**31 - 1)]
+    run_time: _RunTimes
+    requested: _RunTimes | None = None
+    submitter: Machines | None = None
+    memory: ListedMemory | None = None
+    disk: ListedMemory | None = None
+    kinds: TextColumn | None = None
+    not_before: Annotated[FloatColumn, Limits(low=0, high=_LATEST, unit="s")] | None = None
+    deadline: _Ends | None = None
+    cancel_at: _Ends | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_columns("job")
         for name in ("deadline", "cancel_at"):
-            for i, at in enumerate(getattr(self, name) or ()):
-                if _LATEST < at < math.inf:
-                    raise ScenarioError(
-                        f"workload.{name}[{i}] must be at most {_LATEST:g} s, or inf, got {at!r}"
-                    )
-            for i, (at, release) in enumerate(zip(getattr(self, name) or (), self.release, strict=False)):
-                if at <= release:
-                    raise ScenarioError(
-                        f"workload.{name}[{i}] must be after workload.release[{i}], {release!r} s, got {at!r}"
-                    )
+            if (column := getattr(self, name)) is None:
+                continue
+            for i in first_true((column.array > _LATEST) & (column.array < math.inf)):
+                raise ScenarioError(
+                    f"workload.{name}[{i}] must be at most {_LATEST:g} s, or inf, got {column[i]!r}"
+                )
+            for i in first_true(column.array <= self.release.array):
+                raise ScenarioError(
+                    f"workload.{name}[{i}] must be after workload.release[{i}], {self.release[i]!r} s, got "
+                    f"{column[i]!r}"
+                )
 
     def columns(self, platform: Platform) -> Columns:
         count = len(self.release)

@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults, FaultsRecipe
@@ -22,15 +24,20 @@ from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import hint, listed, real, shown, text, whole
+from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
-from gridsim.support.parameters import limits_of, tables_of
+from gridsim.support.memory import check_room
+from gridsim.support.parameters import column_checks, limits_of, tables_of
+from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
 #: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
 _OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED = ("platform", "workload")
+#: Bytes of a number in a list of Python numbers, from which tuples are made.
+_OF_NUMBER = 100
 _TYPES = {  # name of a type in msgspec -> name in error messages
     "int": "a whole number",
     "float": "a number",
@@ -39,6 +46,17 @@ _TYPES = {  # name of a type in msgspec -> name in error messages
     "array": "a list",
     "object": "a table",
 }
+
+
+class ArchivedScenario(NamedTuple):
+    """A scenario as a result, a checkpoint or a store holds it.
+
+    toml : the scenario as TOML, which refers to its long lists, see `gridsim.support.references`.
+    arrays : those lists, one-dimensional, under the names by which the TOML refers to them.
+    """
+
+    toml: str
+    arrays: Arrays
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,7 @@ class Scenario:
             name: ", ".join(f"{key} {shown(value)}" for key, value in table.items())
             if isinstance(table, dict)
             else str(table)
-            for name, table in self.document().items()
+            for name, table in self._document().items()
         }
         return html.pairs(lines, "Scenario")
 
@@ -135,12 +153,20 @@ class Scenario:
         schedulers : whether to include the parameters of schedulers.
         place : function that maps the path of a file to the text written in its place.
         """
-        import tomli_w
+        return _toml(_inline(self._document(place)), schedulers)
 
-        document = self.document(place)
-        if not schedulers:
-            document.pop("schedulers", None)
-        return tomli_w.dumps(document)
+    def to_archive(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> ArchivedScenario:
+        """Return the scenario as an archive holds it; ``Scenario.from_archive(s.to_archive()) == s``.
+
+        Equal scenarios give equal texts.  `schedulers` and `place` are as in `to_toml`.
+        """
+        arrays: dict[str, NDArray[Any]] = {}
+        document = self._document(place)
+        tables = {
+            name: entry if name == "schedulers" else with_references(entry, arrays)
+            for name, entry in document.items()
+        }
+        return ArchivedScenario(_toml(_inline(tables), schedulers), arrays)
 
     def save(self, path: StrPath) -> None:
         """Write the scenario to a file, completely or not at all."""
@@ -161,6 +187,11 @@ class Scenario:
 
     def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
         """Return the content of a scenario file as nested dicts, without entries that are None."""
+        document: dict[str, Any] = _inline(self._document(place))
+        return document
+
+    def _document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
+        """Return the same as `document`, with columns in place of lists."""
         document: dict[str, Any] = {"seed": self.seed}
         for name, value in (
             ("platform", self.platform.recipe),
@@ -171,7 +202,7 @@ class Scenario:
         ):
             if value is None:
                 continue
-            table = msgspec.to_builtins(value)
+            table = msgspec.to_builtins(value, builtin_types=COLUMNS)
             if "path" in table:
                 table["path"] = place(table["path"])
             document[name] = _given(table)
@@ -206,6 +237,15 @@ class Scenario:
         """Make a scenario from TOML text, as `from_toml` does, but never take the text for a path."""
         return cls._read(toml, "<scenario>", "")
 
+    @classmethod
+    def from_archive(cls, archived: ArchivedScenario) -> Scenario:
+        """Make a scenario from what an archive holds.
+
+        Raises ScenarioError as `from_toml` does, also for an array that is not there.
+        """
+        document = toml_files.parsed(archived.toml, "<scenario>")
+        return cls.from_document(document, "the archive", arrays=archived.arrays)
+
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
         """Return a copy with other values for some entries of its file, such as ``{"platform.nodes": 200}``.
 
@@ -215,7 +255,7 @@ class Scenario:
 
         Raises ScenarioError for a path or value that a scenario cannot have.
         """
-        document = self.document()
+        document = self._document()
         for path in values:
             text("the path of an entry", path)
         for path, other in _OVERRIDDEN.items():
@@ -243,9 +283,15 @@ class Scenario:
 
     @classmethod
     def from_document(
-        cls, document: dict[str, Any], file: str = "the scenario", folder: str = ""
+        cls,
+        document: dict[str, Any],
+        file: str = "the scenario",
+        folder: str = "",
+        arrays: Arrays = MappingProxyType({}),
     ) -> Scenario:
         """Make a scenario from the content of a scenario `file`, whose paths are relative to `folder`.
+
+        arrays : those to which the file refers; a scenario file of a user refers to none.
 
         Raises ScenarioError as `from_toml` does.
         """
@@ -258,6 +304,10 @@ class Scenario:
         for key in _KEYS[1:]:
             if not isinstance(document.get(key, {}), dict):
                 raise ScenarioError(f"{key} must be a table, got {document[key]!r}")
+        document = {
+            key: entry if key == "schedulers" else with_columns(entry, arrays, key, file)
+            for key, entry in document.items()
+        }
         made: dict[str, Any] = {}
         for name, kind, union in (
             ("platform", Platform, PlatformRecipe),
@@ -274,6 +324,22 @@ class Scenario:
             seed=document.get("seed", 0),
             schedulers=document.get("schedulers", {}),
         )
+
+
+def _toml(document: dict[str, Any], schedulers: bool) -> str:
+    """Return a document as TOML, with the parameters of schedulers only if that is asked for."""
+    import tomli_w
+
+    return tomli_w.dumps(
+        {name: entry for name, entry in document.items() if schedulers or name != "schedulers"}
+    )
+
+
+def _inline(value: Any) -> Any:
+    """Return a table, and the tables in it, with lists in place of columns."""
+    if isinstance(value, dict):
+        return {key: _inline(entry) for key, entry in value.items()}
+    return value.tolist() if isinstance(value, ArrayColumn) else value
 
 
 def _given(table: dict[str, Any]) -> dict[str, Any]:
@@ -327,7 +393,7 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str
     for key in table:
         if key not in known and key != kind.__struct_config__.tag_field:
             raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
-    found, inner = limits_of(kind), tables_of(kind)
+    found, inner, columns = limits_of(kind), tables_of(kind), column_checks(kind)
 
     def plain(path: str, value: Any, unit: str) -> Any:
         if isinstance(value, str):
@@ -340,6 +406,11 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str
 
     def within(key: str, value: Any) -> Any:
         path = f"{where}.{key}"
+        if key in columns:
+            return columns[key](path, value)
+        if isinstance(value, ArrayColumn):
+            check_room(path, len(value.arrays[0]), "numbers", _OF_NUMBER)
+            return value.tolist()
         if key in inner and isinstance(value, dict):
             first, *others = inner[key]
             return _without_units(value, _which(inner[key], value, path) if others else first, path)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.amounts import amount_of
-from gridsim.model.applications import JOB_TIMES, Applications, Listed
+from gridsim.model.applications import Applications, Listed
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
@@ -29,17 +30,27 @@ from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe
 from gridsim.support.arguments import explained, sequence, text
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
+from gridsim.support.columns import ArrayColumn
 
+#: Sizes of tasks that are summed at a time, besides those of one more application.
+_AT_A_TIME = 1 << 18
 #: The latest release (s).  The clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
 WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 
-def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
-    """Return a column of `count` entries: a single number is repeated, a list is taken as it is."""
-    scalar = isinstance(value, (int, float, np.number, str))
-    return (value,) * count if scalar else tuple(sequence(name, value))
+def _with_length(path: str, values: Any) -> Any:
+    """Return `values` as something that has a length, or raise a ScenarioError naming `path`."""
+    plain = isinstance(values, (list, tuple, ArrayColumn)) or (isinstance(values, np.ndarray) and values.ndim)
+    return values if plain else sequence(path, values)
+
+
+def _column(value: Any, count: int) -> Any:
+    """Return a column of `count` entries: a single value is repeated, other values are taken as they are."""
+    if isinstance(value, str):
+        return [value] * count
+    return np.full(count, value) if isinstance(value, (int, float, np.number)) else value
 
 
 def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
@@ -55,20 +66,46 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
         )
     if len(sizes) == len(tasks):  # one task each
         return sizes, sizes, None
-    parts = np.split(sizes, begins[1:])
-    size = np.zeros(len(parts))
-    for i, part in enumerate(parts):
-        try:
-            size[i] = math.fsum(part.tolist())
-        except OverflowError:
-            raise ScenarioError(
-                f"workload.sizes[{i}] must have a finite sum, got {part.max():g} Mflop among them"
-            ) from None
     low, high = np.minimum.reduceat(sizes, begins), np.maximum.reduceat(sizes, begins)
+    size = _sums(sizes, begins, tasks, low)
     mean = np.clip(size / tasks, low, high)  # equal sizes have exactly their own mean
     if np.array_equal(low, high):
         return mean, size, None
-    return mean, size, np.concatenate([parts[i] for i in order])
+    if (order[1:] > order[:-1]).all():
+        return mean, size, sizes
+    tasks, begins = tasks[order], begins[order]
+    task = np.repeat(begins - (np.cumsum(tasks) - tasks), tasks)
+    task += np.arange(len(sizes))
+    return mean, size, sizes[task]
+
+
+def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floats:
+    """Return the sum of each application's `sizes`, rounded once.
+
+    begins, low : the index of the first of its sizes, and the smallest of them.
+
+    Raises ScenarioError for an infinite sum.
+    """
+    ends, sums = begins + tasks, np.zeros(len(tasks))
+    # some applications at a time, so that few sizes are in the wider type at once
+    blocks = np.searchsorted(ends, np.arange(0, len(sizes), _AT_A_TIME), side="right").tolist()
+    for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
+        some, start, stop = slice(first, last), begins[first], ends[last - 1]
+        wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), begins[some] - start)
+        with np.errstate(over="ignore"):
+            sums[some] = wide
+            # all sizes are multiples of the spacing of the smallest, so the wider type has such a sum exactly
+            exact = wide <= np.spacing(low[some]) * 2.0 ** np.finfo(np.longdouble).nmant
+        exact &= np.isfinite(sums[some])
+        for i in (first + np.flatnonzero(~exact)).tolist():
+            part = sizes[begins[i] : ends[i]]
+            try:
+                sums[i] = math.fsum(part.tolist())
+            except OverflowError:
+                raise ScenarioError(
+                    f"workload.sizes[{i}] must have a finite sum, got {part.max():g} Mflop among them"
+                ) from None
+    return sums
 
 
 @explained
@@ -96,7 +133,7 @@ class Workload:
         recipe = self.recipe
         if not isinstance(recipe, Listed):
             return 0.0
-        return min(recipe.release) if recipe.origin is None else recipe.origin
+        return float(recipe.release.array.min()) if recipe.origin is None else recipe.origin
 
     @property
     def remarks(self) -> dict[str, str]:
@@ -268,23 +305,22 @@ class Workload:
             default the first release.  With an earlier one machines, failures and views of others have a past
             when the first application comes.
         """
-        releases = sequence("workload.release", release)
+        releases = _with_length("workload.release", release)
         count = len(releases)
-        given = {"input_bytes": input_bytes, "output_bytes": output_bytes, "memory": memory, "disk": disk}
-        further = {
-            name: None if each is None else _column(f"workload.{name}", each, count)
-            for name, each in given.items()
-        }
-        recipe = ListRecipe(
-            release=tuple(releases),
-            tasks=_column("workload.tasks", tasks, count),
-            task_size=_column("workload.task_size", task_size, count),
-            submitter=None if submitter is None else _column("workload.submitter", submitter, count),
-            data=None if data is None else _column("workload.data", data, count),
-            **further,
-            origin=origin,
+        return cls(
+            ListRecipe(
+                release=releases,
+                tasks=_column(tasks, count),
+                task_size=_column(task_size, count),
+                submitter=_column(submitter, count),
+                data=_column(data, count),
+                input_bytes=_column(input_bytes, count),
+                output_bytes=_column(output_bytes, count),
+                memory=_column(memory, count),
+                disk=_column(disk, count),
+                origin=origin,
+            )
         )
-        return cls(recipe)
 
     @classmethod
     def of_tasks(
@@ -307,15 +343,17 @@ class Workload:
             default the first release.  With an earlier one machines, failures and views of others have a past
             when the first application comes.
         """
-        releases = sequence("workload.release", release)
-        recipe = TasksRecipe(
-            release=tuple(releases),
-            sizes=tuple(sequence("workload.sizes", sizes)),
-            submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
-            estimate=None if estimate is None else _column("workload.estimate", estimate, len(releases)),
-            origin=origin,
+        releases, rows = _with_length("workload.release", release), _with_length("workload.sizes", sizes)
+        count = len(releases)
+        return cls(
+            TasksRecipe(
+                release=releases,
+                sizes=rows,
+                submitter=_column(submitter, count),
+                estimate=_column(estimate, count),
+                origin=origin,
+            )
         )
-        return cls(recipe)
 
     @classmethod
     def job_streams(
@@ -477,23 +515,24 @@ class Workload:
             default the first release.  With an earlier one machines, failures and views of others have a past
             when the first job comes.
         """
-        releases = sequence("workload.release", release)
-        recipe = JobListRecipe(
-            release=tuple(releases),
-            nodes=_column("workload.nodes", nodes, len(releases)),
-            run_time=_column("workload.run_time", run_time, len(releases)),
-            requested=None if requested is None else _column("workload.requested", requested, len(releases)),
-            submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
-            memory=None if memory is None else _column("workload.memory", memory, len(releases)),
-            kinds=None if kinds is None else _column("workload.kinds", kinds, len(releases)),
-            disk=None if disk is None else _column("workload.disk", disk, len(releases)),
-            **{
-                name: None if given is None else _column(f"workload.{name}", given, len(releases))
-                for name, given in zip(JOB_TIMES, (not_before, deadline, cancel_at), strict=True)
-            },
-            origin=origin,
+        releases = _with_length("workload.release", release)
+        count = len(releases)
+        return cls(
+            JobListRecipe(
+                release=releases,
+                nodes=_column(nodes, count),
+                run_time=_column(run_time, count),
+                requested=_column(requested, count),
+                submitter=_column(submitter, count),
+                memory=_column(memory, count),
+                kinds=_column(kinds, count),
+                disk=_column(disk, count),
+                not_before=_column(not_before, count),
+                deadline=_column(deadline, count),
+                cancel_at=_column(cancel_at, count),
+                origin=origin,
+            )
         )
-        return cls(recipe)
 
     def realize(self, platform: Platform) -> Applications:
         """Return the applications on `platform` in order of release; ties keep the order of the recipe.

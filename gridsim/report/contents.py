@@ -27,6 +27,7 @@ from gridsim.studies.verdicts import of_replications
 from gridsim.support.docstrings import opening
 from gridsim.support.imports import names_code
 from gridsim.support.parameters import changed_fields
+from gridsim.support.references import INLINE, has_references
 
 Results = Mapping[str, Result]
 
@@ -147,8 +148,7 @@ def of_results(
         Section(
             "again",
             "Run it again",
-            about=f"Save the scenario above as scenario.toml{_where(scenarios.values())}; "
-            "the same digest must come out.",
+            about=f"{_saving(scenarios.values())}; the same digest must come out.",
             codes=[
                 _again(name, result, (files or {}).get(name))
                 for name, result in results.items()
@@ -193,12 +193,12 @@ def of_replicates(
     if found.files:
         sections.append(Section("provenance", "Provenance", tables=tables.files(found.files.items())))
     if scenario is not None:
-        codes = [Code("What the replications are of", scenario.to_toml())]
+        toml = scenario.to_archive().toml
+        codes = [Code("What the replications are of", toml)]
         sections.append(Section("scenario", "Scenario", codes=codes))
-    if scenario is not None and command is not None:
-        about = f"Save the scenario above as scenario.toml{_where([scenario.to_toml()])}."
-        codes = [Code("All of them", command, shown=True)]
-        sections.append(Section("again", "Run it again", about=about, codes=codes))
+        if command is not None:
+            codes = [Code("All of them", command, shown=True)]
+            sections.append(Section("again", "Run it again", about=f"{_saving([toml])}.", codes=codes))
     usual = f"{_listed(names)} over {len(found.seeds)} replications"
     return Page(title or usual, lead, [each for each in sections if _holds(each)], found.remarks())
 
@@ -224,7 +224,7 @@ def of_sweep(
         Section("metrics", "Other metrics", tables=shown[1:]),
     ]
     if scenario is not None:
-        codes = [Code("What the sweep changes", scenario.to_toml())]
+        codes = [Code("What the sweep changes", scenario.to_archive().toml)]
         sections.append(Section("scenario", "Scenario", codes=codes))
     if command is not None:
         sections.append(Section("again", "Run it again", codes=[Code("All of it", command, shown=True)]))
@@ -333,19 +333,22 @@ def _comparable(results: Results) -> bool:
     )
 
 
-def _where(scenarios: Iterable[str]) -> str:
-    """Return where scenario.toml must be saved, as it names files relative to its folder; "" if it does not.
-
-    scenarios : as TOML.
-    """
+def _saving(scenarios: Iterable[str]) -> str:
+    """Return how to save the scenarios (TOML) that the page shows, as a sentence without its full stop."""
     tables = [tomllib.loads(toml) for toml in scenarios]
+    if any(map(has_references, tables)):
+        return (
+            "Write scenario.toml with Result.scenario.save, as the text above only names its lists of more "
+            f"than {INLINE} entries, by their SHA-256"
+        )
     paths = {
         part["path"]: None
         for each in tables
         for part in each.values()
         if isinstance(part, dict) and not os.path.isabs(part.get("path", "/"))
     }
-    return f", in the folder from which {_listed(list(paths))} can be found" if paths else ""
+    where = f", in the folder from which {_listed(list(paths))} can be found" if paths else ""
+    return f"Save the scenario above as scenario.toml{where}"
 
 
 def _again(name: str, result: Result, file: str | None) -> Code:

@@ -9,12 +9,14 @@ import re
 import sys
 import zipfile
 import zlib
+from collections.abc import Iterable
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.support.memory import memory, size_of
+from gridsim.support.references import Arrays, check_array
 
 #: Deflate level.
 _LEVEL = 1
@@ -57,6 +59,11 @@ class Writer:
         np.lib.format.write_array(member, column, allow_pickle=False)
         content = member.getvalue()
         self._add(name, content, self._method if _shrinks(content) else zipfile.ZIP_STORED)
+
+    def arrays(self, arrays: Arrays) -> None:
+        """Add the arrays to which a scenario refers, under their names; see `gridsim.support.references`."""
+        for name, array in arrays.items():
+            self.array(_referred(name), array)
 
     def _add(self, name: str, content: Any, method: int | None = None) -> None:
         info = zipfile.ZipInfo(name, _EPOCH)
@@ -146,6 +153,10 @@ class Reader:
             found.ravel(order="K")[:] = np.frombuffer(content, dtype, offset=at)
         return found
 
+    def arrays(self, names: Iterable[str]) -> Arrays:
+        """Read the arrays to which a scenario refers; each must have the content that its name says."""
+        return {name: check_array(name, self.array(_referred(name))) for name in names}
+
     def _content(self, name: str) -> bytes:
         # each only once, so that everything read together is no larger than the members
         if name not in self._unread:
@@ -153,6 +164,10 @@ class Reader:
         del self._unread[name]
         # read to the end: only then does zipfile compare the checksum
         return self._zip.read(name)
+
+
+def _referred(name: str) -> str:
+    return f"scenario/{name}.npy"
 
 
 def _bare(text: str) -> str:

@@ -1,6 +1,6 @@
 """Result files: a zip with one .npy member per column, ``tables/TABLE/COLUMN.npy``, and ``result.json``.
 
-``numpy.load`` reads the columns too.
+The long lists of the scenario are members, too, ``scenario/SHA256.npy``.  ``numpy.load`` reads all of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from gridsim.results.schema import check_columns
 from gridsim.results.table import Table, frozen
 from gridsim.support.files import atomic_file, opened
 from gridsim.support.imports import current_name
+from gridsim.support.references import Arrays
 
-#: Version of the file format.
-FORMAT = 1
+#: Version of the file format, and the versions that are read; in format 1 the scenario is one text.
+FORMAT = 2
+_READ = (1, 2)
 _ABOUT = "result.json"
 #: Largest number of values in `_ABOUT`: long data are in tables, and a scenario is one string.
 _VALUES = 1 << 20
@@ -88,17 +90,27 @@ class _Provenance(msgspec.Struct):
 
 
 def write(
-    path: str | os.PathLike[str], *, digest: str, tables: Mapping[str, Table], **rest: Mapping[str, Any]
+    path: str | os.PathLike[str],
+    *,
+    digest: str,
+    tables: Mapping[str, Table],
+    arrays: Arrays,
+    **rest: Mapping[str, Any],
 ) -> None:
-    """Write a result file, either completely or not at all; `rest` must be plain values."""
+    """Write a result file, either completely or not at all; `rest` must be plain values.
+
+    arrays : those to which the scenario in the provenance refers.
+    """
     about = {
         "format": FORMAT,
         "digest": digest,
         "tables": {name: list(table.keys()) for name, table in tables.items()},
+        "arrays": list(arrays),
         **rest,
     }
     with atomic_file(path) as stream, Writer(stream) as archive:
         archive.json(_ABOUT, about)
+        archive.arrays(arrays)
         for name, table in tables.items():
             for key, column in table.items():
                 archive.array(_member(name, key), column)
@@ -115,10 +127,12 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     try:
         with Reader(content) as archive:
             about = archive.json(_ABOUT, _VALUES)
-            if about["format"] != FORMAT:
+            if about["format"] not in _READ:
+                read = " and ".join(map(str, _READ))
                 raise GridSimError(
-                    f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"
+                    f"{name}: a result in format {about['format']!r}, this version reads {read}"
                 )
+            arrays = archive.arrays(about.get("arrays", ()))
             tables = {
                 table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})
                 for table, keys in about["tables"].items()
@@ -126,7 +140,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
         rest = {key: about[key] for key in ("facts", "scheduler", "provenance")}
         _check(tables, rest)
         rest["scheduler"]["class"] = current_name(rest["scheduler"]["class"])
-        return about["digest"], {"tables": tables, **rest}
+        return about["digest"], {"tables": tables, "arrays": arrays, **rest}
     except Exception as error:
         raise damaged(name, error) from error
 

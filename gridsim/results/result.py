@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.applications import Listed
-from gridsim.model.scenario import Scenario
+from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.decisions import Why, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
@@ -22,6 +22,7 @@ from gridsim.support import html
 from gridsim.support.arguments import Named
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
+from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain
 
 #: Tables that the digest does not cover: those that exist only if the user asked for them, and the numbers
@@ -47,6 +48,7 @@ class Result(Metrics):
     facts : scalars that the scheduler reports.
     scheduler : ``name``, ``class`` and ``parameters`` of the scheduler, as plain values.
     provenance : versions, seed, scenario (TOML), SHA-256 of trace files, wall seconds, peak memory.
+    arrays : those to which the scenario in the provenance refers, see `ArchivedScenario`.
 
     Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
     stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
@@ -80,6 +82,7 @@ class Result(Metrics):
         facts: Mapping[str, Any],
         scheduler: Mapping[str, Any],
         provenance: Mapping[str, Any],
+        arrays: Arrays | None = None,
         scenario: Scenario | None = None,
     ) -> None:
         for name in CORE_TABLES:
@@ -91,6 +94,7 @@ class Result(Metrics):
         self._about: dict[str, Any] = plain(provenance)  # the provenance; of a run, without its scenario
         #: The digest stated in the file, if the result was loaded from one; else None.
         self.stated_digest: str | None = None
+        self._arrays = arrays or {}
         if scenario is not None:
             self.__dict__["scenario"] = scenario
 
@@ -100,13 +104,19 @@ class Result(Metrics):
     def provenance(self) -> dict[str, Any]:
         """Versions, seed, scenario (TOML), SHA-256 of trace files, wall seconds, peak memory.
 
-        The scenario is written as TOML at the first access: with a million listed sizes that takes as long as
-        a run.
+        The TOML refers to arrays in place of lists of more than a hundred entries, so that it is short.
+        `scenario` has these lists, and ``scenario.to_toml()`` is the whole text.
         """
+        archived = self._archived
+        return self._about if archived is None else {**self._about, "scenario": archived.toml}
+
+    @cached_property
+    def _archived(self) -> ArchivedScenario | None:
+        """The scenario as the file of the result holds it; None if the result does not contain it."""
+        if "scenario" in self._about:
+            return ArchivedScenario(self._about["scenario"], self._arrays)
         scenario = self.__dict__.get("scenario")
-        if "scenario" in self._about or scenario is None:
-            return self._about
-        return {**self._about, "scenario": scenario.to_toml()}
+        return None if scenario is None else scenario.to_archive()
 
     @property
     def decentralized(self) -> bool | None:
@@ -139,11 +149,11 @@ class Result(Metrics):
 
         For a loaded result it is built again, which needs the trace files that it names.
 
-        Raises GridSimError if the result does not contain its scenario.
+        Raises GridSimError if the result does not contain its scenario, or the arrays to which that refers.
         """
-        if "scenario" not in self._about:
+        if self._archived is None:
             raise GridSimError("the result does not say of what scenario it is")
-        scenario = Scenario.from_text(self._about["scenario"])
+        scenario = Scenario.from_archive(self._archived)
         if "origin" not in self._about and isinstance(scenario.workload.recipe, Listed):
             # results without it are of runs that began at time 0 of the releases
             return scenario.replaced({"workload.origin": 0.0})
@@ -372,6 +382,7 @@ class Result(Metrics):
             path,
             digest=self.digest,
             tables=self.tables,
+            arrays={} if self._archived is None else self._archived.arrays,
             facts=self.facts,
             scheduler=self.scheduler,
             provenance=self.provenance,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gridsim.errors import one_line
 from gridsim.support import html
 from gridsim.support.arguments import unknown
+from gridsim.support.columns import is_text
 from gridsim.support.extras import need
 from gridsim.support.text import align, check_name, plain
 
@@ -39,8 +40,7 @@ def _column(name: str, values: Any) -> Column:
     if kind == "U":
         # the shortest type that holds them, so that equal texts have equal types
         column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
-        codes = column.view(np.uint32)
-        if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
+        if not is_text(column):
             raise ValueError(f"column {name!r} must hold text, got what is no character")
     if kind not in "biufU" or column.ndim != 1:
         raise ValueError(f"column {name!r} must be one-dimensional numbers or text")

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.errors import CheckpointWarning, GridSimError, ScenarioError
@@ -42,12 +43,14 @@ class SchedulerAbout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a checkpoint holds besides the state: all that is needed to set up the run again.
 
-    scenario : the scenario as TOML.  files : SHA-256 of each trace file.
+    scenario, arrays : the scenario, see `gridsim.model.scenario.ArchivedScenario`.
+    files : SHA-256 of each trace file.
     options : fields of `gridsim.simulation.simulate.Options`.
     every : s between checkpoints.  worked : s of work so far.  resumed : how often the run has been resumed.
     """
 
     scenario: str
+    arrays: dict[str, Any] = {}
     files: dict[str, str]
     scheduler: SchedulerAbout
     options: dict[str, Any]
@@ -155,7 +158,10 @@ def save(
                 return arrays - 1
 
             state = packed(what, put_aside)
-            archive.json(_ABOUT, {**_made_by(), "about": msgspec.to_builtins(about), "state": state})
+            archive.arrays(about.arrays)
+            record = msgspec.to_builtins(about, builtin_types=(np.ndarray,))
+            record["arrays"] = list(about.arrays)
+            archive.json(_ABOUT, {**_made_by(), "about": record, "state": state})
         stream.flush()
         os.fsync(stream.fileno())  # before the identity is taken: on some disks this changes the file's time
         ready(_identity(stream.fileno()))
@@ -186,7 +192,9 @@ class Checkpoint:
                         f"{self.path}: a checkpoint of {key} {content[key]!r}, this is {value!r}: a run "
                         "goes on only with what it began with"
                     )
-            self.about = msgspec.convert(content["about"], About)
+            record = content["about"]
+            record["arrays"] = self._archive.arrays(record.get("arrays", ()))
+            self.about = msgspec.convert(record, About)
             self._state = content["state"]
         except Exception as error:
             self._stream.close()

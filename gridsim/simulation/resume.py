@@ -49,7 +49,7 @@ def resume(
     error in your code.
     """
     from gridsim.errors import ScenarioError, naming
-    from gridsim.model.scenario import Scenario
+    from gridsim.model.scenario import ArchivedScenario, Scenario
     from gridsim.scheduling.contract import Scheduler
     from gridsim.scheduling.description import describe
     from gridsim.scheduling.registry import scheduler_from
@@ -69,7 +69,7 @@ def resume(
         if scheduler is not None and describe(scheduler) != stated:
             raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
         with naming([name]):
-            scenario = Scenario.from_text(about.scenario)
+            scenario = Scenario.from_archive(ArchivedScenario(about.scenario, about.arrays))
         _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, about.files)
         try:
             with naming([name]) if threads is None else nullcontext():

@@ -20,7 +20,7 @@ from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
 from gridsim.model.plausible import warn_unusual
-from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.model.scenario import ArchivedScenario, Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
 from gridsim.results.table import Table, frozen
@@ -444,9 +444,10 @@ class Simulation(Stateful):
         """Return all that is needed to set up this simulation again, for a checkpoint each `every` s."""
         from gridsim.simulation.checkpoint import About, SchedulerAbout
 
-        told = describe(self.scheduler)
+        told, archived = describe(self.scheduler), self._archived
         return About(
-            scenario=self.scenario.to_toml(),
+            scenario=archived.toml,
+            arrays=dict(archived.arrays),
             files=self.files,
             scheduler=SchedulerAbout(told["name"], told["class"], told["parameters"]),
             options=asdict(self.options),
@@ -454,6 +455,10 @@ class Simulation(Stateful):
             worked=self._wall_seconds(),
             resumed=self.resumed,
         )
+
+    @cached_property
+    def _archived(self) -> ArchivedScenario:
+        return self.scenario.to_archive()
 
     def _wall_seconds(self) -> float:
         return self.worked + time.perf_counter() - self._started

@@ -18,6 +18,8 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.support import html, units
@@ -33,6 +35,8 @@ from gridsim.support.arguments import (
     text,
     whole,
 )
+from gridsim.support.arrays import Bools, first_true
+from gridsim.support.columns import ArrayColumn
 
 #: Makes short texts of values, for reprs.
 _SHORT = reprlib.Repr()
@@ -100,8 +104,26 @@ class Limits(NamedTuple):
 
     def whole(self, path: str, value: Any) -> int:
         """Return `value` as an int within the limits, or raise a ScenarioError naming `path`."""
+        low, high = self._whole_range
+        return whole(path, value, low=low, high=high)
+
+    @property
+    def _whole_range(self) -> tuple[int, int]:
+        """The smallest and the largest whole number allowed."""
         high = WHOLE_LIMIT - 1 if self.high is None else int(self.high)
-        return whole(path, value, low=0 if self.low is None else int(self.low), high=high)
+        return 0 if self.low is None else int(self.low), high
+
+    def inside(self, values: NDArray[Any]) -> Bools:
+        """Return for each of an array of numbers, int64 or float64, whether `whole` or `real` accepts it."""
+        if values.dtype.kind == "i":
+            low, high = self._whole_range
+            return (values >= low) & (values <= high)
+        finite = self.finite or self.high is not None
+        inside: Bools = np.isfinite(values) if finite else ~np.isnan(values)
+        inside &= True if self.low is None else values >= self.low
+        inside &= True if self.above is None else values > self.above
+        inside &= True if self.high is None else values <= self.high
+        return inside | (values == 0) if self.or_zero and self.high is not None else inside
 
 
 #: Type of a field for a text that may not be empty.
@@ -125,7 +147,7 @@ class _Named(msgspec.StructMeta):
 class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     """A struct that checks its fields against their declarations when it is created.
 
-    Numbers, texts, literals and bools are checked, also if None is allowed, and inside tuples.
+    Numbers, texts, literals and bools are checked, also if None is allowed, and inside tuples and columns.
     A subclass checks its other fields itself, in a ``__post_init__`` that calls this one first.
     """
 
@@ -200,8 +222,12 @@ def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:
     """Return the check for a value of the type `hint`; None if nothing is declared for it."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and issubclass(hint, ArrayColumn):
+        return _column_check(hint, ())
     if origin is Annotated:
         kind, *said = arguments
+        if isinstance(kind, type) and issubclass(kind, ArrayColumn):
+            return _column_check(kind, tuple(said))
         if kind is str:
             return text
         limits = next((each for each in said if isinstance(each, Limits)), None)
@@ -251,6 +277,50 @@ def _entries(entry: Check) -> Check:
         return tuple(entry(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, values)))
 
     return check
+
+
+def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
+    """Return the check for a column of type `kind` whose annotation has `declared`.
+
+    Entries are checked one by one only if some are no plain values, and a number on its own only if it is the
+    first that is wrong.
+    """
+    entry, number = (_check(Annotated[(hint, *declared)] if declared else hint) for hint in kind.hints)
+    limits = next((limits for limits in declared if isinstance(limits, Limits)), None)
+    assert entry is not None and number is not None
+
+    def check(path: str, values: Any) -> ArrayColumn:
+        if not isinstance(values, (np.ndarray, ArrayColumn)):
+            values = sequence(path, values)
+        column = kind.of(values)
+        if column is None:
+            column = kind.of(_entries(entry)(path, values))
+        if column is None:
+            raise ScenarioError(f"{path} must be texts without null characters, got {shown(values)}")
+        wrong = [] if limits is None else first_true(~limits.inside(column.arrays[0]))
+        for k in wrong:
+            where, value = path, values
+            for index in column.place(k):
+                where, value = f"{where}[{index}]", value[index]
+            number(where, value)
+        return column
+
+    return check
+
+
+@cache
+def column_checks(kind: type[msgspec.Struct]) -> Mapping[str, Check]:
+    """Return, for each field that is a column, its name in files and its check."""
+    return types.MappingProxyType(
+        {key: check for name, key, check in checks(kind) if column_of(fields_of(kind)[name].type)}
+    )
+
+
+def column_of(hint: Any) -> type[ArrayColumn] | None:
+    """Return the type of column that a type is, perhaps with limits or None; None for other types."""
+    if get_origin(hint) in (Annotated, Union, types.UnionType):
+        return column_of(get_args(hint)[0])
+    return hint if isinstance(hint, type) and issubclass(hint, ArrayColumn) else None
 
 
 def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
+from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import Streams
 
 #: All that a scheduler may foresee.
@@ -145,7 +146,7 @@ def _without(recipe: _Recipe, later: Bools) -> _Recipe:
         **{
             name: tuple(each for each, gone in zip(column, later, strict=True) if not gone)
             for name, column in columns.items()
-            if isinstance(column, tuple)
+            if isinstance(column, ArrayColumn)
         },
     )
 

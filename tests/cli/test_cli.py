@@ -307,7 +307,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             '[platform]\nkind = "uniform"\nnodes = 1.5\nseed = 1',
             "platform.nodes must be a whole number, got",
         ),
-        ('[platform]\nkind = "list"\nspeeds = 1', "platform.speeds must be a list, got a whole number"),
+        ('[platform]\nkind = "list"\nspeeds = 1', "platform.speeds must be a list of numbers, got 1"),
         (
             '[platform]\nkind = "uniform"\nnodes = 1\nseed = 1\nstep = 1e-300',
             "platform.step must be a finite number >= 1e-06 Mflop/s, got 1e-300",

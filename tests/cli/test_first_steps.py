@@ -195,12 +195,16 @@ def test_failures_by_flags(begun: Path) -> None:
     assert "exclude each other" in invoke("compare", *small, *both).stderr
 
 
+LISTED = {"kind": "list", "release": [0, 1], "tasks": [1, 1], "task_size": [5.0, 6.5e10]}
+
+
 @pytest.mark.parametrize(
     ("entry", "value", "said"),
     [
         ("network.latency", 50.0, "network.latency is 50 s"),
         ("network.bandwidth", 1.0, "network.bandwidth is 1 bytes/s"),
         ("workload.task_size", 6.5e10, r"workload.task_size is up to 6.5e\+10 Mflop, 376 days"),
+        ("workload", LISTED, r"workload.task_size is up to 6.5e\+10 Mflop, 376 days"),
         ("platform", {"kind": "list", "speeds": [2000.0, 2.0]}, "platform has a machine of 2 Mflop/s"),
         ("faults", {"kind": "poisson", "mean": 4.0, "seed": 1}, "each machine fail after 4 s"),
     ],

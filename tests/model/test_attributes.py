@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
+from gridsim.model.attributes import Attributes, Wants
 
 OWN = gs.ListedAttributes(memory=(1e9, 4e9, 4e9, 8e9), kinds=("cpu", "cpu", "gpu", "gpu"))
 FOUR = gs.Platform.equal(4, attributes=OWN)
@@ -27,6 +30,38 @@ def test_machines_that_suit_a_job() -> None:
     ]  # fmt: skip
     assert jobs.suited is not None and len(jobs.suited) == 3  # the first two are of one group
     assert gs.Workload.jobs_of([0.0], 1, 1.0).realize(FOUR).machines_for(0) is None
+
+
+AMOUNTS = st.sampled_from([0.0, 1.0, 2.0, 2.5, 3.0, 7.0])
+KINDS = st.sampled_from(["", "a", "b"])
+
+
+@given(st.data(), st.integers(1, 4), st.integers(1, 8))
+def test_groups_are_those_that_the_same_machines_suit(data: st.DataObject, machines: int, jobs: int) -> None:
+    """Numbered in the order of their first one."""
+
+    def column(values: Any, count: int) -> Any:
+        return np.array(data.draw(st.lists(values, min_size=count, max_size=count)))
+
+    there = Attributes(
+        column(AMOUNTS, machines), column(KINDS.filter(bool), machines), None, column(AMOUNTS, machines)
+    )
+    wants = Wants(
+        *(column(values, jobs) if data.draw(st.booleans()) else None for values in (AMOUNTS, KINDS, AMOUNTS))
+    )
+    if not wants.any:
+        return
+    known = {"", *there.kind.tolist()}
+    rows = wants.rows()
+    if (strange := next((i for i, row in enumerate(rows) if row[1] not in known), None)) is not None:
+        with pytest.raises(ScenarioError, match=rf"^workload.kinds\[{strange}\] must be one of "):
+            wants.groups(there)
+        return
+    group, suited = wants.groups(there)
+    masks = [there.suit(*row).tolist() for row in rows]
+    assert suited[group].tolist() == masks
+    assert suited.tolist() == [mask for i, mask in enumerate(masks) if mask not in masks[:i]]
+    assert all(wants.row(i) == row for i, row in enumerate(rows))
 
 
 def test_drawn_attributes_do_not_depend_on_one_another() -> None:

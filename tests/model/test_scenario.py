@@ -169,11 +169,11 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text(workload='kind = "tasks"\nrelease = [0]\nsizes = [[1, 0]]'),
-            "workload.sizes[0][1] must be a finite number > 0 Mflop, got 0.0",
+            "workload.sizes[0][1] must be a finite number > 0 Mflop, got 0",
         ),
         (
             scenario_text(workload='kind = "tasks"\nrelease = [0]\nsizes = [1]'),
-            "workload.sizes[0] must be a list, got a whole number",
+            "workload.sizes[0] must be a list of numbers, got 1",
         ),
         (
             scenario_text(workload='kind = "bags"\nseed = 1\nspread = {kind = "normal", deviation = -1}'),

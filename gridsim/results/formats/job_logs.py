@@ -357,7 +357,7 @@ def result_from_log(
             "class": READ_FROM_LOG,
             "parameters": {"log": os.path.basename(file)},
         },
-        provenance={**provenance.describe(seed=0, files=files), "scenario": scenario.to_toml()},
+        provenance=provenance.describe(seed=0, files=files),
         scenario=scenario,
     )
 

@@ -97,9 +97,9 @@ def wasted_share(cycles: Mapping[str, Floats]) -> float:
 
     Cycles taken by background load (``slowed``) are not counted.  The result is NaN if the sum is 0.
     """
-    wasted = math.fsum(x for name in ("redundant", "lost", "overhead") for x in cycles[name].tolist())
-    total = wasted + math.fsum(cycles["useful"].tolist())
-    return wasted / total if total > 0 else math.nan
+    wasted = total(np.concatenate([cycles[name] for name in ("redundant", "lost", "overhead")]))
+    cycles_done = wasted + total(cycles["useful"])
+    return wasted / cycles_done if cycles_done > 0 else math.nan
 
 
 def quantiles(values: Floats, shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Floats:

@@ -117,6 +117,15 @@ class Metrics:
     def _bounds(self) -> dict[BoundKind, Bound]:
         return {}
 
+    @cached_property
+    def _linear_metrics(self) -> dict[str, float | None]:
+        """The metrics in a summary that take time linear in the number of applications."""
+        return {
+            name: metric(self)
+            for name, metric in SUMMARY.items()
+            if name not in _COSTLY and metric.has(self.tables)
+        }
+
     @property
     def applications(self) -> Table:
         """A row per application, in order of release."""
@@ -547,11 +556,7 @@ def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
 
     Both are None for more than `BOUND_LIMIT` applications, which take long, and if none was completed.
     """
-    values: dict[str, float | None] = {
-        name: each(result)
-        for name, each in SUMMARY.items()
-        if name not in _COSTLY and each.has(result.tables)
-    }
+    values = dict(result._linear_metrics)
     bounded = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
     values["lower_bound"] = result.bound(bound).stretch if bounded else None
     values["gap"] = result.gap(bound) if bounded else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gridsim.errors import ScenarioError
-from gridsim.model.scenario import Scenario
+from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
@@ -30,10 +30,10 @@ from gridsim.support.text import plain
 
 @dataclass(frozen=True)
 class _Known:
-    """A scenario (referenced so that its id is not reused), its text in a key, and SHA-256 of its files."""
+    """A scenario (referenced so that its id is not reused), as a store keeps it, and SHA-256 of its files."""
 
     scenario: Scenario
-    said: str
+    archived: ArchivedScenario
     files: Mapping[str, str]
 
 
@@ -46,10 +46,10 @@ class Keys:
         #: id -> a scheduler (referenced so that its id is not reused) and what its key says of it.
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
 
-    def scenario(self, scenario: Scenario) -> str:
-        """Return the scenario's TOML for a key: without parameters of schedulers, and with the SHA-256 of
-        each file, and what its name says about its format, in place of its path."""
-        return self._known(scenario).said
+    def scenario(self, scenario: Scenario) -> ArchivedScenario:
+        """Return the scenario as a store keeps it and its TOML is in a key: without parameters of schedulers,
+        and with the SHA-256 of each file, and what its name says about its format, in place of its path."""
+        return self._known(scenario).archived
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
         """Return the SHA-256 of each file that the scenario reads, as they enter its key."""
@@ -68,8 +68,8 @@ class Keys:
                 parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]
                 return "+".join(filter(None, (format_of_name(path), *parts)))
 
-            said = scenario.to_toml(schedulers=False, place=content)
-            self._scenarios[id(scenario)] = _Known(scenario, said, files)
+            archived = scenario.to_archive(schedulers=False, place=content)
+            self._scenarios[id(scenario)] = _Known(scenario, archived, files)
         return self._scenarios[id(scenario)]
 
     def key(self, cell: Cell) -> str:
@@ -89,7 +89,7 @@ class Keys:
         }
         said = {
             "code": code_version(),
-            "scenario": self.scenario(cell.scenario),
+            "scenario": self.scenario(cell.scenario).toml,
             **self._scheduler(cell.scheduler),
             "metrics": own,
             "time_limit": cell.time_limit,

@@ -1,7 +1,8 @@
 """Store: a folder that keeps the records of runs, under keys that cover all that a record depends on.
 
-``cells/*.parquet`` has one row per run, ``scenarios/*.parquet`` has the scenarios of the runs, and
-``results/*.npz`` are whole results where these are kept.  Files are written whole or not at all and are never
+``cells/*.parquet`` has one row per run, ``scenarios/*.parquet`` has the scenarios of the runs,
+``arrays/*.npz`` are the long lists of these, and ``results/*.npz`` are whole results where these are kept.
+Files are written whole or not at all and are never
 changed, so a process may be killed at any moment, and several processes may use one store.  The name of a
 Parquet file is the SHA-256 of its content, which is checked whenever it is read.  A store needs the extra
 ``data``.
@@ -17,16 +18,18 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
-from gridsim.model.scenario import Scenario
+from gridsim.model.scenario import ArchivedScenario, Scenario
+from gridsim.results.archive import Reader, Writer
 from gridsim.results.metrics.registry import METRICS
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
@@ -36,6 +39,7 @@ from gridsim.studies.execution.keys import Keys
 from gridsim.support.extras import need
 from gridsim.support.files import atomic_file, leftovers, opened
 from gridsim.support.memory import memory, size_of
+from gridsim.support.references import Arrays
 from gridsim.support.text import plain
 
 StorePath = str | os.PathLike[str]
@@ -47,7 +51,13 @@ _ABOUT = "store.json"
 _LONGEST = 1 << 16
 #: Folder -> pattern of the names of its files.
 _SHARD = r"[0-9a-f]{32}(?:[0-9a-f]{32})?\.parquet"  # earlier states of gridsim drew 32 random digits
-_FOLDERS = {"cells": _SHARD, "scenarios": _SHARD, "results": r"[0-9a-f]{64}\.npz"}
+_SHA256 = "[0-9a-f]{64}"
+_FOLDERS = {
+    "cells": _SHARD,
+    "scenarios": _SHARD,
+    "arrays": rf"{_SHA256}\.npz",
+    "results": rf"{_SHA256}\.npz",
+}
 #: The number of shards from which on `Store.tidy` merges them into one.
 _MANY = 64
 #: s after which an unfinished file is taken for a leftover of a process that was killed.
@@ -109,7 +119,8 @@ class Store:
         if found != FORMAT:
             raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
         for folder, name in _FOLDERS.items():
-            (self.path / folder).mkdir(exist_ok=True)
+            if folder != "arrays":  # which a store has only if it is needed
+                (self.path / folder).mkdir(exist_ok=True)
             unfinished = leftovers(name)
             for file in (self.path / folder).glob(".*.tmp"):
                 with suppress(FileNotFoundError):
@@ -149,7 +160,7 @@ class Store:
 
     def result_file(self, key: str) -> Path:
         """Return the path of the whole result of a run, if any.  Raises GridSimError for an invalid key."""
-        if not re.fullmatch("[0-9a-f]{64}", key):
+        if not re.fullmatch(_SHA256, key):
             raise GridSimError(f"store: a key must be the SHA-256 of a run, got {key!r}")
         return _no_link(self.path / "results" / f"{key}.npz")
 
@@ -178,10 +189,13 @@ class Store:
         """Add records of runs under their keys: a new shard, and another one if there are new scenarios."""
         different = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
         schedulers = {number: _described(scheduler) for number, scheduler in different.items()}
-        tomls = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
-        names = [hashlib.sha256(toml.encode()).hexdigest() for toml in tomls]
-        if new := {name: toml for name, toml in zip(names, tomls, strict=True) if name not in self._told}:
-            table = {"scenario": [*new], "toml": [*new.values()]}
+        scenarios = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
+        names = [hashlib.sha256(archived.toml.encode()).hexdigest() for archived in scenarios]
+        new = {name: one for name, one in zip(names, scenarios, strict=True) if name not in self._told}
+        if new:
+            for archived in new.values():
+                self._keep_arrays(archived.arrays)
+            table = {"scenario": [*new], "toml": [archived.toml for archived in new.values()]}
             self._write("scenarios", self._columns("scenarios", table))
             self._told |= set(new)
         columns: dict[str, list[Any]] = {
@@ -199,6 +213,15 @@ class Store:
         own = sorted({name for _, _, one in rows for name in one.values} - set(METRICS))
         columns |= {name: [one.values.get(name) for _, _, one in rows] for name in (*METRICS, *own)}
         self._write("cells", self._columns("cells", columns))
+
+    def _keep_arrays(self, arrays: Arrays) -> None:
+        """Write those of the arrays of a scenario that are not there yet, a file each."""
+        for name, array in arrays.items():
+            file = _no_link(self.path / "arrays" / f"{name}.npz")
+            if not file.exists():
+                file.parent.mkdir(exist_ok=True)
+                with atomic_file(file) as stream, Writer(stream) as archive:
+                    archive.arrays({name: array})
 
     def _columns(self, folder: str, columns: Mapping[str, Sequence[Any]]) -> Any:
         """Return a table for `folder` of columns of plain values; None is a missing number."""
@@ -372,12 +395,12 @@ class Store:
     def scenario(self, name: str) -> Scenario:
         """Return the scenario called `name` in the column ``scenario``; SHA-256 stand for paths of its files.
 
-        Raises GridSimError if there is no scenario with this name.
+        Raises GridSimError if there is no scenario with this name, or if an array of it is damaged.
         """
         rows, _ = self._load("scenarios", "scenario", {name})
         if not rows.num_rows:
             raise GridSimError(f"store: there is no scenario {name}")
-        return Scenario.from_text(rows["toml"][0].as_py())
+        return Scenario.from_archive(ArchivedScenario(rows["toml"][0].as_py(), _Arrays(self.path / "arrays")))
 
     def result(self, key: str) -> Result:
         """Return the whole result of a run; raise GridSimError if it was not kept or has another digest."""
@@ -392,6 +415,38 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path}: {len(self)} runs>"
+
+
+class _Arrays(Mapping[str, NDArray[Any]]):
+    """The arrays in a folder of a store by name; an array is read from its file when it is asked for.
+
+    Raises GridSimError for a damaged file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if not re.fullmatch(_SHA256, name):
+            raise KeyError(name)
+        file = _no_link(self._folder / f"{name}.npz")
+        try:
+            with opened(file) as stream, Reader(stream) as archive:
+                return archive.arrays([name])[name]
+        except FileNotFoundError:
+            raise KeyError(name) from None
+        except MemoryError:
+            raise
+        except Exception as error:  # a damaged file can make zip raise anything
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the disk: the file may be sound
+            raise GridSimError(f"{file}: not a sound array of a store ({error})") from error
+
+    def __iter__(self) -> Iterator[str]:
+        return (file.stem for file in self._folder.glob("*.npz"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _described(scheduler: Scheduler) -> dict[str, str]:

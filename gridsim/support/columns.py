@@ -1,0 +1,282 @@
+"""Columns: immutable lists of numbers or texts, kept as read-only arrays, such as those of a workload.
+
+A column of two million entries takes as much memory as its array, and is compared and copied as fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.support.arrays import Floats, Integers
+
+#: The number of entries that the repr of a column shows.
+_SHOWN = 3
+
+
+class ArrayColumn(Sequence[Any]):
+    """An immutable sequence of entries of one type, kept as read-only arrays.
+
+    Columns are equal if they have the same type and the same entries.  An entry, and each entry of
+    ``tolist()``, is a plain Python value.  ``numpy.array(column)`` is a copy that may be written to.
+
+    arrays : the arrays, from which ``type(column)(*column.arrays)`` makes an equal column.
+    """
+
+    #: Types of an entry, and of a single number or text in it, as they are declared.
+    hints: ClassVar[tuple[Any, type]]
+
+    arrays: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def of(cls, values: Any) -> Self | None:
+        """Return `values` as a column; None unless they are an array or a list of plain entries only."""
+        raise NotImplementedError
+
+    def tolist(self) -> list[Any]:
+        """Return the entries as a list of plain Python values."""
+        raise NotImplementedError
+
+    def place(self, k: int) -> tuple[int, ...]:
+        """Return where value `k` of ``arrays[0]`` is: the index of its entry, and that within a row."""
+        return (k,)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The `content_name` of each of the arrays."""
+        return tuple(map(content_name, self.arrays))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayColumn):
+            return NotImplemented
+        pairs = zip(self.arrays, other.arrays, strict=False)
+        return type(self) is type(other) and all(a is b or np.array_equal(a, b) for a, b in pairs)
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.names))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.arrays
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        entries = ", ".join(map(repr, islice(self, _SHOWN)))
+        more = f", ...: {len(self)} entries" if len(self) > _SHOWN else ""
+        return f"{type(self).__name__}([{entries}{more}])"
+
+
+class FlatColumn(ArrayColumn):
+    """A column of which each entry is a number or a text.
+
+    array : the entries.
+    """
+
+    dtype: ClassVar[type[np.generic]]
+    #: Kinds of dtypes, and types of Python, whose values are entries as they are.
+    _kinds: ClassVar[str]
+    _types: ClassVar[frozenset[type]]
+
+    def __init__(self, values: Any) -> None:
+        self.array = _read_only(values, self.dtype)
+        self.arrays = (self.array,)
+
+    @classmethod
+    def of(cls, values: Any) -> Self | None:
+        """Return `values` as a column; None unless they are an array or a list of plain entries only."""
+        if isinstance(values, cls):
+            return values
+        if isinstance(values, FlatColumn):
+            values = values.array
+        if type(values) in (np.ndarray, np.memmap):
+            return cls(values) if values.ndim == 1 and cls._are_plain(values) else None
+        if type(values) in (list, tuple) and cls._types.issuperset(map(type, values)):
+            try:
+                return cls(values)
+            except OverflowError:
+                return None
+        return None
+
+    @classmethod
+    def _are_plain(cls, values: NDArray[Any]) -> bool:
+        """Whether each of `values` is plainly an entry."""
+        return values.dtype.kind in cls._kinds
+
+    def tolist(self) -> list[Any]:
+        """Return the entries as a list of plain Python values."""
+        entries: list[Any] = self.array.tolist()
+        return entries
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, index: Any) -> Any:
+        return type(self)(self.array[index]) if isinstance(index, slice) else self.array[index].item()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.array.tolist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+
+class FloatColumn(FlatColumn):
+    """A column of numbers: float64[n], without -0.0."""
+
+    hints = (float, float)
+    dtype = np.float64
+    _kinds = "iuf"
+    _types = frozenset((float, int, np.float64, np.int64))
+
+    @classmethod
+    def _are_plain(cls, values: NDArray[Any]) -> bool:
+        return super()._are_plain(values) and values.dtype.itemsize <= 8
+
+
+class IntColumn(FlatColumn):
+    """A column of whole numbers: int64[n]."""
+
+    hints = (int, int)
+    dtype = np.int64
+    _kinds = "iu"
+    _types = frozenset((int, np.int64))
+
+    @classmethod
+    def _are_plain(cls, values: NDArray[Any]) -> bool:
+        return super()._are_plain(values) and (values.dtype != np.uint64 or values.max(initial=0) < 2**63)
+
+
+class TextColumn(FlatColumn):
+    """A column of texts: str_[n], of the shortest type that holds them."""
+
+    hints = (str, str)
+    dtype = np.str_
+    _kinds = "U"
+    _types = frozenset((str, np.str_))
+
+    @classmethod
+    def of(cls, values: Any) -> Self | None:
+        """Return `values` as a column; None unless they are an array or a list of plain entries only.
+
+        Texts with a null character are none, as an array would lose it at the end.
+        """
+        column = super().of(values)
+        if column is not None and type(values) in (list, tuple) and column.tolist() != list(values):
+            return None
+        return column
+
+
+class RaggedColumn(ArrayColumn):
+    """A column of which each entry is a row of numbers, such as the sizes of an application's tasks.
+
+    Raises ValueError for numbers of entries that do not fit the values.
+
+    values : the numbers of all rows, one row after another, float64[sum of counts].
+    counts : the number of entries of each row, int64[n].
+    """
+
+    hints = (tuple[float, ...], float)
+
+    def __init__(self, values: Any, counts: Any) -> None:
+        self.values: Floats = _read_only(values, np.float64)
+        self.counts: Integers = _read_only(counts, np.int64)
+        self.arrays = (self.values, self.counts)
+        if len(self.counts) and not 0 <= self.counts.min() <= self.counts.max() <= len(self.values):
+            extremes = f"{self.counts.min()} to {self.counts.max()}"
+            raise ValueError(f"counts must be in 0..{len(self.values)}, got {extremes}")
+        if self.offsets[-1] != len(self.values):
+            raise ValueError(f"counts must add up to {len(self.values)}, got {self.offsets[-1]}")
+
+    @cached_property
+    def offsets(self) -> Integers:
+        """Index of the first value of each row, then the number of values; int64[n + 1]."""
+        return np.concatenate(([0], np.cumsum(self.counts)))
+
+    @classmethod
+    def of(cls, values: Any) -> Self | None:
+        """Return rows as a column; None unless they are lists or arrays of plain numbers only."""
+        if isinstance(values, cls):
+            return values
+        if type(values) is np.ndarray and values.ndim == 2:
+            flat = FloatColumn.of(values.ravel())
+            return None if flat is None else cls(flat, np.full(len(values), values.shape[1]))
+        if type(values) not in (list, tuple):
+            return None
+        types = set(map(type, values))
+        if types == {np.ndarray}:
+            plain = all(row.ndim == 1 and FloatColumn._are_plain(row) for row in values)
+            flat = FloatColumn(np.concatenate(values, dtype=np.float64)) if plain else None
+        else:
+            flat = FloatColumn.of(list(chain.from_iterable(values))) if types <= {list, tuple} else None
+        return None if flat is None else cls(flat, np.fromiter(map(len, values), np.int64, len(values)))
+
+    def place(self, k: int) -> tuple[int, ...]:
+        """Return where value `k` of ``arrays[0]`` is: the index of its row, and that within the row."""
+        row = int(np.searchsorted(self.offsets, k, side="right")) - 1
+        return row, k - int(self.offsets[row])
+
+    def tolist(self) -> list[Any]:
+        """Return the rows as lists of plain Python numbers."""
+        values, ends = self.values.tolist(), self.offsets.tolist()
+        return [values[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            rows = [self[i] for i in range(*index.indices(len(self)))]
+            return type(self)(list(chain.from_iterable(rows)), list(map(len, rows)))
+        end = int(self.offsets[1:][index])
+        return tuple(self.values[end - int(self.counts[index]) : end].tolist())
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+
+#: All types of columns.
+COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn)
+
+
+def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return `values` as a read-only array, one-dimensional and contiguous, in the machine's byte order.
+
+    An array that has the type, is read-only and owns its memory is not copied: nothing writes to it.
+    """
+    flags = values.flags if type(values) is np.ndarray and values.dtype == dtype else None
+    array: NDArray[Any]
+    if flags and flags.owndata and flags.c_contiguous and not flags.writeable:
+        array = values
+    else:
+        array = np.array(values, dtype, order="C")
+    if dtype is np.str_:
+        longest = int(np.strings.str_len(array).max(initial=1)) if len(array) else 1
+        array = array.astype(f"U{max(1, longest)}", copy=False)
+    elif dtype is np.float64 and np.signbit(array).any():
+        array = array + 0.0  # -0.0 becomes 0.0
+    array.flags.writeable = False
+    return array
+
+
+def content_name(array: NDArray[Any]) -> str:
+    """Return the SHA-256 (hexadecimal) of a one-dimensional array: of its type, length and values."""
+    little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    total = hashlib.sha256(f"{little.dtype.str} {len(little)}\n".encode())
+    total.update(little)
+    return total.hexdigest()
+
+
+def is_text(array: NDArray[np.str_]) -> bool:
+    """Whether an array of texts, contiguous and in the machine's byte order, has only valid characters."""
+    codes = array.view(np.uint32)
+    return codes.max(initial=0) < 0xD800 or not ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any()

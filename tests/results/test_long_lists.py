@@ -1,0 +1,256 @@
+"""Long lists of a scenario in results, checkpoints and stores: arrays beside the text, which names them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.model.scenario import ArchivedScenario
+from gridsim.report.contents import of_results
+from gridsim.simulation.checkpoint import Checkpoint, check_replaceable, save
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.collect import collect
+from gridsim.studies.execution.store import Store
+from gridsim.studies.replicas import replica
+from gridsim.support.columns import content_name
+from gridsim.validation.results import validate_result
+
+COUNT = 300
+RELEASE = np.random.default_rng(1).uniform(0.0, 100.0, COUNT)
+BAGS = gs.Scenario(
+    gs.Platform.desktop_grid(8, seed=1), gs.Workload.of(RELEASE, np.arange(COUNT) % 3 + 1, 500.0), seed=3
+)
+JOBS = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_of(RELEASE, 2, 1.0 + RELEASE / 50, 9.0))
+TASKS = gs.Scenario(
+    gs.Platform.of(1000.0 + RELEASE),
+    gs.Workload.of_tasks(RELEASE, [[100.0, 1.0 + at] for at in RELEASE.tolist()]),
+)
+CASES = {"bags": (BAGS, gs.Fcfs()), "jobs": (JOBS, gs.Backfill()), "tasks": (TASKS, gs.WqrFt())}
+
+
+@pytest.fixture(params=CASES)
+def result(request: pytest.FixtureRequest) -> gs.Result:
+    scenario, scheduler = CASES[request.param]
+    return gs.simulate(scenario, scheduler, record=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "r.npz"
+    gs.simulate(BAGS, gs.Fcfs()).save(path)
+    return path
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], about: str) -> None:
+    """Change the JSON and the members of an archive."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    told = json.loads(members[about])
+    change(told, members)
+    members[about] = json.dumps(told).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_a_result_keeps_them(result: gs.Result, tmp_path: Path) -> None:
+    path, again = tmp_path / "r.npz", tmp_path / "again.npz"
+    result.save(path)
+    loaded = gs.Result.load(path)
+    assert loaded.scenario == result.scenario and loaded.provenance == result.provenance
+    assert len(loaded.provenance["scenario"]) < 2000
+    with zipfile.ZipFile(path) as archive:
+        arrays = [name for name in archive.namelist() if name.startswith("scenario/")]
+    with np.load(path) as members:
+        assert len(arrays) >= 3 and all(content_name(members[name[:-4]]) in name for name in arrays)
+    assert validate_result(loaded) == []
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def inline(told: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
+    """Make a result as files of format 1 have it."""
+    told["format"] = 1
+    told["provenance"]["scenario"] = scenario.to_toml()
+    for name in told.pop("arrays"):
+        del members[f"scenario/{name}.npy"]
+
+
+def test_a_result_with_all_lists_in_its_text_is_read(result: gs.Result, tmp_path: Path) -> None:
+    path = tmp_path / "r.npz"
+    result.save(path)
+    rewritten(path, lambda *archive: inline(*archive, result.scenario), "result.json")
+    loaded = gs.Result.load(path)
+    assert loaded.scenario == result.scenario and loaded.digest == result.digest
+    assert validate_result(loaded) == []
+    loaded.save(path)
+    assert gs.Result.load(path).provenance["scenario"] == result.scenario.to_toml()
+
+
+def test_a_report_says_where_they_are(result: gs.Result) -> None:
+    sections = {
+        section.name: section for section in of_results({"run": result}, files={"run": "r.npz"}).sections
+    }
+    assert "Result.scenario.save" in sections["again"].about
+    assert "gridsim repro r.npz" in sections["again"].codes[0].text
+    assert len(sections["scenario"].codes[0].text) < 2000
+
+
+def npy(values: Any) -> bytes:
+    member = io.BytesIO()
+    np.save(member, values, allow_pickle=False)
+    return member.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (RELEASE[::-1], "has other content than its name says"),
+        (RELEASE[None], "is 2-d float64, expected a list of numbers or texts"),
+        (RELEASE > 5, "is 1-d bool, expected a list"),
+        (RELEASE.astype("f4"), "is 1-d float32, expected a list"),
+        (RELEASE.astype("M8[s]"), "is 1-d datetime64.s., expected a list"),
+        (np.array([2**31], "u4").view("U1"), "holds what is no character"),
+    ],
+)
+def test_an_array_that_is_no_list_is_one_error(file: Path, array: Any, said: str) -> None:
+    member = {f"scenario/{content_name(RELEASE)}.npy": npy(array)}
+    rewritten(file, lambda about, members: members.update(member), "result.json")
+    with pytest.raises(GridSimError, match=said) as caught:
+        gs.Result.load(file)
+    assert str(caught.value).startswith(f"{file}: ")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        (["0" * 64], "it has no member scenario/0000"),
+        ([None], "it has no member scenario/None.npy"),
+        (["../result"], "it has no member scenario/../result.npy"),
+        (2 * [content_name(RELEASE)], "or wants it twice"),
+        (5, "not iterable"),
+        ({"x": 1}, "it has no member scenario/x.npy"),
+    ],
+)
+def test_names_of_arrays_that_are_none_are_one_error(file: Path, arrays: Any, said: str) -> None:
+    rewritten(file, lambda about, members: about.update(arrays=arrays), "result.json")
+    with pytest.raises(GridSimError, match=f"^{file}: not a sound result file .*{said}"):
+        gs.Result.load(file)
+
+
+def test_an_array_that_the_text_wants_and_the_file_lacks_is_one_error(file: Path) -> None:
+    rewritten(file, lambda about, members: about["arrays"].remove(content_name(RELEASE)), "result.json")
+    loaded = gs.Result.load(file)
+    with pytest.raises(ScenarioError, match="^workload.release must be a list, got a reference to the array"):
+        validate_result(loaded)
+
+
+def checkpoint(path: Path, scenario: gs.Scenario = BAGS) -> Simulation:
+    """Write a checkpoint of a run of which half is done."""
+    simulation = Simulation(scenario, gs.Fcfs(), Options())
+    simulation.engine.run(50 * 10**9)
+    save(path, simulation, simulation.about(600.0))
+    return simulation
+
+
+def test_a_checkpoint_keeps_them(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    simulation = checkpoint(path)
+    with Checkpoint(path) as kept:
+        assert len(kept.about.scenario) < 2000 and len(kept.about.arrays) == 3
+    assert gs.resume(path).digest == gs.simulate(BAGS, gs.Fcfs()).digest
+    checkpoint(path)
+    check_replaceable(path, simulation.about(600.0))
+    other = dataclasses.replace(BAGS, workload=gs.Workload.of(RELEASE + 1e-9, 1, 500.0))
+    with pytest.raises(ScenarioError, match="holds another run, of fcfs"):
+        check_replaceable(path, Simulation(other, gs.Fcfs(), Options()).about(600.0))
+
+
+def test_a_checkpoint_with_all_lists_in_its_text_is_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    checkpoint(path)
+
+    def change(told: dict[str, Any], members: dict[str, bytes]) -> None:
+        told["about"]["scenario"] = BAGS.to_toml()
+        for name in told["about"].pop("arrays"):
+            del members[f"scenario/{name}.npy"]
+
+    rewritten(path, change, "checkpoint.json")
+    assert gs.resume(path).digest == gs.simulate(BAGS, gs.Fcfs()).digest
+
+
+def test_a_damaged_array_of_a_checkpoint_is_one_error(tmp_path: Path) -> None:
+    path, name = tmp_path / "run.checkpoint", f"scenario/{content_name(RELEASE)}.npy"
+    checkpoint(path)
+    rewritten(path, lambda told, members: members.update({name: npy(RELEASE[1:])}), "checkpoint.json")
+    with pytest.raises(GridSimError, match="not a sound checkpoint .*has other content than its name"):
+        gs.resume(path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    pytest.importorskip("pyarrow")
+    kept = Store(tmp_path / "store")
+    collect([Cell(replica(BAGS, k), gs.Fcfs()) for k in range(3)], store=kept)
+    return kept
+
+
+def test_a_store_keeps_them_once(store: Store) -> None:
+    rows = store.to_arrow().to_pylist()
+    replicas = {scenario.seed: scenario for scenario in (replica(BAGS, k) for k in range(3))}
+    assert len({row["scenario"] for row in rows}) == 3
+    for row in rows:
+        assert store.scenario(row["scenario"]) == replicas[row["seed"]]
+    assert len(list((store.path / "arrays").iterdir())) == 3  # of all replications
+
+
+def test_a_store_that_lacks_arrays_or_has_damaged_ones_is_one_error(store: Store) -> None:
+    name, file = (
+        store.to_arrow()["scenario"][0].as_py(),
+        store.path / "arrays" / f"{content_name(RELEASE)}.npz",
+    )
+    content = file.read_bytes()
+    for harmed in (content[:-30], content.replace(content[-9:], b"x" * 9), b""):
+        file.write_bytes(harmed)
+        with pytest.raises(GridSimError, match=f"^{file}: not a sound array of a store"):
+            store.scenario(name)
+    file.unlink()
+    with pytest.raises(ScenarioError, match="^workload.release must be a list, got a reference to the array"):
+        store.scenario(name)
+    file.symlink_to(store.path / "store.json")
+    with pytest.raises(GridSimError, match="must be in the store itself, got a symbolic link"):
+        store.scenario(name)
+
+
+def test_a_store_with_all_lists_in_its_texts_is_read(store: Store) -> None:
+    for file in (store.path / "arrays").iterdir():
+        file.unlink()
+    (store.path / "arrays").rmdir()
+    toml = BAGS.to_toml()
+    name = hashlib.sha256(toml.encode()).hexdigest()
+    store._write("scenarios", store._columns("scenarios", {"scenario": [name], "toml": [toml]}))
+    assert Store(store.path).scenario(name) == BAGS
+
+
+def test_only_arrays_that_are_there_are_written(store: Store) -> None:
+    written = {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
+    collect([Cell(replica(BAGS, 7), gs.Fcfs())], store=Store(store.path))
+    assert written == {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
+
+
+def test_an_archived_scenario_has_names_by_content() -> None:
+    toml, arrays = BAGS.to_archive()
+    assert all(content_name(array) == name and name in toml for name, array in arrays.items())
+    assert gs.Scenario.from_archive(ArchivedScenario(toml, arrays)) == BAGS

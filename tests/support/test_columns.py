@@ -1,0 +1,162 @@
+"""Columns: what they accept is what a list of single values accepts, entry by entry."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError
+from gridsim.support.columns import COLUMNS, ArrayColumn, FloatColumn, IntColumn, RaggedColumn, TextColumn
+from gridsim.support.parameters import Limits, Recipe, column_checks
+
+SECONDS, COUNT, BYTES = Limits(low=0, unit="s"), Limits(low=1, high=10), Limits(low=0, high=9, or_zero=True)
+END = Limits(above=0, unit="s", finite=False)
+
+
+class Columns(Recipe, frozen=True, kw_only=True, tag="columns"):
+    seconds: Annotated[FloatColumn, SECONDS] | None = None
+    end: Annotated[FloatColumn, END] | None = None
+    bytes: Annotated[FloatColumn, BYTES] | None = None
+    count: Annotated[IntColumn, COUNT] | None = None
+    number: Annotated[IntColumn, Limits()] | None = None
+    text: TextColumn | None = None
+    rows: Annotated[RaggedColumn, SECONDS] | None = None
+
+
+class Lists(Recipe, frozen=True, kw_only=True, tag="lists"):
+    """The same fields as lists of single values, each of which is checked on its own."""
+
+    seconds: tuple[Annotated[float, SECONDS], ...] | None = None
+    end: tuple[Annotated[float, END], ...] | None = None
+    bytes: tuple[Annotated[float, BYTES], ...] | None = None
+    count: tuple[Annotated[int, COUNT], ...] | None = None
+    number: tuple[Annotated[int, Limits()], ...] | None = None
+    text: tuple[str, ...] | None = None
+    rows: tuple[tuple[Annotated[float, SECONDS], ...], ...] | None = None
+
+
+NUMBERS = st.one_of(
+    st.floats(),
+    st.integers(-3, 12),
+    st.sampled_from([0.0, -0.0, 1e308, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**400]),
+    st.sampled_from([np.float32(0.1), np.float64(-2.0), np.int8(3), np.uint64(2**63), np.longdouble(2)]),
+)
+ODD = st.sampled_from([True, None, "5 ms", "5 W", "", [1.0], {}, 1j, np.bool_(True), np.array(1.0)])
+DTYPES = st.sampled_from([np.float64, np.float32, np.float16, np.int64, np.int8, np.uint64, np.bool_, object])
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> Any:
+    values = draw(st.lists(NUMBERS | ODD if draw(st.booleans()) else NUMBERS, max_size=4))
+    form = draw(st.sampled_from(["list", "tuple", "iterator", "array", "column"]))
+    if form == "array":
+        plain = [value for value in values if type(value) in (int, float) and not abs(value) >= 100]
+        with np.errstate(invalid="ignore"):
+            return np.array(plain).astype(draw(DTYPES))
+    if form == "column":
+        return FloatColumn([value for value in values if isinstance(value, float)])
+    return {"list": list, "tuple": tuple, "iterator": lambda values: values}[form](values)
+
+
+def outcome(kind: type[Recipe], name: str, given: Any) -> Any:
+    try:
+        value = getattr(kind(**{name: given}), name)
+    except ScenarioError as error:
+        return str(error)
+    return value.tolist() if isinstance(value, ArrayColumn) else value
+
+
+def listed(value: Any) -> Any:
+    return list(map(listed, value)) if isinstance(value, (list, tuple)) else value
+
+
+@given(st.sampled_from(["seconds", "end", "bytes", "count", "number"]), lists())
+def test_a_column_accepts_and_rejects_what_a_list_does(name: str, given: Any) -> None:
+    column, entries = (outcome(kind, name, copy.deepcopy(given)) for kind in (Columns, Lists))
+    assert column == listed(entries)
+    if isinstance(column, list):
+        assert list(map(type, column)) == list(map(type, entries))
+        assert not any(math.copysign(1.0, value) < 0 for value in column if value == 0)
+
+
+@given(st.lists(lists(), max_size=3) | lists())
+def test_rows_are_accepted_and_rejected_as_lists_of_lists(rows: Any) -> None:
+    assert outcome(Columns, "rows", copy.deepcopy(rows)) == listed(
+        outcome(Lists, "rows", copy.deepcopy(rows))
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
+)
+def test_texts_are_accepted_and_rejected_as_a_list(given: Any) -> None:
+    assert outcome(Columns, "text", given) == listed(outcome(Lists, "text", given))
+
+
+def test_no_text_loses_its_end() -> None:
+    """An array of texts would drop the null character."""
+    with pytest.raises(ScenarioError, match=r"^text must be texts without null characters, got \['a\\x00'\]"):
+        Columns(text=["a\0"])
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [
+        (FloatColumn([1.0, 2.5, 3.0]), FloatColumn([1.0, 2.5])),
+        (IntColumn([1, 2, 3]), FloatColumn([1, 2, 3])),
+        (TextColumn(["a", "bc", ""]), TextColumn(["a", "bc", "d"])),
+        (RaggedColumn([1.0, 2.0, 3.0], [2, 0, 1]), RaggedColumn([1.0, 2.0, 3.0], [1, 1, 1])),
+    ],
+)
+def test_a_column_is_a_value(column: ArrayColumn, other: ArrayColumn) -> None:
+    assert type(column) in COLUMNS
+    again = pickle.loads(pickle.dumps(column))
+    assert again == column and hash(again) == hash(column) and type(column)(*column.arrays) == column
+    assert column != other and column != column.tolist() and hash(column) != hash(other)
+    assert copy.deepcopy(column) is column and copy.copy(column) is column
+    assert len(column) == len(column.tolist()) == 3
+    assert listed([column[0], column[1], column[-1]]) == column.tolist() == listed(list(column))
+    assert type(column[1:]) is type(column) and column[1:].tolist() == column.tolist()[1:]
+    with pytest.raises(IndexError):
+        column[3]
+    for array in (*column.arrays, *again.arrays):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
+
+
+def test_changes_of_the_array_that_was_given_do_not_reach_a_column() -> None:
+    given = np.array([1.0, 2.0])
+    view = given[:]
+    view.flags.writeable = False
+    columns = FloatColumn(given), FloatColumn(view), RaggedColumn(given, np.array([1, 1]))
+    given[0] = 9.0
+    assert [column.arrays[0][0] for column in columns] == [1.0, 1.0, 1.0]
+    copied = np.array(columns[0])
+    copied[0] = 7.0  # which is what numpy.array is for
+    assert columns[0][0] == 1.0 and np.asarray(columns[0]) is columns[0].array
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [([1], "add up to 2, got 1"), ([3, -1], r"in 0\.\.2, got -1 to 3"), ([2**62, 2**62], r"in 0\.\.2, got")],
+)
+def test_counts_fit_the_values(counts: list[int], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^counts must (be )?{said}"):
+        RaggedColumn([1.0, 2.0], counts)
+
+
+def test_a_long_column_has_a_short_repr() -> None:
+    assert repr(FloatColumn(range(10**5))) == "FloatColumn([0.0, 1.0, 2.0, ...: 100000 entries])"
+    assert repr(TextColumn(["a", "b"])) == "TextColumn(['a', 'b'])"
+
+
+def test_the_columns_of_a_recipe_are_known() -> None:
+    assert list(column_checks(Columns)) == list(Columns.__struct_fields__)
+    assert not column_checks(Lists)
