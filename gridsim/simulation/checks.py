@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -236,8 +237,8 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
             )
         tables["cycles"] = Table(outcome.cycles)
     try:
-        plain(outcome.facts)
-    except TypeError as error:
+        json.dumps(plain(outcome.facts))
+    except (TypeError, ValueError, RecursionError) as error:
         raise SchedulerError(f"{when} outcome.facts: {error}") from error
     return tables
 

@@ -23,6 +23,7 @@ from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
+from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler, Share
 from gridsim.scheduling.description import describe
@@ -533,7 +534,6 @@ class Simulation(Stateful):
                 "left_out": network.links.unlogged,
                 "limit": self.options.messages_limit,
                 "delays": network.delays,
-                "machines": network.machines,
             }
         if applications.job is not None:
             tables["log_jobs"] = Table({"job": applications.job})
@@ -550,19 +550,27 @@ class Simulation(Stateful):
             scenario.network.task_data,
             engine.now,
         )
+        tables = {
+            "applications": application_table(outcome, applications, platform),
+            "machines": machines,
+            "messages": Table(messages),
+            **tables,
+        }
+        servers = network.machines - platform.nodes
+        try:  # a result that is written can be read
+            check_columns(tables)
+            check_rows(tables, servers)
+        except ValueError as error:
+            raise SchedulerError(f"t = {engine.now / NS} s: {error}") from error
         return Result(
-            tables={
-                "applications": application_table(outcome, applications, platform),
-                "machines": machines,
-                "messages": Table(messages),
-                **tables,
-            },
+            tables=tables,
             facts=outcome.facts,
             scheduler=describe(self.scheduler),
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
                 "log": scenario.workload.made_by,
                 "decentralized": self.scheduler.decentralized,
+                "servers": servers,
                 **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,

@@ -125,6 +125,7 @@ class Adapter(CorePolicy):
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
         self.layout = layout = parameters.layout(len(run.speeds))
+        layout.check(len(run.speeds))
         self.up = layout.of_nodes(run.up)
         programs = self._afresh(range(layout.nodes))
         policies = list(dict.fromkeys(map(type, programs)))
@@ -457,6 +458,9 @@ class Adapter(CorePolicy):
                 f"{outcome.machines['tasks'][extra]} on machine {extra}, that of a server, which runs none"
             )
         outcome.machines = {name: of[:machines] for name, of in outcome.machines.items()}
+        if outcome.arrivals:  # what a server has queued is withdrawn again
+            rows = outcome.arrivals["machine"] < machines
+            outcome.arrivals = {name: of[rows] for name, of in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
         return outcome
 
