@@ -66,8 +66,8 @@ class Result(Metrics):
     (Mflop done before).  ``arrivals`` has machine, application, tasks, time (s).  For ``decisions`` see
     `why`.  ``log_jobs`` has job, the number of each application in its log, for rigid jobs of a log.
     ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it never
-    arrived), dropped (0 or 1), bytes, application (-1 if it is about none).  Senders and receivers are machines
-    or `servers`.
+    arrived), dropped (0 or 1), bytes, application (-1 if it is about none).  Senders and receivers are
+    machines or `servers`.
     """
 
     def __init__(

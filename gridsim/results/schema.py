@@ -23,7 +23,7 @@ class Column(NamedTuple):
     needed : whether a result file must have the column if it has the table.
     rows_of : the table whose row numbers the values are; "" if they are none.
     least : the smallest value allowed with `rows_of`; -1 where that may stand for none.
-    servers : with `rows_of` machines, whether the values may also be the numbers of servers (`Result.servers`).
+    servers : with `rows_of` machines, whether the values may also be numbers of servers (`Result.servers`).
     positive : whether the values must be finite and > 0, because something is divided by them.
     """
 

@@ -106,10 +106,7 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
     monkeypatch.chdir(other.parent)
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert done.exit_code == 130 and "has the run" not in done.stderr
-    assert (
-        "gridsim.checkpoint: no checkpoint could be written (it holds another run, of fair"
-        in done.stderr
-    )
+    assert "gridsim.checkpoint: no checkpoint could be written (it holds another run, of fair" in done.stderr
     assert file.read_bytes() == content
 
 

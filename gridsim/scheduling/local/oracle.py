@@ -137,8 +137,7 @@ class Decider:
         machine, machines = columns["machine"], len(self.grid.layout.home)
         if not -1 <= machine < machines:
             raise SchedulerError(
-                f"node {node} decides {action!r} about machine {machine}; it must be in 0..{machines - 1}, or "
-                "-1 for none"
+                f"node {node} decides {action!r}: machine must be in -1..{machines - 1}, got {machine}"
             )
         if action in self.truths:
             found = self.truths[action](self.truth, node, columns["machine"])
