@@ -246,6 +246,7 @@ def compare(
             have(name, execute(scenario, scheduler, progress=progress, **options))
     else:
         from gridsim.studies.execution.run_cells import check_executor
+        from gridsim.support.processes import result_of
 
         check_executor(executor)
         runs = {
@@ -253,7 +254,7 @@ def compare(
         }
         try:
             for name, run in watched(runs.items(), progress, len(runs), "runs"):
-                have(name, run.result())
+                have(name, result_of(executor, run))
         finally:
             for run in runs.values():
                 run.cancel()
