@@ -492,9 +492,11 @@ class Simulation(Stateful):
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
         outages.end(stopped)
         if not stopped and limit is not None and not engine.exhausted():
+            holders = self.policy.unplaced()
             raise ScenarioError(
                 f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had "
                 f"{self._not_done()} to do, after {int(outages.failures.sum())} failures"
+                f"{f'; {holders}' if holders else ''}"
             )
 
     def _not_done(self) -> str:
@@ -522,6 +524,11 @@ class Simulation(Stateful):
                 f"one goes for good, with {left} tasks left"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
+        if (left := unfinished(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
+            raise SchedulerError(
+                f"t = {engine.now / NS} s: {self.scheduler.name} ends with {left} of "
+                f"{int(applications.tasks.sum())} tasks left: {holders}"
+            )
         if "schedule" in self.options.recorded:
             tables |= record_tables(outcome, engine.now)
         about: dict[str, Any] = {}

@@ -551,7 +551,7 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:
-    """Return whether nodes run as machine code by default, whose lines cannot be seen, but also interpreted."""
+    """Return whether nodes run as machine code by default, whose lines are not seen, and interpreted, too."""
     return "interpreted" in scheduler.node_forms[1:]
 
 

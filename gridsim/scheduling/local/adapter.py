@@ -333,13 +333,17 @@ class Adapter(CorePolicy):
 
     def unplaced(self) -> str:
         """See `gridsim.scheduling.contract.Policy`."""
+        if not self.wanted:  # its nodes do not place tasks in queues
+            return ""
         held = self.core.held()
         held = held[held[:, 2] > 0]
         if not len(held):
             return ""
         node, application, tasks = held[0].tolist()
-        more = f"; {len(held) - 1} more such" if len(held) > 1 else ""
-        return f"node {node} holds {tasks} tasks of application {application}, not placed{more}"
+        what = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
+        others = len(held) - 1
+        more = f"; {others} more such, {int(held[1:, 2].sum())} tasks" if others else ""
+        return f"node {node} holds {what}, not placed{more}"
 
     def application_of(self) -> Integers | None:
         """Return the application of each number in a field ``application``; None if they are the same."""
