@@ -337,6 +337,11 @@ COLUMN_UNITS = {
 }
 #: Tables that every result has.
 CORE_TABLES = ("applications", "machines", "messages")
+#: Table -> the columns that it must have, and those whose values are limited.
+_NEEDED, _LIMITED = (
+    {table: tuple(filter(chosen, columns.values())) for table, columns in TABLES.items()}
+    for chosen in (lambda each: each.needed, lambda each: each.rows_of or each.positive)
+)
 _KINDS = {"float": "f", "int": "iu", "text": "U"}
 #: Largest level that is accepted; no tree has as many.
 _LEVELS = 64
@@ -353,13 +358,11 @@ def check_columns(tables: Mapping[str, Table]) -> None:
     for name in ("applications", "machines"):
         if not len(tables[name]):
             raise ValueError(f"{name} has no row")
-    for name, columns in TABLES.items():
-        for each in columns.values() if name in tables else ():
-            if not each.needed:
-                continue
-            if each.name not in tables[name]:
+    for name, table in tables.items():
+        for each in _NEEDED.get(name, ()):
+            if each.name not in table:
                 raise ValueError(f"{name} must have a column {each.name!r}")
-            if (dtype := tables[name][each.name].dtype).kind not in _KINDS[each.kind]:
+            if (dtype := table[each.name].dtype).kind not in _KINDS[each.kind]:
                 raise ValueError(f"{name}.{each.name} must be {each.kind}, got {dtype}")
     for name in {"cycles", "log_jobs"} & set(tables):
         if len(tables[name]) != len(tables["applications"]):
@@ -373,22 +376,21 @@ def check_rows(tables: Mapping[str, Table], servers: int) -> None:
 
     `gridsim validate` checks the same with more detailed messages.  Raises ValueError.
     """
-    for name, columns in TABLES.items():
-        for each in columns.values() if name in tables else ():
-            what = f"{name}.{each.name}"
+    for name, table in tables.items():
+        for each in _LIMITED.get(name, ()):
+            values = table[each.name]
             if each.rows_of:
                 end = len(tables[each.rows_of]) + (servers if each.servers else 0)
-                _check_range(what, tables[name][each.name], each.least, end - 1)
+                _check_range(f"{name}.{each.name}", values, each.least, end - 1)
             if each.positive:
-                _check_positive(what, tables[name][each.name])
+                _check_positive(f"{name}.{each.name}", values)
     if "traffic" in tables:
         _check_range("traffic.level", tables["traffic"]["level"], 0, _LEVELS)
 
 
 def _check_range(what: str, values: NDArray[Any], low: int, high: int) -> None:
-    bad = (values < low) | (values > high)
-    if bad.any():
-        row = int(np.argmax(bad))
+    if len(values) and not low <= values.min() <= values.max() <= high:
+        row = int(np.argmax((values < low) | (values > high)))
         raise ValueError(f"{what}[{row}] must be in {low}..{high}, got {values[row]}")
 
 

@@ -24,6 +24,7 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Polic
 from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.handlers import check_declared, check_handlers, defined, handler_of
+from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
@@ -125,6 +126,8 @@ class Adapter(CorePolicy):
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
         self.layout = layout = parameters.layout(len(run.speeds))
+        if not isinstance(layout, Layout):
+            raise ScenarioError(f"{parameters.name}: layout() must return a Layout, got {layout!r}")
         layout.check(len(run.speeds))
         self.up = layout.of_nodes(run.up)
         programs = self._afresh(range(layout.nodes))
