@@ -47,11 +47,14 @@ class Layout:
 
     def check(self, machines: int) -> None:
         """Raise ScenarioError unless this is a layout on the `machines` of a platform, and further ones."""
-        nodes, home = len(self.machine_of), len(self.home)
-        if home < machines:
-            raise ScenarioError(f"layout.home must have an entry for each of {machines} machines, got {home}")
-        _check_numbers("machine_of", self.machine_of, home)
+        nodes = len(self.machine_of)
+        _check_numbers("machine_of", self.machine_of, 2**31)
         _check_numbers("home", self.home, nodes)
+        machines = max(machines, 1 + int(np.max(self.machine_of, initial=-1)))
+        if len(self.home) != machines:
+            raise ScenarioError(
+                f"layout.home must have an entry for each of {machines} machines, got {len(self.home)}"
+            )
         if self.level_of is not None:
             if len(self.level_of) != nodes:
                 raise ScenarioError(

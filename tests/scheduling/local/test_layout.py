@@ -96,8 +96,9 @@ def test_programs_and_homes_must_fit() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (([0, 1, 3], [0, 1, 2]), r"layout.machine_of\[2\] must be in 0..2, got 3"),
-        (([0, 1, -1], [0, 1, 2]), r"layout.machine_of\[2\] must be in 0..2, got -1"),
+        (([0, 1, 3], [0, 1, 2]), "layout.home must have an entry for each of 4 machines, got 3"),
+        (([0, 1, 2], [0, 1, 2, 2]), "layout.home must have an entry for each of 3 machines, got 4"),
+        (([0, 1, -1], [0, 1, 2]), r"layout.machine_of\[2\] must be in 0..2147483647, got -1"),
         (([0, 1, 2], [0, 1, 3]), r"layout.home\[2\] must be in 0..2, got 3"),
         (
             ([0, 1, 2.0], [0, 1, 2]),
