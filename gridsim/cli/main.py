@@ -225,7 +225,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     "--checkpoint-every",
     "every",
     type=SECONDS,
-    help="Time of work between two checkpoints (file: gridsim.simulation.checkpoint unless said).  [600]",
+    help="Time of work between two checkpoints (file: gridsim.checkpoint unless said).  [600]",
 )
 @click.option(
     "--node-form",
@@ -246,7 +246,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
 
     out = in_folder(flags["out"], name)
     if every is not None and checkpoint is None:
-        checkpoint = "gridsim.simulation.checkpoint"
+        checkpoint = "gridsim.checkpoint"
     check_report(flags["report"])
     scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out], checkpoint)
     result = simulate(

@@ -18,11 +18,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.emulation import systems
 from gridsim.emulation.engine import FIRES
 from gridsim.emulation.part import COORDINATOR, Part, Setup
 from gridsim.emulation.queues import Ledger
+from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame
 from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
@@ -83,8 +85,12 @@ class Coordinator(Part):
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
-        self.hand: dict[tuple[int, int], int] = {}  # process, application -> tasks in the hands of its nodes
-        self.moving: dict[int, tuple[int, int, int, int]] = {}  # number -> application, tasks, from, to
+        #: Tasks that nobody has, by application: those not released yet, and those that are lost.
+        self.free = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
+        #: Process, application -> 1 for each task in the hands of its nodes.  Reports of several processes
+        #: may come in any order: until all are there, a number may also be -1 or 2.
+        self.hand: dict[tuple[int, int], NDArray[np.int8]] = {}
+        self.moving: dict[int, tuple[int, Parts, int, int]] = {}  # number -> application, tasks, from, to
         self.early: set[int] = set()  # numbers of moves that have arrived before they were reported
         self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have something of it
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
@@ -309,14 +315,15 @@ class Coordinator(Part):
         self.core.submit(index, self.core.tasks[index], "on_release")
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node."""
+        """Give tasks to a node: some of those that nobody has."""
+        given = self.free[application].take(tasks)
         due, self._due = max(self.engine.now, self._due), 0
         to, move = self.core.process_of[node], 0
         if self.setup.kill:
             self.sent += 1
             move = (_OWN << 32) + self.sent
-            self.on_open(_OWN, move, application, tasks, to)
-        self._send(to, "give", node, application, tasks, handler, due, move)
+            self.on_open(_OWN, move, application, given, to)
+        self._send(to, "give", node, application, given, handler, due, move)
 
     _due = 0
 
@@ -361,11 +368,11 @@ class Coordinator(Part):
         """All that a killed process has reported is here: its machines lose what they had."""
         _, since = self.out[number]
         for application, tasks in sorted(self.ledger.drop(self.machines_of[number], since).items()):
-            self._lose(application, tasks)
-        for (process, application), tasks in sorted(self.hand.items()):
-            if process == number and tasks:
-                self._lose(application, tasks)
-                self.hand[process, application] = 0
+            self._lose(application, tasks.take_all())
+        for process, application in sorted(key for key in self.hand if key[0] == number):
+            held = np.flatnonzero(self.hand.pop((process, application)) > 0)
+            if len(held):
+                self._lose(application, [(task, task + 1) for task in held.tolist()])
         self.counted.append(self.peers[number].counts)
         self.peers[number].talk = None
         for q in self.waiting[number]:
@@ -390,15 +397,22 @@ class Coordinator(Part):
             self.lives[number] += 1
             self._fork(number)
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+    def _lose(self, application: int, tasks: Parts, node: int = -1) -> None:
         policy: Any = self.policy
-        policy._lose(application, tasks, node)
+        self.free[application].add(tasks)
+        policy._lose(application, count_of(tasks), node)
 
     # -- what processes report ------------------------------------------------------------------------------
 
-    def _hand(self, process: int, application: int, tasks: int) -> None:
+    def _hand(self, process: int, application: int, tasks: Parts, change: int) -> None:
+        """Note that nodes of a process have tasks (1), or have them no more (-1)."""
+        if not self.setup.kill:  # nobody asks
+            return
         key = process, application
-        self.hand[key] = self.hand.get(key, 0) + tasks
+        if key not in self.hand:
+            self.hand[key] = np.zeros(self.core.tasks[application], np.int8)
+        for first, end in tasks:
+            self.hand[key][first:end] += change
 
     def on_reached(self, process: int, to: int, life: int) -> None:
         """A process is connected to another one."""
@@ -427,51 +441,57 @@ class Coordinator(Part):
             self.down += [(u, since, self.engine.now) for u in self.machines_of[process]]
             self._change([], self.machines_of[process])
 
-    def on_came(self, process: int, machine: int, application: int, tasks: int, time: int) -> None:
-        """Tasks have come to a queue, or were taken out."""
-        self.ledger.came_(machine, application, tasks, time)
-        self._hand(process, application, -tasks)
+    def on_came(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Tasks have come to a queue."""
+        self.ledger.placed(machine, application, tasks, time)
+        self._hand(process, application, tasks, -1)
         if self.core.placed_at < 0 and self.ledger.enqueued >= self.core.total:
             self.core.placed_at = self.ledger.last_placed
             if getattr(self.policy, "until", "") == "placed" and not self.quiet:
                 self.quiet = True  # the accounting of messages ends
                 self._all("quiet")
 
-    def on_began(self, process: int, machine: int, application: int, start: int) -> None:
-        """A task has begun."""
-        self.ledger.began(machine, application, start)
+    def on_taken(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Tasks were taken out of a queue again."""
+        self.ledger.taken(machine, application, tasks, time)
+        self._hand(process, application, tasks, 1)
 
-    def on_ended(self, process: int, machine: int, application: int, end: int) -> None:
+    def on_began(self, process: int, machine: int, application: int, task: int, start: int) -> None:
+        """A task has begun."""
+        self.ledger.began(machine, application, task, start)
+
+    def on_ended(self, process: int, machine: int, application: int, task: int, end: int) -> None:
         """A task is completed."""
         self.ledger.ended(machine, application, end)
 
-    def on_cut(self, process: int, machine: int, application: int, now: int) -> None:
+    def on_cut(self, process: int, machine: int, application: int, task: int, now: int) -> None:
         """A failure has cut off a task."""
         self.ledger.cut(machine, application, now)
-        self._hand(process, application, 1)
+        self._hand(process, application, [(task, task + 1)], 1)
 
-    def on_undone(self, process: int, machine: int, application: int) -> None:
+    def on_undone(self, process: int, machine: int, application: int, task: int) -> None:
         """A task has not begun after all."""
         self.ledger.undone(machine, application)
-        self._hand(process, application, 1)
+        self._hand(process, application, [(task, task + 1)], 1)
 
     def on_failed(self, process: int, machine: int) -> None:
         """What waited on a machine is lost."""
         for application, tasks in self.ledger.failed(machine).items():
-            self._hand(process, application, tasks)
+            self._hand(process, application, tasks, 1)
 
-    def on_lost(self, process: int, application: int, tasks: int, node: int, now: int) -> None:
+    def on_lost(self, process: int, application: int, tasks: Parts, node: int, now: int) -> None:
         """Tasks are lost."""
-        self._hand(process, application, -tasks)
+        self._hand(process, application, tasks, -1)
         self.engine.now = max(self.engine.now, now)
         self._lose(application, tasks, node)
 
-    def on_open(self, process: int, move: int, application: int, tasks: int, to: int) -> None:
+    def on_open(self, process: int, move: int, application: int, tasks: Parts, to: int) -> None:
         """A message moves tasks to another process."""
-        self._hand(process, application, -tasks)
+        if process != _OWN:
+            self._hand(process, application, tasks, -1)
         if move in self.early:
             self.early.remove(move)
-            self._hand(to, application, tasks)
+            self._hand(to, application, tasks, 1)
         else:
             self.moving[move] = application, tasks, process, to
 
@@ -479,7 +499,7 @@ class Coordinator(Part):
         """A message that moves tasks has come."""
         if move in self.moving:
             application, tasks, _, _ = self.moving.pop(move)
-            self._hand(process, application, tasks)
+            self._hand(process, application, tasks, 1)
         else:
             self.early.add(move)
 

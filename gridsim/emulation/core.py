@@ -17,6 +17,7 @@ from gridcore.common.names import listed
 from gridcore.nodes.random_stream import RandomStream
 from gridsim.emulation.engine import ACTS, ARRIVES, FIRES, RealTimeEngine
 from gridsim.emulation.queues import MachineQueues
+from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.view import EmulatedView
 from gridsim.emulation.wire import Fact, Kind
 from gridsim.errors import SchedulerError
@@ -60,14 +61,14 @@ class Process(Protocol):
     def post(self, kind: Kind, message: Any, to: int) -> None:
         """Send a message to a process."""
 
-    def open(self, application: int, tasks: int, to: int) -> int:
+    def open(self, application: int, tasks: Parts, to: int) -> int:
         """Return the number of a message that moves tasks to a process; 0 if that process is down."""
 
     def share(self, fact: Fact) -> None:
         """Let the other processes know something."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node of another process."""
+        """Give tasks to a node, by the coordinator: some of those that nobody has."""
 
 
 class EmulatedCore:
@@ -101,7 +102,9 @@ class EmulatedCore:
         self.views: list[EmulatedView | None] = [None] * nodes
         self.streams: list[RandomStream | None] = [None] * nodes
         self.applications: dict[int, Any] = {}
-        self.held: list[dict[int, int]] = [{} for _ in range(nodes)]  # what nodes know of, and hold
+        self.held: list[dict[int, TaskSet]] = [{} for _ in range(nodes)]  # what nodes know of, and hold
+        #: Tasks that are lost here, until the coordinator hears of it.
+        self.missing: dict[int, TaskSet] = queues.missing
         self.timers: list[dict[tuple[str, int, float], None]] = [{} for _ in range(nodes)]
         self.turns: list[set[int]] = [set() for _ in range(nodes)]
         self.starting: set[int] = set()
@@ -188,13 +191,20 @@ class EmulatedCore:
 
     def give_to(self, node: int, index: int, tasks: int, handler: str) -> None:
         """Give tasks to a node."""
-        if not self.local[node]:
-            self.process.give(node, index, tasks, handler)
-        elif not self.up[node]:
-            self.lost(index, tasks, node)
+        self.process.give(node, index, tasks, handler)
+
+    def get(self, node: int, index: int, tasks: Parts, handler: str) -> None:
+        """Let a node of this process have tasks that it is given."""
+        if not self.up[node]:
+            self._lose(index, tasks, node)
         else:
             self._hold(node, index, tasks)
-            self.call(node, handler, self.application(index), tasks)
+            self.call(node, handler, self.application(index), count_of(tasks))
+
+    def _lose(self, application: int, tasks: Parts, node: int) -> None:
+        """Lose tasks on their way to a node."""
+        self.missing.setdefault(application, TaskSet()).add(tasks)
+        self.lost(application, count_of(tasks), node)
 
     def tick(self, nodes: Any, name: str, now: int) -> None:
         """See `NodeCore`; nodes of other processes are ticked there."""
@@ -219,7 +229,10 @@ class EmulatedCore:
         for node, program in zip(np.asarray(nodes).tolist(), programs, strict=True):
             self.programs[node] = program
             self.timers[node].clear()
-            lost += [each for each in self.held[node].items() if each[1]]
+            for application, held in self.held[node].items():
+                if tasks := len(held):
+                    self.missing.setdefault(application, TaskSet()).add(held.take_all())
+                    lost.append((application, tasks))
             self.held[node].clear()
             self.lives[node] += 1
             if self.board is not None and not self.board.of_applications:
@@ -265,37 +278,42 @@ class EmulatedCore:
 
     def know(self, node: int, application: int) -> None:
         """Let a node know of an application."""
-        self.held[node].setdefault(application, 0)
+        self.held[node].setdefault(application, TaskSet())
 
-    def _hold(self, node: int, application: int, tasks: int) -> None:
-        held = self.held[node]
-        held[application] = held.get(application, 0) + tasks
+    def _hold(self, node: int, application: int, tasks: Parts) -> None:
+        self.held[node].setdefault(application, TaskSet()).add(tasks)
 
-    def _place(self, node: int, application: int, tasks: int) -> None:
-        held = self.held[node].get(application, 0)
+    def holds(self, node: int, application: int) -> int:
+        """Return how many tasks of an application a node holds."""
+        held = self.held[node].get(application)
+        return 0 if held is None else len(held)
+
+    def _place(self, node: int, application: int, tasks: int) -> Parts:
+        """Take tasks out of the hands of a node."""
+        held = self.holds(node, application)
         if not 0 <= tasks <= held:
             raise self._error(node, f"places {tasks} tasks of application {application}, and has {held}")
-        self.held[node][application] = held - tasks
+        return self.held[node][application].take(tasks) if tasks else ()
 
     def enqueue(self, node: int, application: int, tasks: int) -> None:
         """See `View`."""
-        self._place(node, application, tasks)
+        placed = self._place(node, application, tasks)
         if tasks < 1:
             raise self._error(
                 node, f"enqueues {tasks} tasks of application {application}, it must be 1 or more"
             )
-        self.queues.enqueue(self.machines[node], application, tasks)
+        self.queues.enqueue(self.machines[node], application, placed)
         self.touched[self.machines[node]] = None
 
     def take(self, node: int, application: int, tasks: int) -> int:
         """See `View`."""
         machine = self.machines[node]
-        taken = int(self.queues.withdraw(machine, application, tasks))
+        taken = self.queues.withdraw(machine, application, tasks)
         if taken:
             self._hold(node, application, taken)
             self.touched[machine] = None
             self.idle[machine] = None
-        return taken
+        return count_of(taken)
 
     def board_of(self, node: int) -> Any:
         """Return the board."""
@@ -370,8 +388,9 @@ class EmulatedCore:
         if not 0 <= to < self.nodes:
             raise self._error(node, f"sends {name!r} to node {to}; it must be in 0..{self.nodes - 1}")
         nbytes = kind.nbytes if kind.size is None else int(kind.size(**given))
+        tasks: Parts = ()
         if kind.moves:
-            self._place(node, given["application"], given["tasks"])
+            tasks = self._place(node, given["application"], given["tasks"])
         here, there = self.machines[node], self.machines[to]
         outside = here != there
         due = self.now
@@ -382,7 +401,7 @@ class EmulatedCore:
         if outside and self.counting:
             self.links.count(kind.number, nbytes, self.level_of[node], here, there)
         if self.local[to] and (kind.delay == 0 or not outside):
-            message = kind.type(node=to, sender=node, _due=due, _move=0, **given)
+            message = kind.type(node=to, sender=node, _due=due, _move=0, _tasks=tasks, **given)
             if kind.delay == 0:
                 self.direct.append((kind, message))
             else:
@@ -390,12 +409,13 @@ class EmulatedCore:
             return
         packed = kind.pack(given) if kind.arrays else given
         there, move = self.process_of[to], 0
-        if kind.moves and not (move := self.process.open(given["application"], given["tasks"], there)):
+        if kind.moves and not (move := self.process.open(given["application"], tasks, there)):
             if outside and self.counting:
                 self.links.drop(kind.number)
-            self.lost(given["application"], given["tasks"], to)
+            self._lose(given["application"], tasks, to)
             return
-        self.process.post(kind, kind.type(node=to, sender=node, _due=due, _move=move, **packed), there)
+        message = kind.type(node=to, sender=node, _due=due, _move=move, _tasks=tasks, **packed)
+        self.process.post(kind, message, there)
 
     def _leaves(self, machine: int, nbytes: int) -> int:
         """Return when the head of a message arrives that is sent now."""
@@ -411,7 +431,7 @@ class EmulatedCore:
     def later(self, node: int, after: int, name: str, fields: Mapping[str, Any]) -> None:
         """See `View`."""
         kind, given = self._fields(node, name, fields, local=True)
-        message = kind.type(node=node, sender=node, _due=self.now + after, _move=0, **given)
+        message = kind.type(node=node, sender=node, _due=self.now + after, _move=0, _tasks=(), **given)
         self.engine.push(self.now + after, ARRIVES, self._deliver, kind, message, self.lives[node], False)
 
     def _error(self, node: int, what: str) -> SchedulerError:
@@ -435,8 +455,10 @@ class EmulatedCore:
             raise msgspec.ValidationError(f"a message {kind.name!r} from {message.sender} to node {node}")
         if kind.about and not 0 <= message.application < len(self.submitter):
             raise msgspec.ValidationError(f"a message {kind.name!r} of application {message.application}")
-        if kind.moves and not 0 <= message.tasks <= self.total:
-            raise msgspec.ValidationError(f"a message {kind.name!r} with {message.tasks} tasks")
+        most = self.tasks[message.application] if kind.moves else 0
+        known = all(0 <= first < end <= most for first, end in message._tasks)
+        if not known or (kind.moves and message.tasks != count_of(message._tasks)):
+            raise msgspec.ValidationError(f"a message {kind.name!r} with tasks {message._tasks[:4]}")
         kind.unpack(message)
         if message._move:
             self.process.tell("shut", message._move)
@@ -471,12 +493,12 @@ class EmulatedCore:
             if outside and self.counting:
                 self.links.drop(kind.number)
             if kind.moves:
-                self.lost(message.application, message.tasks, node)
+                self._lose(message.application, message._tasks, node)
             return
         if outside and self.counting:
             self.links.got(kind.number)
         if kind.about:
-            self._hold(node, message.application, message.tasks if kind.moves else 0)
+            self._hold(node, message.application, message._tasks)
         self.call(node, kind.handler, message)
 
     def _ended(self, machine: int, application: int) -> None:

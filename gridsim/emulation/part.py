@@ -13,6 +13,7 @@ from gridsim.emulation.core import EmulatedCore
 from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.network import EmulatedTransport
 from gridsim.emulation.queues import Ledger, MachineQueues
+from gridsim.emulation.tasks import Parts
 from gridsim.emulation.wire import Fact, Kind
 from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
@@ -104,7 +105,7 @@ class Part(Simulation):
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
-    def open(self, application: int, tasks: int, to: int) -> int:
+    def open(self, application: int, tasks: Parts, to: int) -> int:
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 

@@ -1,7 +1,8 @@
 """The task queues of machines in an emulation: those that run here, and what is known of all of them.
 
 They have what policies use of `gridcore.queues.task_queues.TaskQueues`.  A task that runs is over when its
-time is; then the machine hears of it, which may be late, and only then begins the next one.
+time is; then the machine hears of it, which may be late, and only then begins the next one.  Its time is that
+of its true size; what machines plan by is the size that is stated for tasks of the application.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from gridcore.queues.availability import sample_availability
 from gridcore.queues.edf import optimal_stretch
 from gridsim.emulation.engine import ENDS, RealTimeEngine
+from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.scheduling.contract import ARRIVALS, SCHEDULE
 from gridsim.support.clock import NEVER, NS
 
@@ -29,28 +31,62 @@ class _Columns:
         self.speed: list[float] = np.asarray(speed, float).tolist()
         self.machines = len(self.speed)
         self.release, self.size, self.task_size = list[float](), list[float](), list[float]()
+        #: The true size of each task, of one application after another, and where those of each begin; None
+        #: where it is the stated one.
+        self.sizes: list[float] | None = None
+        self.offset: list[int] = []
         self.tasks_done = self.enqueued = 0
         self.log = False
+        #: Tasks that are lost here, until the coordinator hears of it.
+        self.missing: dict[int, TaskSet] = {}
 
-    def add_applications(self, release: Any, size: Any, task_size: Any, **_: Any) -> None:
+    def add_applications(
+        self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
+    ) -> None:
         """See `TaskQueues`."""
         self.release += np.asarray(release, float).tolist()
         self.size += np.asarray(size, float).tolist()
         self.task_size += np.asarray(task_size, float).tolist()
+        if sizes is not None:
+            self.sizes = np.asarray(sizes, float).tolist()
+            self.offset = [0, *np.cumsum(tasks).tolist()]
 
-    def lasts(self, machine: int, application: int) -> int:
+    def lasts(self, machine: int, application: int, task: int) -> int:
         """Return how long a task runs, ns."""
-        return max(1, round(self.task_size[application] / self.speed[machine] * NS))
+        if self.sizes is None:
+            return self.planned(machine, application)
+        return _nanoseconds(self.sizes[self.offset[application] + task] / self.speed[machine])
+
+    def planned(self, machine: int, application: int) -> int:
+        """Return how long a task of an application runs by its stated size, ns."""
+        return _nanoseconds(self.task_size[application] / self.speed[machine])
+
+
+def _nanoseconds(seconds: float) -> int:
+    return max(1, round(seconds * NS))
+
+
+class Share:
+    """The tasks of an application that wait on a machine."""
+
+    __slots__ = ("application", "tasks")
+
+    def __init__(self, application: int) -> None:
+        self.application, self.tasks = application, TaskSet()
 
 
 class Machine:
-    """One machine: what waits, as [application, tasks] in order, and the task that runs."""
+    """One machine: what waits, in order, and the task that runs.
 
-    __slots__ = ("completed", "end", "life", "queue", "running", "start", "touched")
+    running, task : the application of the task that runs, -1 for none, and its number.
+    start, end, planned : when it began, when it ends, and when it would end by its stated size, ns.
+    """
+
+    __slots__ = ("completed", "end", "life", "planned", "queue", "running", "start", "task", "touched")
 
     def __init__(self) -> None:
-        self.queue: list[list[int]] = []
-        self.running, self.start, self.end, self.life = -1, 0, 0, 0
+        self.queue: list[Share] = []
+        self.running, self.task, self.start, self.end, self.planned, self.life = -1, 0, 0, 0, 0, 0
         self.touched = False
         self.completed: dict[int, int] = {}
 
@@ -86,7 +122,7 @@ class MachineQueues(_Columns):
 
     def waiting(self, machine: int) -> int:
         """Return how many tasks wait."""
-        return sum(tasks for _, tasks in self.of[machine].queue)
+        return sum(len(share.tasks) for share in self.of[machine].queue)
 
     def tasks(self, machine: int) -> int:
         """Return how many tasks there are, with the one that runs."""
@@ -95,8 +131,8 @@ class MachineQueues(_Columns):
     def work(self, machine: int) -> float:
         """Return how long the machine needs for all that it has, s."""
         of, now = self.of[machine], self.engine.now
-        size = sum(self.task_size[i] * tasks for i, tasks in of.queue)
-        left = max(0, of.end - now) / NS if of.running >= 0 else 0.0
+        size = sum(self.task_size[share.application] * len(share.tasks) for share in of.queue)
+        left = max(0, of.planned - now) / NS if of.running >= 0 else 0.0
         return left + size / self.speed[machine]
 
     def _queue(self, machine: int, at: int, queue: list[list[int]], running: int, end: int) -> dict[str, Any]:
@@ -115,21 +151,21 @@ class MachineQueues(_Columns):
         of, now = self.of[machine], self.engine.now
         if of.running < 0 and not of.queue:
             return math.inf
-        free = max(of.end, now) if of.running >= 0 else now
+        free = max(of.planned, now) if of.running >= 0 else now
         how: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
-        asked = self._queue(machine, now, of.queue, of.running, of.end)
+        asked = self._queue(machine, now, _counted(of.queue), of.running, of.planned)
         return float(optimal_stretch(**asked, now=free / NS, **how))
 
     def sample(self, machine: int, grid: Any, release: int) -> NDArray[np.uint32]:
         """Return how many further tasks the machine could take, released at `release` ns."""
         of, now = self.of[machine], self.engine.now
-        queue, running, end = [share[:] for share in of.queue], of.running, max(of.end, now)
+        queue, running, end = _counted(of.queue), of.running, max(of.planned, now)
         floor = 0.0
         if release > now:
             floor = self.minimum_stretch(machine) if queue or running >= 0 else 0.0
             while end <= release and queue:
                 running = queue[0][0]
-                end += self.lasts(machine, running)
+                end += self.planned(machine, running)
                 queue[0][1] -= 1
                 if not queue[0][1]:
                     del queue[0]
@@ -142,36 +178,33 @@ class MachineQueues(_Columns):
 
     def queued(self, machine: int) -> tuple[tuple[int, int], ...]:
         """Return what waits, in order."""
-        return tuple((i, tasks) for i, tasks in self.of[machine].queue)
+        return tuple((share.application, len(share.tasks)) for share in self.of[machine].queue)
 
     # -- what nodes do --------------------------------------------------------------------------------------
 
-    def enqueue(self, machine: int, application: int, tasks: int) -> None:
+    def enqueue(self, machine: int, application: int, tasks: Parts) -> None:
         """Queue tasks; `settle` starts them."""
         of = self.of[machine]
-        for share in of.queue:
-            if share[0] == application:
-                share[1] += tasks
-                break
-        else:
-            of.queue.append([application, tasks])
+        share = next((share for share in of.queue if share.application == application), None)
+        if share is None:
+            share = Share(application)
+            of.queue.append(share)
+        share.tasks.add(tasks)
         of.touched = True
         self.tell("came", machine, application, tasks, self.engine.moment())
 
-    def withdraw(self, machine: int, application: int, tasks: int) -> int:
-        """Take up to `tasks` waiting tasks out of the queue; return how many."""
+    def withdraw(self, machine: int, application: int, tasks: int) -> Parts:
+        """Take up to `tasks` waiting tasks out of the queue, those that came last; return them."""
         of = self.of[machine]
-        for share in of.queue:
-            if share[0] == application:
-                tasks = min(tasks, share[1])
-                share[1] -= tasks
-                if not share[1]:
-                    of.queue.remove(share)
-                if tasks:
-                    of.touched = True
-                    self.tell("came", machine, application, -tasks, self.engine.moment())
-                return tasks
-        return 0
+        share = next((share for share in of.queue if share.application == application), None)
+        if share is None or tasks <= 0:
+            return ()
+        taken = share.tasks.take_last(min(tasks, len(share.tasks)))
+        if not share.tasks:
+            of.queue.remove(share)
+        of.touched = True
+        self.tell("taken", machine, application, taken, self.engine.moment())
+        return taken
 
     def settle(self, machine: int) -> None:
         """Bring the queue into its order, and start its first task if none runs."""
@@ -179,18 +212,21 @@ class MachineQueues(_Columns):
         if of.touched and self.edf and len(of.queue) > 1:
             least = self.minimum_stretch(machine)
             # an order of floats, ties by place
-            of.queue.sort(key=lambda share: self.release[share[0]] + least * self.size[share[0]])
+            of.queue.sort(
+                key=lambda share: self.release[share.application] + least * self.size[share.application]
+            )
         of.touched = False
         if of.running >= 0 or not of.queue:
             return
         first = of.queue[0]
-        first[1] -= 1
-        if not first[1]:
+        ((of.task, _),) = first.tasks.take(1)
+        if not first.tasks:
             del of.queue[0]
-        of.running, of.start = first[0], self.engine.moment()
-        of.end = of.start + self.lasts(machine, first[0])
+        of.running, of.start = first.application, self.engine.moment()
+        of.end = of.start + self.lasts(machine, of.running, of.task)
+        of.planned = of.start + self.planned(machine, of.running)
         self.running += 1
-        self.tell("began", machine, first[0], of.start)
+        self.tell("began", machine, of.running, of.task, of.start)
         self.engine.push(of.end, ENDS, self._end, machine, of.life)
 
     def _end(self, machine: int, life: int) -> None:
@@ -199,7 +235,7 @@ class MachineQueues(_Columns):
             return
         application, of.running = of.running, -1
         self.running -= 1
-        self.tell("ended", machine, application, of.end)
+        self.tell("ended", machine, application, of.task, of.end)
         if self.log:
             of.completed[application] = of.completed.get(application, 0) + 1
         self.ended(machine, application)
@@ -210,14 +246,16 @@ class MachineQueues(_Columns):
         for machine in np.asarray(machines).tolist():
             of = self.of[machine]
             left = dict[int, int]()
-            for i, tasks in of.queue:
-                left[i] = left.get(i, 0) + tasks
+            for share in of.queue:
+                left[share.application] = len(share.tasks)
+                self.missing.setdefault(share.application, TaskSet()).add(share.tasks.take_all())
             if of.running >= 0:
                 if of.start < now:
-                    self.tell("cut", machine, of.running, now)
+                    self.tell("cut", machine, of.running, of.task, now)
                 else:  # it has begun after the machine failed, of which it had not heard
-                    self.tell("undone", machine, of.running)
+                    self.tell("undone", machine, of.running, of.task)
                 left[of.running] = left.get(of.running, 0) + 1
+                self.missing.setdefault(of.running, TaskSet()).add([(of.task, of.task + 1)])
                 self.running -= 1
             lost += [(machine, i, left[i]) for i in sorted(left)]
             if of.queue:
@@ -238,6 +276,11 @@ class MachineQueues(_Columns):
         return done
 
 
+def _counted(queue: list[Share]) -> list[list[int]]:
+    """Return what waits as [application, tasks]."""
+    return [[share.application, len(share.tasks)] for share in queue]
+
+
 class Ledger(_Columns):
     """What all machines have done, as their processes report it: the only place where that is kept."""
 
@@ -246,39 +289,47 @@ class Ledger(_Columns):
         self.options = options
         self.came: list[tuple[int, int, int, int]] = []
         self.ran: list[tuple[int, int, int, int, int, int]] = []
-        self.running: dict[int, tuple[int, int]] = {}  # machine -> application, start
-        self.waits: dict[tuple[int, int], int] = {}  # machine, application -> tasks
+        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> application, task, start
+        self.waits: dict[tuple[int, int], TaskSet] = {}  # machine, application -> tasks
         n = self.machines
         self.waiting, self.peak = [0] * n, [0] * n
         self.last_placed = -1
 
-    def came_(self, machine: int, application: int, tasks: int, time: int) -> None:
-        """Note that tasks have come to a queue, or were taken out again (below 0)."""
+    def placed(self, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Note that tasks have come to a queue."""
+        self._note(machine, application, count_of(tasks), time)
+        self.waits.setdefault((machine, application), TaskSet()).add(tasks)
+        self.waiting[machine] += count_of(tasks)
+        self.peak[machine] = max(self.peak[machine], self.waiting[machine])
+
+    def taken(self, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Note that tasks were taken out of a queue again."""
+        self._note(machine, application, -count_of(tasks), time)
+        self._waits_no_more(machine, application, tasks)
+
+    def _note(self, machine: int, application: int, tasks: int, time: int) -> None:
         self.came.append((machine, application, tasks, time))
         self.enqueued += tasks
         self.last_placed = max(self.last_placed, time)
-        self._wait(machine, application, tasks)
 
-    def _wait(self, machine: int, application: int, tasks: int) -> None:
-        key = machine, application
-        self.waits[key] = self.waits.get(key, 0) + tasks
-        self.waiting[machine] += tasks
-        self.peak[machine] = max(self.peak[machine], self.waiting[machine])
+    def _waits_no_more(self, machine: int, application: int, tasks: Parts) -> None:
+        self.waits[machine, application].remove(tasks)
+        self.waiting[machine] -= count_of(tasks)
 
-    def began(self, machine: int, application: int, start: int) -> None:
+    def began(self, machine: int, application: int, task: int, start: int) -> None:
         """Note that a task has begun."""
-        self.running[machine] = application, start
-        self._wait(machine, application, -1)
+        self.running[machine] = application, task, start
+        self._waits_no_more(machine, application, [(task, task + 1)])
 
     def ended(self, machine: int, application: int, end: int) -> None:
         """Note that a task is completed."""
-        _, start = self.running.pop(machine)
+        *_, start = self.running.pop(machine)
         self.ran.append((machine, application, 1, start, end, 1))
         self.tasks_done += 1
 
     def cut(self, machine: int, application: int, now: int) -> None:
         """Note that a failure has cut off a task."""
-        _, start = self.running.pop(machine)
+        *_, start = self.running.pop(machine)
         self.ran.append((machine, application, 1, start, now, 0))
 
     def undone(self, machine: int, application: int) -> None:
@@ -294,16 +345,16 @@ class Ledger(_Columns):
         """Return no machine: nodes ask for their own."""
         return []
 
-    def drop(self, machines: list[int], now: int) -> dict[int, int]:
+    def drop(self, machines: list[int], now: int) -> dict[int, TaskSet]:
         """Lose all that machines have that nobody can report; return application -> tasks."""
-        lost = dict[int, int]()
+        lost = dict[int, TaskSet]()
         for machine in machines:
             for application, tasks in self.failed(machine).items():
-                lost[application] = lost.get(application, 0) + tasks
+                lost.setdefault(application, TaskSet()).add(tasks)
             if machine not in self.running:
                 continue
-            application, start = self.running[machine]
-            end = start + self.lasts(machine, application)
+            application, task, start = self.running[machine]
+            end = start + self.lasts(machine, application, task)
             if end <= now:  # its time was over
                 self.ended(machine, application, end)
                 continue
@@ -311,14 +362,14 @@ class Ledger(_Columns):
                 self.cut(machine, application, now)
             else:
                 self.undone(machine, application)
-            lost[application] = lost.get(application, 0) + 1
+            lost.setdefault(application, TaskSet()).add([(task, task + 1)])
         return lost
 
-    def failed(self, machine: int) -> dict[int, int]:
+    def failed(self, machine: int) -> dict[int, Parts]:
         """Note that what waited on a machine is lost, as its process has reported; return that."""
         keys = [key for key in self.waits if key[0] == machine]
-        lost = {key[1]: tasks for key in keys if (tasks := self.waits.pop(key))}
-        self.waiting[machine] -= sum(lost.values())
+        lost: dict[int, Parts] = {key[1]: tasks.take_all() for key in keys if (tasks := self.waits.pop(key))}
+        self.waiting[machine] = 0
         return lost
 
     # -- the end, see `TaskQueues` --------------------------------------------------------------------------

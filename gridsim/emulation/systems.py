@@ -45,13 +45,13 @@ def check(part: Part) -> None:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
     if faults and isinstance(policy, (DgsNodes, TreeNodes)):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
+    if part.scheduler.rigid and not isinstance(policy, DgsNodes):
+        raise ScenarioError(f"{name} does not support emulation: its nodes share what is known of jobs")
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     if isinstance(policy, FromMaster) and policy.planning and policy.parameters.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
     own_queues = not isinstance(policy, (DgsNodes, WorkQueue))
-    if part.applications.unequal and own_queues and not isinstance(policy, Programs):
-        raise ScenarioError(f"workload must have tasks of one size in each application to emulate {name}")
     if part.setup.spin and not own_queues:
         raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")
 
@@ -76,7 +76,8 @@ def begin(part: Part) -> None:
     elif not isinstance(policy, TreeNodes):
 
         def lose(application: int, tasks: int, node: int = -1) -> None:
-            part.tell("lost", application, tasks, node, part.engine.now)
+            lost = part.core.missing[application].take(tasks)
+            part.tell("lost", application, lost, node, part.engine.now)
 
         policy._lose = part.core.lost = lose
 

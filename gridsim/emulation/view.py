@@ -101,7 +101,7 @@ class EmulatedView:
         return waiting
 
     def held(self, application: int) -> int:
-        return int(self._core.held[self._node].get(self._number(int, application, "application"), 0))
+        return int(self._core.holds(self._node, self._number(int, application, "application")))
 
     def application(self, index: int) -> Any:
         return self._core.application(self._heard(index))

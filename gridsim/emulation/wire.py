@@ -163,15 +163,17 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What all messages have: the receiving and the sending node, when it is due (ns), and its number.
+    """What all messages have: the receiving and the sending node, and when it is due (ns).
 
-    The number is of a message that moves tasks: 0 for any other.
+    One that moves tasks has a number, and those of the tasks (`gridsim.emulation.tasks.Parts`); any other has
+    0 and none.
     """
 
     node: _Int64
     sender: _Int64
     _due: _Int64
     _move: _Int64
+    _tasks: tuple[tuple[_Int64, _Int64], ...]
 
 
 class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

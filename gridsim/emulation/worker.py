@@ -24,6 +24,7 @@ import numpy as np
 from gridsim.emulation import systems
 from gridsim.emulation.engine import FIRES
 from gridsim.emulation.part import Part, Setup
+from gridsim.emulation.tasks import Parts
 from gridsim.emulation.wire import (
     LOOPBACK,
     Conversation,
@@ -99,7 +100,7 @@ class Worker(Part):
         else:
             self.network.counters.drop(kind.number)
 
-    def open(self, application: int, tasks: int, to: int) -> int:
+    def open(self, application: int, tasks: Parts, to: int) -> int:
         """Number a message that moves tasks."""
         if to not in self.outbox:
             return 0
@@ -116,7 +117,7 @@ class Worker(Part):
                 waiting += made
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node of another process, by the coordinator."""
+        """Give tasks to a node, by the coordinator."""
         self.tell("give", node, application, tasks, handler)
 
     # -- the loop -------------------------------------------------------------------------------------------
@@ -300,13 +301,11 @@ class Worker(Part):
         if self.setup.spin:
             threading.Thread(target=self._spin, daemon=True).start()
 
-    def do_give(self, node: int, application: int, tasks: int, handler: str, due: int, move: int) -> None:
+    def do_give(self, node: int, application: int, tasks: Parts, handler: str, due: int, move: int) -> None:
         """Give tasks to a node."""
         if move:
             self.tell("shut", move)
-        self.engine.push(
-            max(due, self.engine.now), FIRES, self.core.give_to, node, application, tasks, handler
-        )
+        self.engine.push(max(due, self.engine.now), FIRES, self.core.get, node, application, tasks, handler)
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
         """Let machines fail or be up again."""

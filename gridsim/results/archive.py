@@ -40,7 +40,7 @@ class Writer:
     """Writes an archive to a stream; use it as a context manager, which closes the archive."""
 
     def __init__(self, stream: IO[bytes], *, compress: bool = True) -> None:
-        self._zip = zipfile.ZipFile(stream, "w")
+        self._stream, self._zip = stream, zipfile.ZipFile(stream, "w")
         self._method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
 
     def __enter__(self) -> Writer:
@@ -49,9 +49,21 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def json(self, name: str, content: Any) -> None:
-        """Add `content` as JSON."""
-        self._add(name, json.dumps(content, indent=1).encode())
+    def json(self, name: str, content: Any, most: int | None = None) -> None:
+        """Add `content` as JSON, after all arrays.
+
+        most : the largest number of values that will be read.  If it is given, ValueError or RecursionError
+            is raised for what `Reader.json` would not read.
+        """
+        text = json.dumps(content, indent=1)
+        if most is not None:
+            _parsed(name, text, most)
+        member, method = text.encode(), self._method
+        if len(member) > _PACKED_FROM and method == zipfile.ZIP_DEFLATED:
+            # the reader refuses JSON that is much larger than the archive
+            archive = self._stream.tell() + len(zlib.compress(member, _LEVEL))
+            method = zipfile.ZIP_STORED if len(member) > _MOST_PACKED * archive else method
+        self._add(name, member, method)
 
     def array(self, name: str, column: NDArray[Any]) -> None:
         """Add an array of plain values (no objects)."""
@@ -132,17 +144,7 @@ class Reader:
                 f"{name} has {size_of(size)}, expected at most {size_of(largest)} in an archive of "
                 f"{size_of(self._packed)}"
             )
-        text = self._content(name).decode()
-        if most is not None and _values(text) > most and (values := _values(_bare(text))) > most:
-            raise ValueError(f"{name} has {values} values, at most {most} are read")
-        room = memory()
-        if _taken(text, text) > room and (taken := _taken(text, _bare(text))) > room:
-            raise ValueError(f"{name} takes {size_of(taken)}, this machine has {size_of(room)} of memory")
-        found = json.loads(text)
-        # an escape may be half a character; raise, except for those that stand for bytes of file names
-        if "\\ud" in text or "\\uD" in text:
-            json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
-        return found
+        return _parsed(name, self._content(name).decode(), most)
 
     def array(self, name: str) -> NDArray[Any]:
         """Read the member `name` as an array."""
@@ -168,6 +170,20 @@ class Reader:
 
 def _referred(name: str) -> str:
     return f"scenario/{name}.npy"
+
+
+def _parsed(name: str, text: str, most: int | None) -> Any:
+    """Return the content of JSON; raises ValueError or RecursionError as `Reader.json` does."""
+    if most is not None and _values(text) > most and (values := _values(_bare(text))) > most:
+        raise ValueError(f"{name} has {values} values, at most {most} are read")
+    room = memory()
+    if _taken(text, text) > room and (taken := _taken(text, _bare(text))) > room:
+        raise ValueError(f"{name} takes {size_of(taken)}, this machine has {size_of(room)} of memory")
+    found = json.loads(text)
+    # an escape may be half a character; raise, except for those that stand for bytes of file names
+    if "\\ud" in text or "\\uD" in text:
+        json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
+    return found
 
 
 def _bare(text: str) -> str:

@@ -255,7 +255,9 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     row = dict.fromkeys(_NAMES, 0)
     for action, said in words.items():
         try:
-            sentence, _, _ = said
+            sentence, *rest = said
+            if len(rest) != 2 or not all(isinstance(each, str) for each in rest):
+                raise ValueError(rest)
             for _, name, spec, conversion in Formatter().parse(sentence):
                 if name is not None and not (name in row and not conversion and _SPEC.fullmatch(spec or "")):
                     raise ValueError(name)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 
-#: Tables with a row per event -> column with its time; other tables have a row per thing, such as a machine.
+#: Tables with a row per event -> column with its time; other tables have a row per thing, such as a machine,
+#: as have tables of these names without that column.
 EVENTS = {
     "schedule": "start",
     "arrivals": "time",
@@ -47,7 +48,7 @@ def _differences(a: Result, b: Result) -> Iterator[tuple[float, str]]:
         one, other = a.tables[name], b.tables[name]
         if list(one) != list(other):
             yield math.inf, f"{name} has columns {', '.join(one)}, and {', '.join(other)}"
-        elif name in EVENTS:
+        elif EVENTS.get(name) in one:
             yield from _events(name, one, other)
         else:
             yield from _rows(name, one, other)

@@ -29,6 +29,8 @@ _VALUES = 1 << 20
 
 
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+#: A number of machines.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 #: Text that is shown unchanged, within a line: printable ASCII.
 _Word = Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,200}\Z")]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -57,7 +59,7 @@ class _Availability(msgspec.Struct):
 class _Messages(_Kept):
     left_out: _Whole = 0
     delays: dict[str, float] = {}
-    machines: _Whole | None = None
+    machines: _Count | None = None  # of earlier versions, see `Result.servers`
 
 
 class _Provenance(msgspec.Struct):
@@ -78,6 +80,7 @@ class _Provenance(msgspec.Struct):
     decisions: _Decisions | msgspec.UnsetType = msgspec.UNSET
     message_log: _Messages | msgspec.UnsetType = msgspec.UNSET
     availability: _Availability | msgspec.UnsetType = msgspec.UNSET
+    servers: _Count = 0
     clock_seconds: float = 0.0
     events: _Whole = 0
     handler_calls: _Whole = 0
@@ -100,6 +103,8 @@ def write(
     """Write a result file, either completely or not at all; `rest` must be plain values.
 
     arrays : those to which the scenario in the provenance refers.
+
+    Raises GridSimError for what `read` would refuse, and OSError if the file cannot be written.
     """
     about = {
         "format": FORMAT,
@@ -108,12 +113,21 @@ def write(
         "arrays": list(arrays),
         **rest,
     }
-    with atomic_file(path) as stream, Writer(stream) as archive:
-        archive.json(_ABOUT, about)
-        archive.arrays(arrays)
-        for name, table in tables.items():
-            for key, column in table.items():
-                archive.array(_member(name, key), column)
+    try:
+        _check(rest)
+        with atomic_file(path) as stream, Writer(stream) as archive:
+            archive.arrays(arrays)
+            for name, table in tables.items():
+                for key, column in table.items():
+                    archive.array(_member(name, key), column)
+            archive.json(_ABOUT, about, _VALUES)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str | os.PathLike[str], error: Exception) -> GridSimError:
+    """Return what to raise for a result that is not written, as reading it would raise `error`."""
+    return GridSimError(f"{os.fspath(path)}: not written, as it could not be read again ({error})")
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
@@ -138,16 +152,16 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
                 for table, keys in about["tables"].items()
             }
         rest = {key: about[key] for key in ("facts", "scheduler", "provenance")}
-        _check(tables, rest)
+        check_columns(tables)
+        _check(rest)
         rest["scheduler"]["class"] = current_name(rest["scheduler"]["class"])
         return about["digest"], {"tables": tables, "arrays": arrays, **rest}
     except Exception as error:
         raise damaged(name, error) from error
 
 
-def _check(tables: Mapping[str, Table], rest: Mapping[str, Any]) -> None:
-    """Check that what was read can be shown: tables, names and parameters."""
-    check_columns(tables)
+def _check(rest: Mapping[str, Any]) -> None:
+    """Check that what a file says besides its tables can be shown: names and parameters."""
     for name, about in rest.items():
         if not isinstance(about, dict):
             raise ValueError(f"{name} is no table")

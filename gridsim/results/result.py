@@ -15,7 +15,7 @@ from gridsim.model.applications import Listed
 from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.decisions import Why, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
-from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
+from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, run_lines, scenario_lines
 from gridsim.support import html
@@ -72,7 +72,8 @@ class Result(Metrics):
     (Mflop done before).  ``arrivals`` has machine, application, tasks, time (s).  For ``decisions`` see
     `why`.  ``log_jobs`` has job, the number of each application in its log, for rigid jobs of a log.
     ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it never
-    arrived), dropped (0 or 1), bytes, application (-1 if it is about none).
+    arrived), dropped (0 or 1), bytes, application (-1 if it is about none).  Senders and receivers are
+    machines or `servers`.
     """
 
     def __init__(
@@ -137,6 +138,24 @@ class Result(Metrics):
     def has_faults(self) -> bool:
         """Whether machines could fail in the run."""
         return "availability" in self._about
+
+    @cached_property
+    def servers(self) -> int:
+        """The number of servers: machines of a scheduler's own, which run no tasks and never fail.
+
+        In ``message_log`` and ``decisions`` server k has the number ``len(machines) + k``.
+        """
+        about, machines = self._about, len(self.machines)
+        if "servers" in about:
+            return int(about["servers"])
+        # a file of an earlier version: it states the machines of its log, with servers, or nothing
+        stated = about.get("message_log", {}).get("machines")
+        if stated is not None:
+            return max(0, int(stated) - machines)
+        if (log := self.tables.get("message_log")) is None:
+            return 0
+        ends = np.concatenate((log["sender"], log["receiver"]))
+        return len(np.unique(ends[ends >= machines]))  # each server takes part, so that no number is left out
 
     @property
     def files_read(self) -> dict[str, str]:
@@ -375,9 +394,17 @@ class Result(Metrics):
     # -- in a file ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to one file, either completely or not at all; see `gridsim.results.files`."""
-        from gridsim.results.files import write
+        """Write the result to one file, either completely or not at all; see `gridsim.results.files`.
 
+        Raises GridSimError for a result that could not be read again, OSError if the file cannot be written.
+        """
+        from gridsim.results.files import unreadable, write
+
+        try:
+            check_columns(self.tables)
+            check_rows(self.tables, self.servers)
+        except ValueError as error:
+            raise unreadable(path, error) from error
         write(
             path,
             digest=self.digest,
@@ -408,7 +435,7 @@ class Result(Metrics):
             result = cls(**content)
             result.stated_digest = stated
             if verify:
-                check_rows(result.tables)
+                check_rows(result.tables, result.servers)
             found = result.digest if verify else stated
         except Exception as error:  # any error of malformed tables or facts
             raise damaged(name, error) from error

@@ -23,6 +23,7 @@ class Column(NamedTuple):
     needed : whether a result file must have the column if it has the table.
     rows_of : the table whose row numbers the values are; "" if they are none.
     least : the smallest value allowed with `rows_of`; -1 where that may stand for none.
+    servers : with `rows_of` machines, whether the values may also be numbers of servers (`Result.servers`).
     positive : whether the values must be finite and > 0, because something is divided by them.
     """
 
@@ -33,6 +34,7 @@ class Column(NamedTuple):
     needed: bool = False
     rows_of: str = ""
     least: int = 0
+    servers: bool = False
     positive: bool = False
 
 
@@ -291,8 +293,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _needed("decider", "int", "machine", "who decided; -1 for a centralized scheduler",
                 rows_of="machines", least=-1),
         _needed("level", "int", "level", "of the one who decided, in a tree"),
-        _needed("machine", "int", "machine", "to which the tasks went, or the question",
-                rows_of="machines", least=-1),
+        _needed("machine", "int", "machine", "to which the tasks went, or the question; -1 for none",
+                rows_of="machines", least=-1, servers=True),
         _needed("tasks", "int", "tasks", "it was about so many; of work queues, those of which `task` was "
                 "one"),
         _needed("among", "int", "machines", "so many were to choose from, or were asked for"),
@@ -303,8 +305,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "message_log": (
         _needed("kind", "text", "", "as in `messages`"),
-        _needed("sender", "int", "machine", rows_of="machines"),
-        _needed("receiver", "int", "machine", rows_of="machines"),
+        _needed("sender", "int", "machine", "that of the node that sent it, or a server", rows_of="machines",
+                servers=True),
+        _needed("receiver", "int", "machine", "that of the node that it was for, or a server",
+                rows_of="machines", servers=True),
         _needed("sent", "float", "s", "when it was handed to the interface of its sender, where it may have "
                 "waited"),
         _needed("delivered", "float", "s", "NaN if it was dropped, or under way when the run ended"),
@@ -333,6 +337,11 @@ COLUMN_UNITS = {
 }
 #: Tables that every result has.
 CORE_TABLES = ("applications", "machines", "messages")
+#: Table -> the columns that it must have, and those whose values are limited.
+_NEEDED, _LIMITED = (
+    {table: tuple(filter(chosen, columns.values())) for table, columns in TABLES.items()}
+    for chosen in (lambda each: each.needed, lambda each: each.rows_of or each.positive)
+)
 _KINDS = {"float": "f", "int": "iu", "text": "U"}
 #: Largest level that is accepted; no tree has as many.
 _LEVELS = 64
@@ -341,40 +350,47 @@ _LEVELS = 64
 def check_columns(tables: Mapping[str, Table]) -> None:
     """Check that needed columns exist and have the right kind, and that applications and machines have rows.
 
-    Raises KeyError if a table or column is missing, else ValueError naming table and column.
+    Raises ValueError naming the table and column.
     """
+    for name in CORE_TABLES:
+        if name not in tables:
+            raise ValueError(f"there is no table {name!r}")
     for name in ("applications", "machines"):
         if not len(tables[name]):
             raise ValueError(f"{name} has no row")
-    for name, columns in TABLES.items():
-        for each in columns.values() if name in CORE_TABLES or name in tables else ():
-            if each.needed and (dtype := tables[name][each.name].dtype).kind not in _KINDS[each.kind]:
+    for name, table in tables.items():
+        for each in _NEEDED.get(name, ()):
+            if each.name not in table:
+                raise ValueError(f"{name} must have a column {each.name!r}")
+            if (dtype := table[each.name].dtype).kind not in _KINDS[each.kind]:
                 raise ValueError(f"{name}.{each.name} must be {each.kind}, got {dtype}")
     for name in {"cycles", "log_jobs"} & set(tables):
         if len(tables[name]) != len(tables["applications"]):
             raise ValueError(f"{name} has {len(tables[name])} rows, not one an application")
 
 
-def check_rows(tables: Mapping[str, Table]) -> None:
+def check_rows(tables: Mapping[str, Table], servers: int) -> None:
     """Check that row numbers refer to rows that exist, and that positive columns are positive.
+
+    servers : how many servers the run had; their numbers follow those of the machines.
 
     `gridsim validate` checks the same with more detailed messages.  Raises ValueError.
     """
-    for name, columns in TABLES.items():
-        for each in columns.values() if name in tables else ():
-            what = f"{name}.{each.name}"
+    for name, table in tables.items():
+        for each in _LIMITED.get(name, ()):
+            values = table[each.name]
             if each.rows_of:
-                _check_range(what, tables[name][each.name], each.least, len(tables[each.rows_of]) - 1)
+                end = len(tables[each.rows_of]) + (servers if each.servers else 0)
+                _check_range(f"{name}.{each.name}", values, each.least, end - 1)
             if each.positive:
-                _check_positive(what, tables[name][each.name])
+                _check_positive(f"{name}.{each.name}", values)
     if "traffic" in tables:
         _check_range("traffic.level", tables["traffic"]["level"], 0, _LEVELS)
 
 
 def _check_range(what: str, values: NDArray[Any], low: int, high: int) -> None:
-    bad = (values < low) | (values > high)
-    if bad.any():
-        row = int(np.argmax(bad))
+    if len(values) and not low <= values.min() <= values.max() <= high:
+        row = int(np.argmax((values < low) | (values > high)))
         raise ValueError(f"{what}[{row}] must be in {low}..{high}, got {values[row]}")
 
 

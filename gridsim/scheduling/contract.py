@@ -256,7 +256,10 @@ class Policy(Stateful, ABC):
         return None
 
     def unplaced(self) -> str:
-        """Return who holds tasks that are in no queue, in words, for the error of a run that does not end."""
+        """Return who holds tasks that are in no queue, in words; "" if that is not known.
+
+        It is called for the error of a run that does not end, or that ends without these tasks.
+        """
         return ""
 
     def part(self) -> Any:

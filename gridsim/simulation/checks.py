@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -236,8 +237,8 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
             )
         tables["cycles"] = Table(outcome.cycles)
     try:
-        plain(outcome.facts)
-    except TypeError as error:
+        json.dumps(plain(outcome.facts))
+    except (TypeError, ValueError, RecursionError) as error:
         raise SchedulerError(f"{when} outcome.facts: {error}") from error
     return tables
 
@@ -281,8 +282,11 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         first = np.where(failed & (first == -1), release, first)
         finish = np.where(failed, first, finish)
     for i in first_true(completed != tasks):
+        others = int((completed != tasks).sum()) - 1
+        more = f"; {others} more such application{'s' if others > 1 else ''}" if others else ""
         raise InvariantViolation(
             f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
+            f"{more}"
         )
     for i in first_true(first < release):
         raise InvariantViolation(

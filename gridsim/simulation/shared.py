@@ -63,7 +63,10 @@ def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[Sh
             others = [
                 pool.submit(_call, memory.name, rank, processes, part, args) for rank in range(1, processes)
             ]
-            share = Share(0, processes, _cells(memory), partial(_look, others), partial(_reports, others))
+            report = partial(_reported, pool)
+            share = Share(
+                0, processes, _cells(memory), partial(_look, others, report), lambda: [*map(report, others)]
+            )
             try:
                 yield share
             finally:
@@ -78,24 +81,18 @@ def _cells(memory: SharedMemory) -> Any:
     return np.frombuffer(memory.buf, np.uint8)
 
 
-def _reported(other: Future[Any]) -> Any:
+def _reported(pool: Processes, other: Future[Any]) -> Any:
     try:
         return other.result()
     except BrokenExecutor as error:
-        raise GridSimError(
-            "a process that shares the run was killed, as the system does when memory runs out"
-        ) from error
+        raise GridSimError(f"a process that shares the run {pool.loss()}") from error
 
 
-def _reports(others: list[Future[Any]]) -> list[Any]:
-    return [_reported(other) for other in others]
-
-
-def _look(others: list[Future[Any]]) -> None:
+def _look(others: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> None:
     """Raise what another process has raised."""
     for other in others:
         if other.done():
-            _reported(other)
+            report(other)
             raise GridSimError("a process that shares the run has ended before the others")
 
 

@@ -23,6 +23,7 @@ from gridsim.model.plausible import warn_unusual
 from gridsim.model.scenario import ArchivedScenario, Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
+from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler, Share
 from gridsim.scheduling.description import describe
@@ -496,9 +497,11 @@ class Simulation(Stateful):
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
         outages.end(stopped)
         if not stopped and limit is not None and not engine.exhausted():
+            holders = self.policy.unplaced()
             raise ScenarioError(
                 f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had "
                 f"{self._not_done()} to do, after {int(outages.failures.sum())} failures"
+                f"{f'; {holders}' if holders else ''}"
             )
 
     def _not_done(self) -> str:
@@ -526,6 +529,11 @@ class Simulation(Stateful):
                 f"one goes for good, with {left} tasks left"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
+        if (left := unfinished(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
+            raise SchedulerError(
+                f"t = {engine.now / NS} s: {self.scheduler.name} ends with {left} of "
+                f"{int(applications.tasks.sum())} tasks left: {holders}"
+            )
         if "schedule" in self.options.recorded:
             tables |= record_tables(outcome, engine.now)
         about: dict[str, Any] = {}
@@ -538,7 +546,6 @@ class Simulation(Stateful):
                 "left_out": network.links.unlogged,
                 "limit": self.options.messages_limit,
                 "delays": network.delays,
-                "machines": network.machines,
             }
         if applications.job is not None:
             tables["log_jobs"] = Table({"job": applications.job})
@@ -555,13 +562,20 @@ class Simulation(Stateful):
             scenario.network.task_data,
             engine.now,
         )
+        tables = {
+            "applications": application_table(outcome, applications, platform),
+            "machines": machines,
+            "messages": Table(messages),
+            **tables,
+        }
+        servers = network.machines - platform.nodes
+        try:  # a result that is written can be read
+            check_columns(tables)
+            check_rows(tables, servers)
+        except ValueError as error:
+            raise SchedulerError(f"t = {engine.now / NS} s: {error}") from error
         return Result(
-            tables={
-                "applications": application_table(outcome, applications, platform),
-                "machines": machines,
-                "messages": Table(messages),
-                **tables,
-            },
+            tables=tables,
             facts=outcome.facts,
             scheduler=describe(self.scheduler),
             provenance={
@@ -570,6 +584,7 @@ class Simulation(Stateful):
                 "origin": scenario.workload.origin,
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,
+                "servers": servers,
                 **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,

@@ -251,6 +251,7 @@ def compare(
             have(name, result)
     else:
         from gridsim.studies.execution.run_cells import check_executor
+        from gridsim.support.processes import result_of
 
         check_executor(executor)
         runs = {
@@ -258,7 +259,7 @@ def compare(
         }
         try:
             for name, run in watched(runs.items(), progress, len(runs), "runs"):
-                result, notes = run.result()
+                result, notes = result_of(executor, run)
                 with scope:
                     for category, message in notes:
                         warn(message, category, stacklevel=2)

@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
+    BrokenExecutor,
     Executor,
     Future,
     InvalidStateError,
@@ -16,9 +18,9 @@ from concurrent.futures import (
 )
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, ClassVar
+from typing import Any
 
-from gridsim.errors import OutOfMemory, ScenarioError, text_of
+from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.support.arguments import whole
 from gridsim.support.extras import need
 from gridsim.support.idle_threads import asleep
@@ -29,6 +31,16 @@ _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
 
 #: Environment variable that keeps Python from looking for modules in the current folder first.
 _SAFE_PATH = "PYTHONSAFEPATH"
+
+
+#: What a script lacks that asks for processes whenever it is imported.
+UNGUARDED = (
+    'processes require that the script calls gridsim under `if __name__ == "__main__":`, since each process '
+    "imports the script"
+)
+#: What workers are called, also before they have imported the script, and the exit code of one whose script
+#: asks for processes meanwhile.
+_NAME, _UNGUARDED = "gridsim-worker", 79
 
 
 class _Worker(SpawnProcess):
@@ -42,7 +54,16 @@ class _Worker(SpawnProcess):
 
 
 class _Workers(SpawnContext):
-    Process: ClassVar[type[SpawnProcess]] = _Worker
+    """Makes workers, and keeps them to see how they have ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
+        """Make a worker."""
+        self.made.append(_Worker(*args, **{**kwargs, "name": _NAME}))
+        return self.made[-1]
 
 
 class _Future(Future[Any]):
@@ -114,18 +135,23 @@ class Processes(Executor):
     """A pool of spawned worker processes that end when this process ends, and leave Ctrl-C to it.
 
     workers : the number of workers; None for the number of processors that may be used.
+
+    Raises ScenarioError in a script that workers cannot import: it is no file, or asks for workers when it is
+    imported.
     """
 
     def __init__(self, workers: int | None = None) -> None:
+        _check_script()
         self._max_workers = whole("workers", _processors() if workers is None else workers, low=1, high=4096)
         self._pool = self._made()
 
     def _made(self) -> ProcessPoolExecutor:
         _check_threads()
         as_here = (os.environ.get(_SAFE_PATH),)
+        self._workers = _Workers()
         with unseeing():  # the pool starts a process that tracks resources
             return ProcessPoolExecutor(
-                self._max_workers, mp_context=_Workers(), initializer=_begin, initargs=as_here
+                self._max_workers, mp_context=self._workers, initializer=_begin, initargs=as_here
             )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -154,6 +180,18 @@ class Processes(Executor):
         thread: Any = self._pool._executor_manager_thread
         return thread is not None and bool(thread.is_alive())
 
+    def loss(self) -> str:
+        """Return in words how workers have ended that were lost.
+
+        Raises ScenarioError if that is because the script asks for workers whenever it is imported.
+        """
+        codes = [worker.exitcode or 0 for worker in self._workers.made]
+        if _UNGUARDED in codes:
+            raise ScenarioError(UNGUARDED)
+        if (code := max(codes, default=0)) > 0:
+            return f"ended with exit code {code}; if there is an error above, it is that of the process"
+        return "was killed, as the system does when memory runs out"
+
     def renew(self) -> None:
         """Replace the pool by one with new workers, after workers were lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -169,6 +207,42 @@ class Processes(Executor):
             for worker in list((self._pool._processes or {}).values()):
                 worker.kill()
         self._pool.shutdown(cancel_futures=kind is not None)
+
+
+def broken(executor: Executor, error: BrokenExecutor) -> GridSimError:
+    """Return the error for an executor whose workers were lost; see `Processes.loss` for what is raised."""
+    if isinstance(executor, Processes):
+        return GridSimError(f"a worker process {executor.loss()}")
+    context = getattr(executor, "_mp_context", None)  # of the standard library
+    spawned = context is not None and context.get_start_method() != "fork"
+    hint = (
+        '; processes that are spawned require `if __name__ == "__main__":` in the script' if spawned else ""
+    )
+    return GridSimError(f"the executor broke ({text_of(error)}){hint}")
+
+
+def result_of(executor: Executor, future: Future[Any]) -> Any:
+    """Return the result of a call that was submitted to `executor`.
+
+    Raises what the call has raised, GridSimError if its worker was lost, and ScenarioError in a script that
+    no worker can import.
+    """
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise broken(executor, error) from error
+
+
+def _check_script() -> None:
+    """Raise ScenarioError, or end this worker, in a script that no worker can import."""
+    this, main = multiprocessing.current_process(), sys.modules["__main__"]
+    if getattr(this, "_inheriting", False):  # it is being imported in a process that has just begun
+        if this.name == _NAME:
+            raise SystemExit(_UNGUARDED)  # the parent says what is wrong
+        raise ScenarioError(UNGUARDED)
+    path = getattr(main, "__file__", None)
+    if path is not None and main.__spec__ is None and not os.path.exists(path):
+        raise ScenarioError(f"processes require a script that is a file, got {path!r}")
 
 
 #: Threads of a pool: one waits for its workers, another one sends calls to them.

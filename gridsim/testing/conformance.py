@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -70,7 +70,8 @@ class Conformance:
     examples, with_failures : the number of scenarios tried, and how many of them had failures.
     left_out : invariant -> why it was not checked.
     not_compiled : why the nodes run interpreted only, "" if they do not.
-    never_reached : handlers and branches of the scheduler's code that no scenario reached.
+    never_reached : handlers and branches of the scheduler's code that no scenario reached; of nodes that run
+        compiled, in their interpreted form.  Empty where a debugger or a measurement of coverage is active.
     """
 
     scheduler: str
@@ -437,8 +438,10 @@ class _Trial:
         if self.not_compiled or len(scheduler.node_forms) < 2:
             return
         for form in forms_for(scenario, scheduler):
+            unseen = form == "interpreted" and _runs_compiled(scheduler)
             try:
-                other = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
+                with self.reached.watching() if unseen else nullcontext():
+                    other = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
             except (ImportError, CompileError) as error:
                 self.not_compiled = text_of(error)
                 return
@@ -474,8 +477,11 @@ class _Trial:
         if not scheduler.decision_words:
             return
         self.noted = True
+        record: Record = (*RECORDED, "decisions")
         with self.reached.watching():  # some code runs only then
-            noted = simulate(scenario, scheduler, record=(*RECORDED, "decisions"), **LIMITS)
+            noted = simulate(scenario, scheduler, record=record, **LIMITS)
+            if _runs_compiled(scheduler):
+                simulate(scenario, scheduler, record=record, nodes="interpreted", **LIMITS)
         if noted.digest != result.digest:
             raise ConformanceError("decisions", _first_difference(result, noted), scenario, scheduler)
         table, applications = noted.tables["decisions"], noted.applications
@@ -542,6 +548,11 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     needing = isinstance(recipe, ListRecipe) and (recipe.memory is not None or recipe.disk is not None)
     special = platform.bandwidth is not None or needing
     return ("interpreted",) if special and len(scheduler.node_forms) > 1 else scheduler.node_forms
+
+
+def _runs_compiled(scheduler: Scheduler) -> bool:
+    """Return whether nodes run as machine code by default, whose lines are not seen, and interpreted, too."""
+    return "interpreted" in scheduler.node_forms[1:]
 
 
 def _first_difference(a: Result, b: Result) -> str:

@@ -53,7 +53,10 @@ def policy_of(
                 policy = scheduler.start(run)
                 kind = {name: getattr(scheduler, name) for name in KINDS}
                 kind["reachable"] = only_owners(scheduler)
-                program = getattr(scheduler, "policy", None)
+                # lines of machine code are not seen
+                program = (
+                    getattr(scheduler, "policy", None) if "interpreted" in scheduler.node_forms else None
+                )
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
                 fails = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
                 able = (scheduler.failures and fails) or kind["reachable"]

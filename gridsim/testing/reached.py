@@ -24,6 +24,7 @@ class Reached:
     def __init__(self, classes: list[type]) -> None:
         own = [each for each in classes if not each.__module__.startswith(("gridsim.", "gridcore."))]
         self.seen: set[tuple[str, int]] = set()
+        self._watched = False
         #: (file, line) of the first statement of each branch -> what it is.
         self.branches: dict[tuple[str, int], str] = {}
         #: (file, line) of a branch of a method that a subclass overrides -> those of the method's first
@@ -53,6 +54,7 @@ class Reached:
         if not self._files or before is not None:  # a debugger, or a measurement of coverage
             yield
             return
+        self._watched = True
         sys.settrace(self._call)
         try:
             yield
@@ -68,10 +70,12 @@ class Reached:
         return self._line
 
     def missed(self) -> list[str]:
-        """Return the branches that never ran, in order of lines.
+        """Return the branches that never ran, in order of lines; none if nothing could be recorded.
 
         Those of a method that a subclass replaces count only if the method ran.
         """
+        if not self._watched:
+            return []
         called = {at for at in self.branches if self._overridden.get(at, at) in self.seen}
         silent = self._overridden.keys() - called
         missed = sorted(self.branches.keys() - self.seen - silent)

@@ -33,7 +33,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
 
     result : it has the tables ``decisions``, ``message_log``, ``schedule`` and ``arrivals``.
     """
-    table, applications, machines = result.tables["decisions"], result.applications, len(result.machines)
+    table, applications, machines = result.tables["decisions"], result.applications, with_servers(result)
     i, time, decider, tasks = (table[name] for name in ("application", "time", "decider", "tasks"))
     release, most = (applications[name] for name in ("release", "tasks"))
     # the sentence of an action says what its numbers mean
@@ -46,8 +46,8 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         (time < release[i], "before its release"),
         (time > result.provenance["clock_seconds"] + 1e-9, "after the end of the run"),
         (tells & ((tasks < 0) | (tasks > most[i])), "about more tasks than the application has"),
-        ((decider < -1) | (decider > machines), "by a machine that does not exist"),
-        ((table["machine"] < -1) | (table["machine"] > machines), "about a machine that does not exist"),
+        ((decider < -1) | (decider >= machines), "by a machine that does not exist"),
+        ((table["machine"] < -1) | (table["machine"] >= machines), "about a machine that does not exist"),
         ((table["age"] < 0) | (table["age"] > time + 1e-9), "seen before the run, or later than decided"),
     ):
         for k in np.flatnonzero(wrong)[:1]:
@@ -270,10 +270,8 @@ def _too_few(result: Result, tells: Bools) -> str | None:
 
 
 def with_servers(result: Result) -> int:
-    """Return the number of machines of a result whose messages were recorded, with servers, at least one."""
-    log = result.tables["message_log"]
-    last = max(int(log[name].max(initial=0)) for name in ("sender", "receiver"))
-    return max(len(result.machines), last) + 1
+    """Return the number of machines of a result, with servers."""
+    return len(result.machines) + result.servers
 
 
 def unheard(result: Result) -> str | None:

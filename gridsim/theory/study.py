@@ -16,7 +16,7 @@ from gridsim.results.metrics.estimates import Estimate
 from gridsim.scheduling.contract import NodeForm
 from gridsim.support.arguments import listed, whole
 from gridsim.support.extras import need
-from gridsim.support.processes import executor_of
+from gridsim.support.processes import executor_of, result_of
 from gridsim.support.progress import Progress, watched
 from gridsim.support.text import align
 from gridsim.theory.experiments import EXPERIMENTS, Experiment, Size
@@ -152,7 +152,7 @@ def check_theory(
             made = (plan.replication(each) for plan, each in todo)
         else:
             futures = [executor.submit(_named, plan.experiment.name, full, each) for plan, each in todo]
-            made = (future.result() for future in futures)
+            made = (result_of(executor, future) for future in futures)
         done = list(watched(made, progress, len(todo), "replications"))
     rows: list[Row] = []
     for plan in plans:

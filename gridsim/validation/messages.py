@@ -37,8 +37,7 @@ def check_messages(result: Result) -> list[Violation]:
 
 def _log(result: Result) -> list[Violation]:
     table = result.tables["message_log"]
-    # a server is on a further machine
-    machines = result.provenance.get("message_log", {}).get("machines") or len(result.machines)
+    machines = len(result.machines) + result.servers
     applications = len(result.applications)
     kind, sender, receiver, about = (table[name] for name in ("kind", "sender", "receiver", "application"))
     sent, delivered, dropped = table["sent"], table["delivered"], table["dropped"]

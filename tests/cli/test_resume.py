@@ -52,7 +52,7 @@ def test_it_says_what_the_run_would_have(kept: tuple[Path, dict[str, Any]], tmp_
 def test_without_a_name_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["gridsim.simulation.checkpoint"]
+    assert [path.name for path in tmp_path.iterdir()] == ["gridsim.checkpoint"]
     # every 600 s: none in such a short run
     assert invoke("run", *SMALL, "--checkpoint", "other").exit_code == 0
     assert not Path("other").exists()
@@ -62,7 +62,7 @@ def test_another_run_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Nor if it is over, as its file does not say so; the same run, another time, replaces its own."""
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
-    file = Path("gridsim.simulation.checkpoint")
+    file = Path("gridsim.checkpoint")
     before = file.read_bytes()
     for other in (
         ["--seed", 2],
@@ -72,7 +72,7 @@ def test_another_run_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         refused = invoke("run", *SMALL, *other, "--checkpoint-every", 0)
         assert refused.exit_code == 2 and refused.stdout == ""
-        said = "checkpoint gridsim.simulation.checkpoint holds another run, of fair-tree after "
+        said = "checkpoint gridsim.checkpoint holds another run, of fair-tree after "
         assert said in refused.stderr and "name another file, or remove that one" in refused.stderr
         assert refused.stderr.count("\n") == 1 and file.read_bytes() == before
     assert invoke("run", *SMALL, "--threads", 2, "--checkpoint-every", 0).exit_code == 0
@@ -87,7 +87,7 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
 ) -> None:
     """Another run is kept there when this one has been for a while: that is said, and this one goes on."""
     other, _ = kept
-    content, file = other.read_bytes(), other.parent / "gridsim.simulation.checkpoint"
+    content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     looks = 0
     look = Keeper.__call__
 
@@ -106,10 +106,7 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
     monkeypatch.chdir(other.parent)
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert done.exit_code == 130 and "has the run" not in done.stderr
-    assert (
-        "gridsim.simulation.checkpoint: no checkpoint could be written (it holds another run, of fair"
-        in done.stderr
-    )
+    assert "gridsim.checkpoint: no checkpoint could be written (it holds another run, of fair" in done.stderr
     assert file.read_bytes() == content
 
 
@@ -119,7 +116,7 @@ def test_of_two_runs_that_begin_the_first_file_stays(
 ) -> None:
     """The other one comes while the first checkpoint is written."""
     other, _ = kept
-    content, file = other.read_bytes(), other.parent / "gridsim.simulation.checkpoint"
+    content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     if before is not None:
         file.write_bytes(before)
 
@@ -136,7 +133,7 @@ def test_of_two_runs_that_begin_the_first_file_stays(
     assert "holds another run" in told[1]
     assert file.read_bytes() == content
     assert sorted(path.name for path in other.parent.iterdir()) == [
-        "gridsim.simulation.checkpoint",
+        "gridsim.checkpoint",
         other.name,
     ]
 
@@ -204,9 +201,9 @@ def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
 
     run = command("run", *SMALL, "--scheduler", "mine:Mine", "--checkpoint-every", 0, "--json")
     assert run.returncode == 0, run.stderr
-    without = command("resume", "gridsim.simulation.checkpoint")
+    without = command("resume", "gridsim.checkpoint")
     assert without.returncode == 2 and "say --scheduler mine:Mine to import it" in without.stderr
-    named = command("resume", "gridsim.simulation.checkpoint", "--scheduler", "mine:Mine", "--json")
+    named = command("resume", "gridsim.checkpoint", "--scheduler", "mine:Mine", "--json")
     assert json.loads(named.stdout)["digest"] == json.loads(run.stdout)["digest"]
 
 

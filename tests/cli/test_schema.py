@@ -122,7 +122,7 @@ def test_every_key_is_there_and_told():
 
 
 def test_the_command_writes_it(tmp_path):
-    shell, file = CliRunner(), tmp_path / "gridsim.cli.schema.json"
+    shell, file = CliRunner(), tmp_path / "gridsim.schema.json"
     assert json.loads(shell.invoke(cli, ["schema"]).stdout) == SCHEMA
     done = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
     assert json.loads(done.stdout) == {"out": str(file)} and json.loads(file.read_text()) == SCHEMA

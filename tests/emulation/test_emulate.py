@@ -45,6 +45,11 @@ def rigid() -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, seed=3)
 
 
+def alike() -> gs.Scenario:
+    """Rigid jobs that may run on any machine."""
+    return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of([0.0, 10.0], [3, 8], [50.0, 60.0]))
+
+
 #: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.
 NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"]
 
@@ -141,11 +146,13 @@ def test_errors_of_nodes_are_those_of_the_run() -> None:
         (gs.Sparrow(), {"processes": 9}, "at most 8"),
         (gs.Sparrow(), {"speedup": 0.0}, "speedup"),
         (gs.WqrFt(), {"work": "spin"}, "sleep"),
+        (gs.Zorilla(), {}, "zorilla does not support emulation: its nodes share what is known of jobs"),
+        (gs.Metascheduler(), {}, "metascheduler does not support emulation"),
     ],
 )
 def test_what_cannot_be_emulated(scheduler: gs.Scheduler, how: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        emulate(bags(), scheduler, **how)
+        emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
 
 
 def setup(**further: Any) -> Setup:
@@ -185,7 +192,7 @@ def test_what_cannot_be_sent_is_an_error_of_the_run(what: Exception | None) -> N
 def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
     core = Worker(setup(), 0, 0).core
     task = core.by_name["task"].type
-    good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "application": 0, "tasks": 1}
+    good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "_tasks": ((2, 3),), "application": 0, "tasks": 1}
     core.come(task(**good))
     for wrong in (
         {"node": 7},
@@ -194,6 +201,10 @@ def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
         {"application": 3},
         {"tasks": 10**9},
         {"tasks": -1},
+        {"_tasks": ()},
+        {"_tasks": ((-1, 0),)},
+        {"_tasks": ((10**6, 10**6 + 1),)},
+        {"_tasks": ((3, 2), (2, 4))},
     ):
         with pytest.raises(msgspec.ValidationError):
             core.come(task(**(good | wrong)))

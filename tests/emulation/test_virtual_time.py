@@ -32,8 +32,8 @@ class Instrument(Coordinator):
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node at once."""
-        engine, core = self.alone.engine, self.alone.core
-        engine.push(self.engine.now, 3, core.give_to, node, application, tasks, handler)
+        given = self.free[application].take(tasks)
+        self.alone.engine.push(self.engine.now, 3, self.alone.core.get, node, application, given, handler)
 
 
 class Alone(Worker):

@@ -149,7 +149,9 @@ def test_half_a_message_waits_and_then_ends(
 
 
 def test_a_greeting_may_come_in_pieces() -> None:
-    good = message_frame(KINDS[0].type(node=1, sender=2, _due=3, _move=0, application=5, tasks=6), "share")
+    good = message_frame(
+        KINDS[0].type(node=1, sender=2, _due=3, _move=0, _tasks=((0, 6),), application=5, tasks=6), "share"
+    )
     every = GREETING + good
     server = talk(*(every[k : k + 1] for k in range(len(every))), STRANGE["oversized"], wait=0.0005)
     assert [message.tasks for message in server.handled] == [6]
@@ -177,19 +179,19 @@ def test_a_flood_of_connections_is_cut(
 
 def test_fields_may_have_names_of_the_wire() -> None:
     kind = Kind(0, "x", 0, 100, {"type": int, "tag": int, "cls": int}, False, "on_x")
-    sent = kind.type(node=1, sender=2, _due=3, _move=0, type=5, tag=6, cls=7)
+    sent = kind.type(node=1, sender=2, _due=3, _move=0, _tasks=(), type=5, tag=6, cls=7)
     assert decoder_of([kind]).decode(message_frame(sent, "x")[4:]).type == 5
 
 
 def test_arrays_arrive_as_they_were_sent() -> None:
     cells = np.arange(6.0).reshape(2, 3)
-    sent = KINDS[1].type(node=1, sender=2, _due=3, _move=0, **KINDS[1].pack({"cells": cells}))
+    sent = KINDS[1].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **KINDS[1].pack({"cells": cells}))
     come = decoder_of(KINDS).decode(message_frame(sent, "matrix")[4:])
     KINDS[1].unpack(come)
     assert (come.cells == cells).all() and not come.cells.flags.writeable
     with pytest.raises(SchedulerError, match="at most"):
         packed = KINDS[1].pack({"cells": np.zeros(2**18)})
-        message_frame(KINDS[1].type(node=1, sender=2, _due=3, _move=0, **packed), "matrix")
+        message_frame(KINDS[1].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **packed), "matrix")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost", "192.168.0.1"])

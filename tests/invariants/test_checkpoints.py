@@ -175,7 +175,7 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Ran
         process = command(
             "run", *LONG, "--scheduler", scheduler, "--checkpoint-every", "0", "--json", cwd=folder
         )
-        file = folder / "gridsim.simulation.checkpoint"
+        file = folder / "gridsim.checkpoint"
         while not file.exists() and process.poll() is None:
             time.sleep(0.002)
         time.sleep(chance.uniform(0.0, 2.0 * life))  # keeping it takes time too
@@ -184,7 +184,7 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Ran
         if process.returncode == 0:
             continue  # it was through
         killed += 1
-        end = answer(command("resume", "gridsim.simulation.checkpoint", "--json", cwd=folder))
+        end = answer(command("resume", "gridsim.checkpoint", "--json", cwd=folder))
         assert end["digest"] == whole["digest"]
         assert end["provenance"]["resumed"] == 1
 

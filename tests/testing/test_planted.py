@@ -139,6 +139,58 @@ def test_what_was_never_reached_is_reported(monkeypatch: pytest.MonkeyPatch, tmp
     assert "never reached: Dice.on_timer (line " in str(found)
 
 
+class Sums(gs.LocalPolicy):
+    """A node that Numba can compile; nobody sends more than one task, or sets its timer."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.seen = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.seen += tasks
+        if self.seen < 0:
+            self.seen = 0
+        view.decide("kept", application.number, tasks=tasks)
+        view.enqueue(application.number, tasks)
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.seen = 0
+
+
+class Summing(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "summing"
+    policy = Sums
+    node_forms = ("compiled", "interpreted")
+    timers = ("never",)
+    decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {"kept": ("kept {tasks} tasks", "", "")}
+
+
+class OnlyCompiled(Summing, frozen=True, kw_only=True):
+    node_forms = ("compiled",)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "missed"),
+    [(Summing(), ["Sums.on_release, a branch", "Sums.on_timer"]), (OnlyCompiled(), [])],
+    ids=["both forms", "compiled only"],
+)
+def test_what_compiled_nodes_reach_is_seen_in_their_interpreted_form(
+    scheduler: gs.Scheduler, missed: list[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("numba")
+    found = check_scheduler(scheduler, examples=4, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    assert [what.partition(" (line")[0] for what in found.never_reached] == missed
+
+
+def test_nothing_is_reported_where_lines_cannot_be_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As under a debugger, which records them itself."""
+    monkeypatch.setattr(sys, "gettrace", lambda: print)
+    found = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
+    assert found.never_reached == ()
+
+
 class Replaced(Dice):
     """A node that replaces one handler of its base class and calls another."""
 

@@ -49,11 +49,12 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
     release to finish.  Counters show how many applications there were and how many machines were busy.  Flows
     are the delivered messages if the run recorded them (``message_log``; a long run has only the first ones,
     see `Result.left_out`).  Otherwise flows lead from the release of each application, at its submitter, to
-    the pieces of it that ran.
+    the pieces of it that ran.  Servers (`Result.servers`) that send or receive messages are threads of a
+    further process.
 
     path : the trace is gzipped if this ends in ``.gz``.
-    machines : the machines in the trace, a slice or numbers; None for all.  Flows are those between two of
-        them; applications and counters are those of what ran on them.
+    machines : the machines in the trace, a slice or numbers; None for all.  Servers are always in it.  Flows
+        are those between two of these; applications and counters are those of what ran on the machines.
 
     Returns the number of events.  Raises ScenarioError for a result without a recorded schedule and for
     machines that do not exist, OSError if the file cannot be written, and what `Faults.course` raises if a
@@ -90,6 +91,7 @@ class _Trace:
 
     def __init__(self, result: Result, chosen: NDArray[np.bool_]) -> None:
         self.result, self.chosen = result, chosen
+        self.log = result.tables.get("message_log")
         schedule = result.tables["schedule"]
         rows = np.flatnonzero(chosen[schedule["machine"]])
         self.pieces = Table({name: column[rows] for name, column in schedule.items()})
@@ -105,14 +107,13 @@ class _Trace:
 
     def events(self) -> Iterator[str]:
         """Iterate over all events; a slice comes before the flows that begin or end in it."""
-        log = self.result.tables.get("message_log")
         yield from self._processes()
         yield from self._applications()
         yield from self._counters()
         yield from self._outages()
         yield from self._pieces()
-        if log is not None and len(log):
-            yield from self._messages(log)
+        if self.log is not None and len(self.log):
+            yield from self._messages(self.log)
         else:
             yield from self._releases()
 
@@ -125,8 +126,39 @@ class _Trace:
             last = min(len(self.chosen), (block + 1) * BLOCK) - 1
             yield from _process(_GRID + 1 + block, f"machines {block * BLOCK}-{last}", block + 1)
         for u in machines.tolist():
-            yield from _thread(u, 0, f"machine {u}")
-            yield from _thread(u, 1, f"machine {u}: messages")
+            yield from self._thread(u, 0, f"machine {u}")
+            yield from self._thread(u, 1, f"machine {u}: messages")
+        servers = self._servers()
+        if servers:
+            yield from _process(self._process_of(servers[0]), "servers", self._process_of(servers[0]) - _GRID)
+        for u in servers:
+            yield from self._thread(u, 1, f"server {u - len(self.chosen)}: messages")
+
+    def _servers(self) -> list[int]:
+        """Return the numbers of the servers in the log of messages, ascending."""
+        if self.log is None:
+            return []
+        ends = np.concatenate((self.log["sender"], self.log["receiver"]))
+        servers: list[int] = np.unique(ends[ends >= len(self.chosen)]).tolist()
+        return servers
+
+    def _shown(self, machine: Integers) -> NDArray[np.bool_]:
+        """Return whether each machine is in the trace; servers always are."""
+        server = machine >= len(self.chosen)
+        shown: NDArray[np.bool_] = server | self.chosen[np.where(server, 0, machine)]
+        return shown
+
+    def _process_of(self, u: int) -> int:
+        """Return the process of a machine, or of the servers."""
+        return _GRID + 1 + (u // BLOCK if u < len(self.chosen) else -(-len(self.chosen) // BLOCK))
+
+    def _place(self, u: int, thread: int = 0) -> str:
+        return f'"pid":{self._process_of(u)},"tid":{_THREADS + 2 * u + thread}'
+
+    def _thread(self, u: int, thread: int, name: str) -> Iterator[str]:
+        place, order = self._place(u, thread), 2 * u + thread
+        yield f'{{"ph":"M","name":"thread_name",{place},"args":{{"name":"{name}"}}}}'
+        yield f'{{"ph":"M","name":"thread_sort_index",{place},"args":{{"sort_index":{order}}}}}'
 
     # -- applications -------------------------------------------------------------------------------------
 
@@ -186,7 +218,7 @@ class _Trace:
     def _outages(self) -> Iterator[str]:
         for u, (begins, ends) in self.downs.items():
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                place = f'"cat":"failure",{_place(u)},"ts":{_us(begin)}'
+                place = f'"cat":"failure",{self._place(u)},"ts":{_us(begin)}'
                 if end > begin:
                     yield f'{{"ph":"X","name":"down",{place},"dur":{_us(end - begin)},"cname":"grey"}}'
                 else:
@@ -206,7 +238,7 @@ class _Trace:
             if not completed:
                 colour, more = "terrible", f'{more},"cut off":"{self._cause(u, end)}"'
             yield (
-                f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{_place(u)},"ts":{_us(start)},'
+                f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{self._place(u)},"ts":{_us(start)},'
                 f'"dur":{_us(end - start)},"cname":"{colour}","args":{{"application":{i},"tasks":{tasks},'
                 f'"completed":{completed},{tails[i]}{more}}}}}'
             )
@@ -225,7 +257,7 @@ class _Trace:
         names = [json.dumps(each) for each in kinds.tolist()]
         sender, receiver, kind = log["sender"], log["receiver"], kind.ravel()
         sent, delivered = _ns(log["sent"]), _ns(log["delivered"])
-        out, come = self.chosen[sender], self.chosen[receiver] & (delivered >= 0)
+        out, come = self._shown(sender), self._shown(receiver) & (delivered >= 0)
         yield from self._thin(
             np.concatenate((sender[out], receiver[come])),
             np.concatenate((sent[out], delivered[come])),
@@ -237,8 +269,8 @@ class _Trace:
         columns = (column[both].tolist() for column in (sender, receiver, sent, delivered, kind))
         for number, u, v, begin, end, which in zip(both.tolist(), *columns, strict=True):
             head = f'"cat":"message","name":{names[which]},"id":{number}'
-            yield f'{{"ph":"s",{head},{_place(u, 1)},"ts":{_us(begin)}}}'
-            yield f'{{"ph":"f","bp":"e",{head},{_place(v, 1)},"ts":{_us(end)}}}'
+            yield f'{{"ph":"s",{head},{self._place(u, 1)},"ts":{_us(begin)}}}'
+            yield f'{{"ph":"f","bp":"e",{head},{self._place(v, 1)},"ts":{_us(end)}}}'
 
     def _releases(self) -> Iterator[str]:
         """Iterate over flows from the place and time of each release to the pieces that ran, and slices."""
@@ -254,8 +286,8 @@ class _Trace:
         columns = (column[rows].tolist() for column in (application, self.pieces["machine"], self.start))
         for number, i, u, start in zip(rows.tolist(), *columns, strict=True):
             head = f'"cat":"release","name":"release","id":{number}'
-            yield f'{{"ph":"s",{head},{_place(int(home[i]), 1)},"ts":{_us(int(self.release[i]))}}}'
-            yield f'{{"ph":"f","bp":"e",{head},{_place(u)},"ts":{_us(start)}}}'
+            yield f'{{"ph":"s",{head},{self._place(int(home[i]), 1)},"ts":{_us(int(self.release[i]))}}}'
+            yield f'{{"ph":"f","bp":"e",{head},{self._place(u)},"ts":{_us(start)}}}'
 
     def _thin(
         self, machine: Integers, time: Integers, kind: Integers, received: NDArray[Any], names: list[str]
@@ -275,7 +307,7 @@ class _Trace:
         for v, begin, lasts, which, out, come in zip(*(c.tolist() for c in columns), strict=True):
             name = names[which] if which >= 0 else '"messages"'
             yield (
-                f'{{"ph":"X","cat":"message","name":{name},{_place(v, 1)},"ts":{_us(begin)},'
+                f'{{"ph":"X","cat":"message","name":{name},{self._place(v, 1)},"ts":{_us(begin)},'
                 f'"dur":{_us(lasts)},"args":{{"sent":{out},"received":{come}}}}}'
             )
 
@@ -303,16 +335,6 @@ def _finite(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _place(u: int, thread: int = 0) -> str:
-    return f'"pid":{_GRID + 1 + u // BLOCK},"tid":{_THREADS + 2 * u + thread}'
-
-
 def _process(pid: int, name: str, order: int) -> Iterator[str]:
     yield f'{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":"{name}"}}}}'
     yield f'{{"ph":"M","name":"process_sort_index","pid":{pid},"args":{{"sort_index":{order}}}}}'
-
-
-def _thread(u: int, thread: int, name: str) -> Iterator[str]:
-    place, order = _place(u, thread), 2 * u + thread
-    yield f'{{"ph":"M","name":"thread_name",{place},"args":{{"name":"{name}"}}}}'
-    yield f'{{"ph":"M","name":"thread_sort_index",{place},"args":{{"sort_index":{order}}}}}'

@@ -24,6 +24,7 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Polic
 from gridsim.scheduling.local.compiled import Compiled, compiled
 from gridsim.scheduling.local.declarations import Declarations
 from gridsim.scheduling.local.handlers import check_declared, check_handlers, defined, handler_of
+from gridsim.scheduling.local.layout import Layout
 from gridsim.scheduling.local.oracle import Decider
 from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
 from gridsim.scheduling.local.source import CorePolicy
@@ -125,6 +126,9 @@ class Adapter(CorePolicy):
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
         self.layout = layout = parameters.layout(len(run.speeds))
+        if not isinstance(layout, Layout):
+            raise ScenarioError(f"{parameters.name}: layout() must return a Layout, got {layout!r}")
+        layout.check(len(run.speeds))
         self.up = layout.of_nodes(run.up)
         programs = self._afresh(range(layout.nodes))
         policies = list(dict.fromkeys(map(type, programs)))
@@ -332,13 +336,17 @@ class Adapter(CorePolicy):
 
     def unplaced(self) -> str:
         """See `gridsim.scheduling.contract.Policy`."""
+        if not self.wanted:  # its nodes do not place tasks in queues
+            return ""
         held = self.core.held()
         held = held[held[:, 2] > 0]
         if not len(held):
             return ""
         node, application, tasks = held[0].tolist()
-        more = f"; {len(held) - 1} more such" if len(held) > 1 else ""
-        return f"node {node} holds {tasks} tasks of application {application}, not placed{more}"
+        what = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
+        others = len(held) - 1
+        more = f"; {others} more such, {int(held[1:, 2].sum())} tasks" if others else ""
+        return f"node {node} holds {what}, not placed{more}"
 
     def application_of(self) -> Integers | None:
         """Return the application of each number in a field ``application``; None if they are the same."""
@@ -457,6 +465,9 @@ class Adapter(CorePolicy):
                 f"{outcome.machines['tasks'][extra]} on machine {extra}, that of a server, which runs none"
             )
         outcome.machines = {name: of[:machines] for name, of in outcome.machines.items()}
+        if outcome.arrivals:  # what a server has queued is withdrawn again
+            rows = outcome.arrivals["machine"] < machines
+            outcome.arrivals = {name: of[rows] for name, of in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
         return outcome
 

@@ -134,6 +134,11 @@ class Decider:
             return
         for name, value in columns.items():
             columns[name] = as_number(float if name in ("saw", "limit", "age") else int, value, node, name)
+        machine, machines = columns["machine"], len(self.grid.layout.home)
+        if not -1 <= machine < machines:
+            raise SchedulerError(
+                f"node {node} decides {action!r}: machine must be in -1..{machines - 1}, got {machine}"
+            )
         if action in self.truths:
             found = self.truths[action](self.truth, node, columns["machine"])
             columns["true"], columns["age"] = found if isinstance(found, tuple) else (found, columns["age"])

@@ -25,7 +25,7 @@ from typing import Any
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.studies.execution.cell import Cell, Measured, measure, measure_all
 from gridsim.support.arguments import whole
-from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes
+from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken
 from gridsim.support.provenance import code_version
 
 #: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of
@@ -57,7 +57,8 @@ def run_cells(
     execution; what was finished by then has been reported.
 
     Raises ScenarioError for an invalid executor, or a run that cannot be sent to other processes;
-    GridSimError for an executor that is broken, or whose workers run other code.
+    GridSimError for an executor that is broken, or whose workers run other code; ScenarioError for a script
+    that workers cannot import, as it does not start them under ``if __name__ == "__main__":``.
     """
     if batch is not None:
         whole("batch", batch, low=1)
@@ -149,7 +150,8 @@ class _Tasks:
         except BrokenExecutor as error:
             if not isinstance(self._executor, Processes):
                 self._finished()
-                raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
+                raise GridSimError(f"{broken(self._executor, error)}; what was finished is kept") from error
+            self._executor.loss()  # raises for a script that no worker can import
             if self._running:
                 return False
             self._executor.renew()  # a worker was lost while it was idle
@@ -190,17 +192,19 @@ class _Tasks:
         return failed
 
     def _collect(self) -> None:
-        broken = False
+        renew = False
         for numbers, error in self._finished():
             if not isinstance(error, Exception):
                 raise error
             if isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
-                raise GridSimError(f"the executor broke ({error}); what was finished is kept") from error
+                raise GridSimError(f"{broken(self._executor, error)}; what was finished is kept") from error
             if isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
                 raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
-            broken |= isinstance(error, BrokenExecutor)
+            if isinstance(error, BrokenExecutor) and isinstance(self._executor, Processes):
+                renew = True
+                self._executor.loss()  # raises for a script that no worker can import
             self._lost(numbers, error)
-        if broken:  # then all other tasks that were running are lost too
+        if renew:  # then all other tasks that were running are lost too
             for numbers in self._running.values():
                 self._suspects.extend(numbers)
             self._running.clear()

@@ -37,6 +37,7 @@ RUNS: dict[str, tuple[gs.Scenario, gs.Scheduler, Any]] = {
     "rigid": (RIGID, gs.DgsAsap(), "all"),
     "instances": (SMALL, gs.WqrFt(), True),
     "walks": (GRID, gs.Rjss(), "all"),
+    "a server": (SMALL, gs.Lwl(), ("schedule", "messages")),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 import gridsim as gs
+from tests._helpers.toy import Toy, ToyPolicy
 
 
 class Node(gs.LocalPolicy):
@@ -88,7 +89,7 @@ def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch,
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=2), gs.Workload.of([0.0, 9.0], [1, 3], [1e3, 1e3], [1, 1]), faults=faults
     )
-    with pytest.raises(gs.SchedulerError, match="node 1 holds 1 tasks of application 0, not placed; 1 more"):
+    with pytest.raises(gs.SchedulerError, match="node 1 holds 1 task of application 0, not placed; 1 more"):
         gs.simulate(scenario, Keeping(degree=1))
 
 
@@ -96,6 +97,83 @@ def test_the_limit_of_events_names_tasks_that_nodes_hold() -> None:
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
     with pytest.raises(gs.SchedulerError, match="'news', [0-9]+; node 1 holds 3 tasks of application 0, not"):
         gs.simulate(scenario, Keeping(degree=1), events_limit=500)
+
+
+class Idler(gs.LocalPolicy):
+    """Queues what is submitted to it first, and forgets the rest."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        if application.number == 0:
+            view.enqueue(application.number, tasks - 1)
+        elif application.number == 2:
+            view.send(0, "take", application=application.number, tasks=tasks)
+
+    def on_take(self, view: Any, message: Any) -> None:
+        pass
+
+
+class Idling(gs.LocalScheduler, frozen=True, kw_only=True):
+    name = "idling"
+    policy = Idler
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "take": gs.Message(100, moves_tasks=True, application=int, tasks=int)
+    }
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("faults", [None, gs.Faults.of([1], [50.0], [60.0])])  # they are submitted again
+def test_a_run_that_ends_without_some_tasks_says_who_holds_them(form: Any, faults: Any) -> None:
+    if form == "compiled":
+        pytest.importorskip("numba")
+    workload = gs.Workload.of([0.0, 1.0, 2.0], [2, 3, 4], 1e3, [0, 1, 2])
+    scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, faults=faults)
+    first = "node 0 holds 1 task of application 0, not placed; 2 more such, 7 tasks"
+    with pytest.raises(gs.SchedulerError, match=f"^t = .* s: idling ends with 8 of 9 tasks left: {first}$"):
+        gs.simulate(scenario, Idling(), nodes=form)
+
+
+def test_a_time_limit_names_who_holds_tasks() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
+    with pytest.raises(
+        gs.ScenarioError, match="got 60.0 s: .*; node 1 holds 3 tasks of application 0, not pl"
+    ):
+        gs.simulate(scenario, Keeping(degree=1), time_limit=60.0)
+
+
+class Desk(Toy, frozen=True, kw_only=True):
+    """A scheduler on whole cohorts that leaves the second application out; it may say so."""
+
+    says: bool = True
+
+    def start(self, run: gs.Run) -> gs.Policy:
+        return DeskPolicy(self, run)
+
+
+class DeskPolicy(ToyPolicy):
+    def on_release(self, applications: list[int]) -> None:
+        super().on_release([i for i in applications if i != 1])
+
+    def unplaced(self) -> str:
+        return "the desk holds 3 tasks of application 1" if self.toy.says else super().unplaced()
+
+
+@pytest.mark.parametrize(
+    ("says", "error", "message"),
+    [
+        (True, gs.SchedulerError, "^t = .* s: toy ends with 3 of 7 tasks left: the desk holds 3 tasks of"),
+        (
+            False,
+            gs.InvariantViolation,
+            "^application 1: 0 of its 3 tasks were completed, each must be, once$",
+        ),
+    ],
+)
+def test_schedulers_on_cohorts_say_what_they_know(says: bool, error: type[Exception], message: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.equal(3, 1000.0), gs.Workload.of([0.0, 0.0, 1.0], [2, 3, 2], 1e3, [0, 1, 2])
+    )
+    with pytest.raises(error, match=message):
+        gs.simulate(scenario, Desk(says=says))
 
 
 class Chatting(Keeping, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import gridsim as gs
 from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.layout import Layout
 from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
 
 
 class Desk(LocalPolicy):
@@ -86,7 +87,33 @@ def test_programs_and_homes_must_fit() -> None:
         def layout(self, machines: int) -> Layout:
             return Layout(np.arange(machines), np.arange(machines - 1))
 
-    with pytest.raises(ValueError, match="home must have 3 entries, got 2"):
+    with pytest.raises(
+        gs.ScenarioError, match="layout.home must have an entry for each of 3 machines, got 2"
+    ):
+        gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([0, 1, 3], [0, 1, 2]), "layout.home must have an entry for each of 4 machines, got 3"),
+        (([0, 1, 2], [0, 1, 2, 2]), "layout.home must have an entry for each of 3 machines, got 4"),
+        (([0, 1, -1], [0, 1, 2]), r"layout.machine_of\[2\] must be in 0..2147483647, got -1"),
+        (([0, 1, 2], [0, 1, 3]), r"layout.home\[2\] must be in 0..2, got 3"),
+        (
+            ([0, 1, 2.0], [0, 1, 2]),
+            r"layout.machine_of must be whole numbers in one dimension, got float64\[3\]",
+        ),
+        (([0, 1, 2], [0, 1, 2], [0, 1]), "layout.level_of must have an entry for each of 3 nodes, got 2"),
+        (([0, 1, 2], [0, 1, 2], [0, 1, 64]), r"layout.level_of\[2\] must be in 0..63, got 64"),
+    ],
+)
+def test_layouts_name_machines_and_nodes_that_exist(given: tuple[list[int], ...], message: str) -> None:
+    class Wrong(Desks, frozen=True, kw_only=True):
+        def layout(self, machines: int) -> Layout:
+            return Layout(*map(np.array, given))
+
+    with pytest.raises(gs.ScenarioError, match=message):
         gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
 
 
@@ -178,6 +205,25 @@ def test_a_server_runs_no_tasks() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0], origin=0.0))
     with pytest.raises(gs.SchedulerError, match=r"machines 0\.\.1, got 3 on machine 2, that of a server"):
         gs.simulate(scenario, Runs())
+
+
+def test_a_server_may_take_tasks_back_out_of_its_queue() -> None:
+    class Taking(LocalPolicy):
+        def on_release(self, view: Any, application: Any, tasks: int) -> None:
+            view.enqueue(application.number, tasks)
+            assert view.take(application.number, tasks) == tasks
+            view.send(0, "work", application=application.number, tasks=tasks)
+
+    class Takes(Served, frozen=True, kw_only=True):
+        def program(self, node: int) -> LocalPolicy:
+            return Taking(self) if node == 2 else Client(self)
+
+        ticks: ClassVar[dict[str, float]] = {}
+
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0]))
+    result = gs.simulate(scenario, Takes(), record="all")
+    assert result.tables["arrivals"]["machine"].tolist() == [0] and result.servers == 1
+    assert validate_result(result) == []
 
 
 def test_a_timer_is_set_for_an_instant_to_come() -> None:

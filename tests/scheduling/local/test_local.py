@@ -502,7 +502,7 @@ def test_a_node_that_never_places_what_it_holds() -> None:
     class Keeps(gs.LocalScheduler, frozen=True, kw_only=True):
         policy = Keeping
 
-    with pytest.raises(gs.InvariantViolation, match="application 0: 0 of its 5 tasks were completed"):
+    with pytest.raises(gs.SchedulerError, match="node . holds 5 tasks of application 0, not placed"):
         gs.simulate(scenario(), Keeps())
 
 

@@ -401,6 +401,9 @@ class OneBreaks(Processes):
     def renew(self) -> None:
         assert not self.first
 
+    def loss(self) -> str:
+        return "was killed"
+
 
 def test_what_goes_down_with_a_pool_is_run_again() -> None:
     found = gathered(some(6), executor=OneBreaks(), batch=2)

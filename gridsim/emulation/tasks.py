@@ -1,0 +1,83 @@
+"""Which tasks of an application are somewhere, by their numbers.
+
+Node programs only count tasks.  Each task has a true size of its own, though, which may be another one than
+the estimate that nodes see.  So what a node holds, a message moves or a queue has are certain tasks: their
+numbers go with them from process to process, and each task is somewhere once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+#: Numbers of tasks as intervals: the first number of each, and the one after its last.
+Parts = Sequence[Sequence[int]]
+
+
+def count_of(parts: Parts) -> int:
+    """Return how many tasks there are."""
+    return sum(end - first for first, end in parts)
+
+
+class TaskSet:
+    """Tasks of one application, in the order in which they were added."""
+
+    __slots__ = ("count", "parts")
+
+    def __init__(self, parts: Parts = ()) -> None:
+        self.parts: list[tuple[int, int]] = []
+        self.count = 0
+        self.add(parts)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def add(self, parts: Parts) -> None:
+        """Add tasks, after the others."""
+        for first, end in parts:
+            if self.parts and self.parts[-1][1] == first:
+                self.parts[-1] = self.parts[-1][0], end
+            elif first < end:
+                self.parts.append((first, end))
+            self.count += end - first
+
+    def take(self, tasks: int) -> list[tuple[int, int]]:
+        """Take out the first `tasks`, of which there must be as many, and return them."""
+        taken, left = _split(self.parts, tasks)
+        self.parts, self.count = left, self.count - tasks
+        return taken
+
+    def take_last(self, tasks: int) -> list[tuple[int, int]]:
+        """Take out the last `tasks`, of which there must be as many, and return them."""
+        left, taken = _split(self.parts, self.count - tasks)
+        self.parts, self.count = left, self.count - tasks
+        return taken
+
+    def take_all(self) -> list[tuple[int, int]]:
+        """Take out all tasks and return them."""
+        return self.take(self.count)
+
+    def remove(self, parts: Parts) -> None:
+        """Take out certain tasks, which must be here."""
+        for first, end in parts:
+            at = next(k for k, (low, high) in enumerate(self.parts) if low <= first and end <= high)
+            low, high = self.parts[at]
+            self.parts[at : at + 1] = [part for part in ((low, first), (end, high)) if part[0] < part[1]]
+            self.count -= end - first
+
+
+def _split(
+    parts: Iterable[tuple[int, int]], tasks: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the first `tasks` of `parts`, and the others; raises ValueError if there are fewer."""
+    before: list[tuple[int, int]] = []
+    after: list[tuple[int, int]] = []
+    for first, end in parts:
+        middle = min(end, first + tasks)
+        tasks -= middle - first
+        if first < middle:
+            before.append((first, middle))
+        if middle < end:
+            after.append((middle, end))
+    if tasks:
+        raise ValueError(f"there are {tasks} tasks too few")
+    return before, after
