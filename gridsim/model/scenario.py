@@ -14,10 +14,12 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
 from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
@@ -101,6 +103,21 @@ class Scenario:
         }
         said["platform"] = f"{self.platform.nodes} machines ({said['platform']})"
         return {**said, "seed": str(self.seed)}
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The names of the parts that are drawn at random, with seeds of their own.
+
+        Of a log the machines at which its jobs are submitted are drawn: "submitters" stands for these.
+        """
+        names = []
+        for name in ("platform", "workload", "faults", "fluctuation"):
+            recipe = getattr(getattr(self, name), "recipe", None)
+            if name == "workload" and isinstance(recipe, JobLogRecipe | LogRecipe):
+                names.append("submitters")
+            elif hasattr(recipe, "seed") or hasattr(getattr(recipe, "attributes", None), "seed"):
+                names.append(name)
+        return tuple(names)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -31,6 +31,10 @@ def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
     return gs.Faults.of(*(list(column) for column in zip(*rows, strict=True)))
 
 
+#: Requested times over run times: users ask for too much, or jobs outlive what they have reserved.
+factors = st.sampled_from([None, 2.0, 0.5, 0.1])
+
+
 @st.composite
 def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     nodes, count = draw(st.integers(1, 15)), draw(st.integers(1, 12))
@@ -47,7 +51,7 @@ def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
         sorted(draw(st.lists(st.integers(0, 200), **numbers))),
         draw(st.lists(st.integers(1, nodes), **numbers)),
         run_time,
-        requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
+        requested=None if (factor := draw(factors)) is None else [factor * each for each in run_time],
         submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
     )
     faults = draw(failures(nodes)) if fails else None
@@ -67,7 +71,7 @@ def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
         hops=st.integers(1, 3),
         candidates=st.sampled_from(["all", "others"]),
         wide=st.sampled_from(["widen", "fail"]),
-        duration=st.sampled_from(["run", "requested"]),
+        estimate=st.sampled_from(["run", "requested"]),
         early=st.sampled_from(["release", "keep"]),
         rounds=st.sampled_from([1, 3]),
         retry=st.sampled_from([10.0, 600.0]),

@@ -22,7 +22,7 @@ def test_easy_says_whom_it_lets_ahead() -> None:
     )
     scenario = gs.Scenario(gs.Platform.equal(5), jobs, seed=1)
     columns = "time", "action", "among", "saw", "limit", "true"
-    result = gs.simulate(scenario, gs.Backfill(duration="requested"), record="decisions")
+    result = gs.simulate(scenario, gs.Backfill(estimate="requested"), record="decisions")
     assert said(result, 0, *columns) == [(0.0, "started", 1, 5.0, 3.0, 5.0)]
     reserved, started = said(result, 1, *columns)
     assert reserved[:4] == (1.0, "reserved", 1, 300.0) and reserved[5] == 100.0
@@ -57,7 +57,7 @@ def scenario(fails: bool) -> gs.Scenario:
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
     "scheduler",
-    [gs.Asap(), gs.Backfill(), gs.Backfill(duration="requested"), gs.Backfill(mode="fcfs")],
+    [gs.Asap(), gs.Backfill(), gs.Backfill(estimate="requested"), gs.Backfill(mode="fcfs")],
     ids=str,
 )
 def test_what_is_noted_is_what_was_done(scheduler: gs.Scheduler, fails: bool) -> None:
@@ -82,7 +82,7 @@ def test_what_is_noted_is_what_was_done(scheduler: gs.Scheduler, fails: bool) ->
             reserve
         ].all()
         assert (
-            fails or not (table["saw"] != table["true"])[reserve].any() or scheduler.duration == "requested"
+            fails or not (table["saw"] != table["true"])[reserve].any() or scheduler.estimate == "requested"
         )
         assert (action == "lost").any() == fails
     else:
