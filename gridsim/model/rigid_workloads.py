@@ -18,7 +18,7 @@ from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
-from gridsim.support.random_streams import Streams
+from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTime = Annotated[float, Limits(above=0, unit="s")]
@@ -82,7 +82,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     """The jobs of a real log; `Workload.jobs_from_log` explains each field."""
 
     path: Text
-    seed: Seed = 0
+    seed: Seed = DEFAULT_SEED
     procs_per_node: Annotated[int, Limits(low=1)] = 1
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf

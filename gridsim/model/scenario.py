@@ -27,6 +27,7 @@ from gridsim.support.arguments import hint, listed, real, shown, text, whole
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
 from gridsim.support.parameters import limits_of, tables_of
+from gridsim.support.random_streams import DEFAULT_SEED
 
 _LOG = logging.getLogger(__name__)
 #: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
@@ -62,7 +63,7 @@ class Scenario:
     platform: Platform
     workload: Workload
     network: Network = field(default_factory=Network)
-    seed: int = 0
+    seed: int = DEFAULT_SEED
     schedulers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     faults: Faults | None = None
     fluctuation: Fluctuation | None = None
@@ -288,7 +289,7 @@ class Scenario:
         return cls(
             **made,
             network=_convert(Network, document.get("network", {}), "network"),
-            seed=document.get("seed", 0),
+            seed=document.get("seed", DEFAULT_SEED),
             schedulers=document.get("schedulers", {}),
         )
 

@@ -7,6 +7,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+#: The seed where none is stated: in Python, in files, and in the shell.
+DEFAULT_SEED = 1
 #: Normally distributed factors are drawn again if they are at most this.
 LEAST_FACTOR = 0.01
 

@@ -94,6 +94,7 @@ class Making:
         workload = Workload(recipe)
         if self.ample:
             jobs = workload.realize(platform)
+            assert jobs.requested is not None
             run_time = jobs.task_size / float(platform.speeds[0])
             columns = jobs.release, jobs.tasks, run_time, np.maximum(run_time, jobs.requested), jobs.submitter
             workload = Workload.jobs_of(*columns, origin=0.0)

@@ -100,9 +100,9 @@ class Failures(Stateful):
 
     def unheard(self, claims: list[int]) -> None:
         """Let scheduling nodes notice that jobs were displaced, if failures have lost the messages."""
-        for claim in claims:
-            job, attempt = claimant(np.int64(claim))
-            self.of.search_anew(int(job), int(attempt))
+        jobs, attempts = claimant(np.array(claims, np.int64))
+        for job, attempt in zip(jobs.tolist(), attempts.tolist(), strict=True):
+            self.of.search_anew(job, attempt)
 
     def since(self, now: int, nodes: Any) -> int:
         """Return how many of `nodes` have failed since the failure that is detected now."""

@@ -41,16 +41,21 @@ class Nodes(Declarations):
     """The declarations of the node program; `DecisionLog` has the words for decisions.
 
     detection, patience : see `gridsim.schedulers.dgs.scheduler.DgsAsap`.
-    outlived : whether jobs may outlive what they have reserved; see `Times`.
     """
 
     name = "dgs-asap"
+    messages = {name: kind for name, kind in MESSAGES.items() if name != "displaced"}
     local_order = "fifo"
     to_the_end = True  # or until `Interpreted.over`
 
-    def __init__(self, of: Any, outlived: bool) -> None:
+    def __init__(self, of: Any) -> None:
         self.detection, self.patience = of.detection, of.patience
-        self.messages = {name: kind for name, kind in MESSAGES.items() if outlived or name != "displaced"}
+
+
+class DisplacingNodes(Nodes):
+    """The same where jobs may outlive what they have reserved, and displace others; see `Times.outlived`."""
+
+    messages = MESSAGES
 
 
 class Interpreted(Adapter):
@@ -79,7 +84,7 @@ class Interpreted(Adapter):
         #: How many jobs were rejected for each reason, see `Jobs.reject`.
         self.why = dict.fromkeys(("", "too_large", "too_late"), 0)
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
-        super().__init__(Nodes(parameters, times.outlived), run)
+        super().__init__((DisplacingNodes if times.outlived else Nodes)(parameters), run)
 
     def make_overlay(self, run: Run) -> Neighbourhood:
         """Make the overlay of the nodes."""

@@ -67,7 +67,7 @@ class Runs(Stateful):
 
     def outlives(self, job: int) -> bool:
         """Return whether `job`, which is placed, will go on after what it has reserved."""
-        return self.end_of(job) > self.until[job]
+        return self.end_of(job) > int(self.until[job])
 
     def extend(self, job: int) -> int:
         """Let `job`, which goes on, reserve as much again as it has; return until when, ns."""

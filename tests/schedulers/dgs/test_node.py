@@ -118,12 +118,15 @@ def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAs
     assert one.digest == other.digest and validate_result(one) == []
 
 
+@pytest.mark.parametrize("asked", [1.0, 0.3])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
-def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
+def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool, asked: float) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
+    run_time = [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
+    requested = [asked * each for each in run_time]
     jobs = gs.Workload.jobs_of(
-        [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
+        [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], run_time, requested=requested
     )
     scenario = gs.Scenario(
         gs.Platform.equal(12), jobs, gs.Network(latency=0.5, jitter=0.1), seed=2, faults=faults
@@ -132,4 +135,5 @@ def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
     for form in ("interpreted", "compiled"):
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
+        assert (result.facts.get("displaced", 0) > 0) == (asked < 1)
         assert differing_end(scenario, scheduler, result, **options) is None
