@@ -566,7 +566,7 @@ cdef class JobFlow(Negotiations):
             talk = self.talk[job]
             for k in range(talk.n_nodes):
                 self._extend(job, talk.pool[k], now)
-            self.held[job] *= 2
+            self.held[job] = self._more(job)
             self._watch(job)
 
     cdef const Event* _first_outliving(self) noexcept nogil:
@@ -584,10 +584,14 @@ cdef class JobFlow(Negotiations):
                 return first
             pending_pop(&self.outliving)
 
+    cdef long long _more(self, Py_ssize_t job) noexcept nogil:
+        """Return the slots of a job once it is extended: by one at first, then by twice as many each time."""
+        return 2 * self.held[job] - self.length[job] + 1
+
     cdef int _extend(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
-        """Double what node `u` has reserved for a job; tell the scheduling nodes of jobs that this displaces."""
+        """Extend what node `u` has reserved for a job; tell the scheduling nodes of jobs that this displaces."""
         cdef Node* node = &self.schedules.node[u]
-        cdef long long start = self.talk[job].start, end = start + 2 * self.held[job], whose, attempt
+        cdef long long start = self.talk[job].start, end = start + self._more(job), whose, attempt
         cdef Py_ssize_t other, k, i = self.schedules._ending(node, start, end, claim(job, self.attempt[job]))
         cdef Py_ssize_t until
         cdef Row* row

@@ -100,10 +100,12 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_jobs, read_jobs
+        from gridsim.traces.jobs import warn_jobs
 
+        log = read_jobs(self.path)
         machines, copies, share = platform.nodes, self.copies, self.utilization
         jobs = derive_jobs(
-            read_jobs(self.path),
+            log,
             procs_per_node=self.procs_per_node,
             start=self.start,
             end=self.end,
@@ -113,6 +115,10 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         )
         if not len(jobs):
             raise ScenarioError(f"{self.path}: no job of known run time within the window, so no workload")
+        unasked = np.zeros(len(log), np.bool_)
+        unasked[jobs.row] = log.jobs["req_time"][jobs.row] <= 0
+        if unasked.any():
+            warn_jobs(log, unasked, "jobs without a requested time, for which their run time counts")
         streams = Streams(self.seed)
         release = np.tile(jobs.release - jobs.release[0], copies)
         later = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))

@@ -248,11 +248,10 @@ class Result(Metrics):
             self.summary(bound),
             self._released_within,
             name,
-            remarks=self._remarks,
+            remarks=self._remarks | draw_lines(self.drawn),
             up=self.describe_availability(),
             verbose=verbose,
         )
-        said |= draw_lines(self.drawn)
         if (about := self._about.get("emulation")) is not None:
             said["emulated"] = (
                 f"in {about['processes']} processes, {about['speedup']:g} s in a second, "

@@ -312,7 +312,7 @@ def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:
     """
     if "mincent" in schedulers:
         return "mincent"
-    from gridsim.schedulers.rigid.backfill import Backfill
+    from gridsim.schedulers import Backfill
 
     for name, scheduler in schedulers.items():
         if isinstance(scheduler, Backfill) and scheduler.mode == "easy":

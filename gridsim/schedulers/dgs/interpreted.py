@@ -231,7 +231,7 @@ class Interpreted(Adapter):
             job = self.records[number]
             if job.phase != PLACED or self.runs.until[number] != now or not self.runs.outlives(number):
                 continue  # the timer belongs to a reservation that was lost
-            end = self.runs.extend(number) // self.times.slot
+            end = self.runs.extend(number, self.times.slot) // self.times.slot
             for node in job.nodes:
                 program: DgsNode = self.core.programs[node]
                 program.on_outlived(self.core.view_of(node, number), number, job.attempt, job.start, end)

@@ -47,7 +47,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``, it goes on
         hop by hop; ``"fail"``, it stops, as in the paper's experiments.
     estimate : time that is reserved: ``"requested"``, what the user asked for; ``"run"``, the run time, which
-        is known then.  A job that outlives it reserves as much again as it has, and again.
+        is known then.  For a job that outlives it machines reserve one slot more, then two, four and so on.
     early : what machines do when a job ends before its reservation: ``"release"``, they release the rest, and
         with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
     rounds : searches in a row after which a job waits, if all answers met conflicts.

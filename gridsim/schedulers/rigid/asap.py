@@ -40,9 +40,9 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     Of the machines that are free then, those with the lowest ids are taken.  A job that wants certain
     machines gets the earliest start on these.  Jobs are placed in the order of their release, then of their
-    index, and stay where they are placed.  When a job outlives its reservation, it reserves as much again as
-    it has; jobs that are in its way then are placed anew, in the order of their starts.  Source: the aim of
-    DGS_ASAP (Vasilakos, Sacha and Pierre).
+    index, and stay where they are placed.  When a job outlives its reservation, that is extended as by
+    `DgsAsap`; jobs that are in its way then are placed anew, in the order of their starts.  Source: the aim
+    of DGS_ASAP (Vasilakos, Sacha and Pierre).
     """
 
     name: ClassVar[str] = "asap"
@@ -151,7 +151,7 @@ class _Placements(Policy):
             if self.runs.until[job] != now or not self.runs.outlives(job):
                 continue  # the timer belongs to a reservation that was lost
             nodes, start = self.runs.placed[job]
-            end = self.runs.extend(job)
+            end = self.runs.extend(job, self.slot)
             met = set[int]()
             for node in nodes.tolist():
                 found = self.schedules.extend(node, start // self.slot, end // self.slot, job, now)

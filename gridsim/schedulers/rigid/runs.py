@@ -23,12 +23,13 @@ class Runs(Stateful):
 
     lasts : int64[applications], ns that each job runs.
     until : int64[applications], ns, when what each job that is placed has reserved ends; `NEVER` without.
+    over : int64[applications], ns by which that was extended.
     extended, displaced : reservations that were extended, and jobs that these have displaced.
     """
 
     STATE = (
         "placed", "wrecks", "completed", "first_start", "end", "done", "used", "busy", "tasks", "interrupted",
-        "rows", "apart", "cancelled", "freed", "until", "extended", "displaced",
+        "rows", "apart", "cancelled", "freed", "until", "over", "extended", "displaced",
     )  # fmt: skip
 
     def __init__(self, run: Run, lasts: Integers) -> None:
@@ -39,7 +40,7 @@ class Runs(Stateful):
         # job -> its runs that have lost a machine and continue on others
         self.wrecks: dict[int, list[SimpleNamespace]] = {}
         self.completed = self.extended = self.displaced = 0
-        self.until = np.full(jobs, NEVER)
+        self.until, self.over = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
         # job with a cut-off run -> machines on which it has run
@@ -62,17 +63,22 @@ class Runs(Stateful):
         until : when what it has reserved ends, ns.
         """
         self.placed[job] = nodes, start
-        self.until[job] = until
+        self.until[job], self.over[job] = until, 0
         return start + int(self.lasts[job])
 
     def outlives(self, job: int) -> bool:
         """Return whether `job`, which is placed, will go on after what it has reserved."""
         return self.end_of(job) > int(self.until[job])
 
-    def extend(self, job: int) -> int:
-        """Let `job`, which goes on, reserve as much again as it has; return until when, ns."""
-        start = self.placed[job][1]
-        self.until[job] += self.until[job] - start
+    def extend(self, job: int, slot: int) -> int:
+        """Extend what `job` has reserved, which goes on; return until when, ns.
+
+        It is extended by one slot (of `slot` ns) at first, then each time by twice as much as before: little
+        for a job that is soon over, and seldom for one that goes on for long.
+        """
+        more = int(self.over[job]) + slot
+        self.over[job] += more
+        self.until[job] += more
         return int(self.until[job])
 
     def end_of(self, job: int) -> int:
