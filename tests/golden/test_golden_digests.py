@@ -104,7 +104,6 @@ RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap, requested": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-acap, requested, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
     "asap, requested": gs.Asap(slot=10.0),
-    "backfill, requested": gs.Backfill(),
 }
 NETWORKS = {
     "fifo": gs.Network(),
