@@ -254,16 +254,18 @@ FEW_BAGS = {name: cell for name, cell in BAGS.items() if name.startswith("100,")
     "1000, load 5, 6 bags": Cell(bags(1000, 5.0, applications=6))
 }
 MATRICES = {f"matrix {name}": Cell(matrix(name)) for name in ("u_c_hihi", "u_s_hihi", "u_i_hihi", "u_i_lolo")}
+#: What schedulers of rigid jobs know: run times.
+EXACT: Settings = {"estimate": "run"}
 RIGID = {
-    "100, load 0.3": Cell(rigid(100, 500, 0.3)),
-    "100, load 0.6": Cell(rigid(100, 500, 0.6)),
-    "100, load 0.9": Cell(rigid(100, 500, 0.9)),
-    "1000, load 0.3": Cell(rigid(1000, 3000, 0.3)),
-    "1000, load 0.6": Cell(rigid(1000, 3000, 0.6)),
-    "1000, load 0.9": Cell(rigid(1000, 3000, 0.9)),
-    "1000, wagap, load 0.9": Cell(rigid(1000, 3000, 0.9, "wagap2013")),
+    "100, load 0.3": Cell(rigid(100, 500, 0.3), EXACT),
+    "100, load 0.6": Cell(rigid(100, 500, 0.6), EXACT),
+    "100, load 0.9": Cell(rigid(100, 500, 0.9), EXACT),
+    "1000, load 0.3": Cell(rigid(1000, 3000, 0.3), EXACT),
+    "1000, load 0.6": Cell(rigid(1000, 3000, 0.6), EXACT),
+    "1000, load 0.9": Cell(rigid(1000, 3000, 0.9), EXACT),
+    "1000, wagap, load 0.9": Cell(rigid(1000, 3000, 0.9, "wagap2013"), EXACT),
 }
-FAILING_RIGID = {"100, load 0.6, failing": Cell(rigid(100, 500, 0.6, up=20 * DAY))}
+FAILING_RIGID = {"100, load 0.6, failing": Cell(rigid(100, 500, 0.6, up=20 * DAY), EXACT)}
 STREAMS = {
     "100, load 0.5": Cell(streams(100, 0.5)),
     "100, load 0.9": Cell(streams(100, 0.9)),

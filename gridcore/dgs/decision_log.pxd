@@ -7,7 +7,7 @@ from gridcore.common.memory cimport grown
 
 cdef enum:                              # the actions, in the order of `gridcore.dgs.state.ACTIONS`
     ASKED, OPENED, ANSWERED, UNREACHED, DROPPED, CHOSE, REFUSED, REFUSED_LATE, RELEASED, PLACES, SEARCHED_AGAIN
-    WAITED, WAITED_FOR_ROOM, WAITED_FOR_MACHINES, TOO_LARGE, GAVE_UP, OVERDUE, MISSED, TOO_LATE, CALLED_OFF
+    WAITED, WAITED_FOR_ROOM, WAITED_FOR_MACHINES, TOO_LARGE, GAVE_UP, OVERDUE, MISSED, TOO_LATE, CALLED_OFF, EXTENDED, DISPLACED
 
 cdef enum:
     DECISIONS = 4096                    # rows that are handed over at a time, or somewhat more

@@ -22,8 +22,8 @@ import numpy as np
 from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_talks
 
-__all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations",
-           "PLACED", "REPLY", "REQUEST", "SEARCHING", "WAITING"]
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DISPLACED", "DONE", "FAILED", "NEW",
+           "Negotiations", "PLACED", "REPLY", "REQUEST", "SEARCHING", "WAITING"]
 
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
@@ -33,7 +33,10 @@ REQUEST = np.dtype([*_HEAD, ("search", "i8")])
 ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
 COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
-_RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
+DISPLACED = np.dtype([*_HEAD, ("attempt", "i8")])
+_RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY, DISPLACED
+# The kinds of schedules that are counted: pushed, pulled, polled, opened and shuffled.
+cdef Py_ssize_t _COUNTED = 5
 
 _NODES_OF = Array(np.int64, limits=(0, "nodes"))
 _STATE = {
@@ -51,9 +54,10 @@ _STATE = {
                       "start": (-1, "slots")}, "thinking"),
     "ending": Rows({"at": INSTANT, "job": (0, "jobs")}), "overdue": Rows({"at": INSTANT, "job": (0, "may_be_overdue")}),
     "completed": Number(0, "up_to_jobs"), "given_up": Number(0, "up_to_jobs"), "reported_end": Number(-1),
+    "extended": Number(), "displaced": Number(),
 }
 _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
-         "reached", "resubmitted", "first_start", "end", "done", "group", "earliest", "latest")
+         "reached", "resubmitted", "first_start", "end", "done", "group", "earliest", "latest", "held")
 _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
             "tries", "patience", "detection", "log")
@@ -91,7 +95,10 @@ cdef class Negotiations:
             raise ValueError(f"views must be of {self.nodes} nodes, got {views.nodes}")
         if len(kinds) != KINDS:
             raise ValueError(f"kinds must be {KINDS} pairs, got {len(kinds)}")
+        self.number[DISPLACED_KIND] = -1
         for k, (number, nbytes) in enumerate(kinds):
+            if number == -1 and k == DISPLACED_KIND:
+                continue
             if not 0 <= number < links.kinds or links.deferred[number] or links.width[number] != _RECORDS[k].itemsize:
                 raise ValueError(f"kinds[{k}] must be a kind of such messages, got {number}")
             self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
@@ -124,7 +131,7 @@ cdef class Negotiations:
         self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
         if self.talk == NULL:
             raise MemoryError
-        self._waiting, self._given_up, self._stopped = [], [], []
+        self._waiting, self._given_up, self._stopped, self._moved = [], [], [], []
 
     def bind(self, dict jobs, dict nodes, counts: Integers):
         """Replace the arrays that are shared with the policy."""
@@ -140,7 +147,7 @@ cdef class Negotiations:
               for name, values in jobs.items()}
         at = {name: column(values, name, self.nodes, np.bool_ if name in ("up", "away") else np.int64)
               for name, values in nodes.items()}
-        counts = column(counts, "counts", KINDS)
+        counts = column(counts, "counts", _COUNTED)
         indices(of["tasks"], "tasks", 1, 2**31)
         indices(of["length"], "length", 1, LATEST // self.slot + 1)
         indices(of["lasts"], "lasts", 0, LATEST + 1)
@@ -161,7 +168,7 @@ cdef class Negotiations:
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
         self.resubmitted, self.first_start = of["resubmitted"], of["first_start"]
         self.end, self.done, self.group = of["end"], of["done"], of["group"].copy()
-        self.earliest, self.latest = of["earliest"].copy(), of["latest"].copy()
+        self.earliest, self.latest, self.held = of["earliest"].copy(), of["latest"].copy(), of["held"]
         self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
         self.first, self.up = at["first"], at["up"].view(np.uint8)
         self.gone = at["away"].view(np.uint8) if self.faults else None
@@ -183,6 +190,8 @@ cdef class Negotiations:
         delayed_free(&self.thinking)
         pending_free(&self.ending)
         pending_free(&self.overdue)
+        pending_free(&self.outliving)
+
     cdef _Held _hold(self):
         return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
 
@@ -206,6 +215,16 @@ cdef class Negotiations:
                 return node
             node = node + 1 if node + 1 < self.nodes else 0
         return -1 if self.faults else node
+
+    cdef int _watch(self, Py_ssize_t job) except -1:
+        """Remember when what a job has reserved ends, if it is placed and will outlive that."""
+        cdef long long ends
+        if self.phase[job] != PLACED or self.talk[job] == NULL:
+            return 0
+        ends = (self.talk[job].start + self.held[job]) * self.slot
+        if ends < self.talk[job].start * self.slot + self.lasts[job]:
+            pending_push(&self.outliving, ends, job, <int> job)
+        return 0
 
     cdef long long _slot_at(self, long long time) noexcept nogil:
         return (time + self.slot - 1) // self.slot
@@ -239,6 +258,15 @@ cdef class Negotiations:
         """
         cdef _Held alone = self._hold()
         result, self._stopped = self._stopped, []
+        return result
+
+    def moved(self) -> list[tuple[int, int]]:
+        """Return what machines have displaced since the last call: [(job, attempt), ...], in order.
+
+        The scheduling node of each is sent a message; where machines fail, it may not come.  Empty without failures.
+        """
+        cdef _Held alone = self._hold()
+        result, self._moved = self._moved, []
         return result
 
     cdef int _check_placed(self, Py_ssize_t job) except -1:
@@ -283,14 +311,14 @@ cdef class Negotiations:
     def getstate(self) -> dict[str, Any]:
         """Return the negotiations, searches and runs under way; see `gridcore.common.state`.
 
-        `read_outcomes`, `stopped` and `flush` must have been called before: RuntimeError if anything is left for them.
+        `read_outcomes`, `stopped`, `moved` and `flush` must have been called before: RuntimeError if anything is left for them.
         """
         cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
         cdef Tables rows
         self._hand_over()
         for k in range(KINDS):
-            if self.out[k].n or self._waiting or self._given_up or self._stopped:
+            if self.out[k].n or self._waiting or self._given_up or self._stopped or self._moved:
                 raise RuntimeError("the state of a flow can be read between two instants only")
         memset(&rows, 0, sizeof(rows))
         for job in range(self.jobs):
@@ -325,7 +353,7 @@ cdef class Negotiations:
             "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
             "overdue": overdue[np.lexsort((overdue[:, 1], overdue[:, 0]))][:, :2].copy(),
             "completed": self.completed, "given_up": self.given_up, "reported_end": self.reported_end,
-            "left": self.log.left,
+            "left": self.log.left, "extended": self.extended, "displaced": self.displaced,
         })
 
     def setstate(self, state):
@@ -343,7 +371,8 @@ cdef class Negotiations:
         given = read(state, _STATE, nodes=self.nodes, jobs=self.jobs, slots=latest + 1, up_to_jobs=self.jobs + 1,
                      up_to_nodes=self.nodes + 1, up_to_forward=self.forward + 1, places=max(self.nodes, self.forward + 1),
                      may_be_overdue=self.jobs if self.faults else 0)
-        check_ending(given["ending"], phase == PLACED, self.faults or (phase == CANCELLED).any())
+        lost = self.faults or self.number[DISPLACED_KIND] >= 0 or (phase == CANCELLED).any()
+        check_ending(given["ending"], phase == PLACED, lost)
         kept = np.asarray(self.resubmitted) > 0
         placed = (phase == PLACED) | (phase == BROKEN) | ((phase == DONE) & (kept | self.record))
         check_talks(given, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks))
@@ -370,6 +399,10 @@ cdef class Negotiations:
         pending_clear(&self.overdue)
         for k in range(overdue.shape[0]):
             pending_push(&self.overdue, overdue[k, 0], overdue[k, 1], <int> overdue[k, 1])
+        pending_clear(&self.outliving)
+        for job in range(self.jobs):
+            self._watch(job)
+        self.extended, self.displaced = given["extended"], given["displaced"]
         self.completed, self.given_up, self.reported_end = given["completed"], given["given_up"], given["reported_end"]
         self.log.n, self.log.lost, self.log.left = 0, 0, given["left"]
-        self._waiting, self._given_up, self._stopped = [], [], []
+        self._waiting, self._given_up, self._stopped, self._moved = [], [], [], []

@@ -14,11 +14,11 @@ from gridcore.common.arguments cimport _Held, check_instant, indices
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
-from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, CANCELLED, COMMIT_KIND, COMMITTING, DONE,
-                                        FAILED, KINDS, NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING,
+from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, CANCELLED, COMMIT_KIND, COMMITTING,
+                                        DISPLACED_KIND, DONE, FAILED, KINDS, NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING,
                                         Negotiations)
-from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CALLED_OFF, CHOSE, DECISIONS, DROPPED, GAVE_UP, MISSED, OPENED,
-                                        OVERDUE, PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE,
+from gridcore.dgs.decision_log cimport (ANSWERED, ASKED, CALLED_OFF, CHOSE, DECISIONS, DISPLACED, DROPPED, EXTENDED, GAVE_UP,
+                                        MISSED, OPENED, OVERDUE, PLACES, REFUSED, REFUSED_LATE, RELEASED, SEARCHED_AGAIN, TOO_LARGE,
                                         TOO_LATE, UNREACHED, WAITED, WAITED_FOR_MACHINES, WAITED_FOR_ROOM, Decision,
                                         decisions_add)
 from gridcore.dgs.outbox cimport (Outbox, Row, delayed_add, delayed_drop, delayed_first, delayed_take, outbox_add,
@@ -45,10 +45,12 @@ cdef class JobFlow(Negotiations):
     """Runs the negotiations about jobs over `links`.
 
     schedules, views, links : the objects that the policy uses, too.
-    kinds : for cancel, request, answer, commit and reply: (number in `links`, bytes of a message).
+    kinds : for cancel, request, answer, commit, reply and displaced: (number in `links`, bytes of a message).  The
+        number of displaced is -1 if no job outlives what it reserves.
     jobs : name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
         submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
-        done, group, earliest and latest (the slots between which each job may start; int64).
+        done, group, earliest and latest (the slots between which each job may start), and held, the slots that a
+        job has reserved that is placed, which grow while it outlives them (int64).
     nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
         up, away (whether it is known to have failed; bool).
     counts : int64[5], number of schedules exchanged by kind, shared.
@@ -230,9 +232,10 @@ cdef class JobFlow(Negotiations):
         self._decides(PLACES, job, start, NAN, NAN if hit else start, talk.n_nodes, now, age=NAN)
         talk_place(talk)
         self.phase[job] = BROKEN if hit else PLACED
-        self.in_vain[job] = 0
+        self.in_vain[job], self.held[job] = 0, self.length[job]
         if hit:
-            return 0  # a machine has failed since, which is detected later
+            return 0  # a machine has been lost since, which is detected later
+        self._watch(job)
         return pending_push(&self.ending, max(talk.start * self.slot + self.lasts[job], now), job, <int> job)
 
     cdef int _overdue_all(self, long long now) except -1:
@@ -310,6 +313,9 @@ cdef class JobFlow(Negotiations):
         """
         cdef _Held alone = self._hold()
         self._check(job)
+        return self._hit(job, attempt)
+
+    cdef int _hit(self, Py_ssize_t job, long long attempt) except -1:
         cdef Talk* talk = self.talk[job]
         if talk == NULL or self.attempt[job] != attempt:
             return NEW
@@ -360,7 +366,7 @@ cdef class JobFlow(Negotiations):
                 self.row[k].c = record.c
             self.links._give_back(self.links.due[k].slot)
             # a state that was read from a file may have any values here
-            start = -1 if kind == REQUEST_KIND else self.row[k].b
+            start = -1 if kind in (REQUEST_KIND, DISPLACED_KIND) else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= LATEST // self.slot):
                 raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
         return n
@@ -387,6 +393,11 @@ cdef class JobFlow(Negotiations):
         for k in range(n):
             self._replied(&self.row[k], now)
         total += n
+        if self.number[DISPLACED_KIND] >= 0:
+            n = self._take(DISPLACED_KIND, now)
+            for k in range(n):
+                self._move(self.row[k].job, self.row[k].a, now)
+            total += n
         return total > 0
 
     cdef int _cancelled(self, const Row* row, long long now) except -1:
@@ -535,6 +546,100 @@ cdef class JobFlow(Negotiations):
             return self._abort(job, now)
         return self._place(job, now)
 
+    # -- jobs that outlive what they have reserved -----------------------------------------------------------
+
+    def outlive(self, long long now):
+        """Extend the reservations that end by `now` ns of jobs that go on; messages are sent by `flush`."""
+        cdef _Held alone = self._hold()
+        check_instant(now, "now", _LAST)
+        self._outlive_all(now)
+
+    cdef int _outlive_all(self, long long now) except -1:
+        cdef const Event* first
+        cdef Py_ssize_t job, k
+        cdef Talk* talk
+        while True:
+            first = self._first_outliving()
+            if first == NULL or first.time > now:
+                return 0
+            job = pending_pop(&self.outliving).slot
+            talk = self.talk[job]
+            for k in range(talk.n_nodes):
+                self._extend(job, talk.pool[k], now)
+            self.held[job] = self._more(job)
+            self._watch(job)
+
+    cdef const Event* _first_outliving(self) noexcept nogil:
+        """Return the first end of a reservation that its job outlives; NULL if there is none."""
+        cdef const Event* first
+        cdef const Talk* talk
+        while True:
+            first = pending_first(&self.outliving)
+            if first == NULL:
+                return NULL
+            talk = self.talk[first.slot]
+            if (talk != NULL and self.phase[first.slot] == PLACED
+                    and (talk.start + self.held[first.slot]) * self.slot == first.time
+                    and talk.start * self.slot + self.lasts[first.slot] > first.time):
+                return first
+            pending_pop(&self.outliving)
+
+    cdef long long _more(self, Py_ssize_t job) noexcept nogil:
+        """Return the slots of a job once it is extended: by one at first, then by twice as many each time."""
+        return 2 * self.held[job] - self.length[job] + 1
+
+    cdef int _extend(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        """Extend what node `u` has reserved for a job; tell the scheduling nodes of jobs that this displaces."""
+        cdef Node* node = &self.schedules.node[u]
+        cdef long long start = self.talk[job].start, end = start + self._more(job), whose, attempt
+        cdef Py_ssize_t other, k, i = self.schedules._ending(node, start, end, claim(job, self.attempt[job]))
+        cdef Py_ssize_t until
+        cdef Row* row
+        cdef Decision* d
+        if i < 0:
+            return 0
+        until = self.schedules._until(node, i, end)
+        self.extended += 1
+        if self.recorded:
+            decisions_add(&self.log, EXTENDED, now, job, u, &d)
+            if d != NULL:
+                d.saw = d.true_ = self._seconds(end)
+                d.among, d.age = until - i - 1, 0
+        for k in range(i + 1, until):
+            whose = node.note[k].job
+            other, attempt = <Py_ssize_t> (whose & 0xFFFFFFFF), whose >> 32
+            if not 0 <= other < self.jobs:
+                raise ValueError(f"a reservation for job {other} of {self.jobs}")
+            row = self._out(DISPLACED_KIND, self._home(other), u, other)
+            row.a = attempt
+            if self._hit(other, attempt) != NEW and self.faults:
+                self._moved.append((other, attempt))
+        self.schedules._extend(node, i, end, now)
+        if self.push:
+            self.changes[u] += 1
+        return 0
+
+    def search_anew(self, Py_ssize_t job, long long attempt, long long now):
+        """Let the scheduling node of a job notice at `now` ns that a machine has displaced it in this attempt."""
+        cdef _Held alone = self._hold()
+        self._check(job)
+        check_instant(now, "now", _LAST)
+        self._move(job, attempt, now)
+
+    cdef int _move(self, Py_ssize_t job, long long attempt, long long now) except -1:
+        """Search anew for a job that is displaced in this attempt to place it, unless it is over."""
+        cdef Talk* talk = self.talk[job]
+        if talk == NULL or attempt != self.attempt[job]:
+            return 0
+        if self.phase[job] == BROKEN:
+            self.displaced += 1
+            self._decides(DISPLACED, job, 1, NAN, NAN, talk.n_nodes, now, age=NAN)
+            self._cancel(job, talk.pool, talk.n_nodes)
+            self._search(job, now)
+        elif self.phase[job] == COMMITTING:
+            self._abort(job, now)
+        return 0
+
     # -- jobs that end --------------------------------------------------------------------------------------
 
     def finish(self, long long now):
@@ -586,8 +691,8 @@ cdef class JobFlow(Negotiations):
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
         Messages that arrive at `limit` are handled here, because they come before everything else at an instant.
-        Jobs and waits that end at `limit` are left to the caller, which calls `finish`, then `end_waits`.  In any
-        case it calls `flush`: messages that take no time are handled only when it has acted.
+        Jobs, waits and reservations that end at `limit` are left to the caller, which calls `finish`, `end_waits`
+        and `outlive`, in this order.  In any case it calls `flush`: messages that take no time are handled only when it has acted.
         """
         cdef _Held alone = self._hold()
         cdef long long at, ends
@@ -597,6 +702,8 @@ cdef class JobFlow(Negotiations):
             first = pending_first(&self.ending)
             ends = NEVER if first == NULL else first.time
             first = self._first_overdue()
+            ends = ends if first == NULL else min(ends, first.time)
+            first = self._first_outliving()
             ends = ends if first == NULL else min(ends, first.time)
             first = delayed_first(&self.thinking)
             at = NEVER if first == NULL else first.time
@@ -612,8 +719,9 @@ cdef class JobFlow(Negotiations):
                 self._finish_all(ends)
                 if not self.over:
                     self._overdue_all(ends)
+                    self._outlive_all(ends)
                 self._hand_over_many()
-                if self.over or self._waiting or self._given_up:
+                if self.over or self._waiting or self._given_up or self._moved:
                     return ends
                 self._flush(ends)
                 continue

@@ -65,6 +65,9 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil
     cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1
+    cdef Py_ssize_t _ending(self, const Node* node, long long start, long long end, long long job) noexcept nogil
+    cdef Py_ssize_t _until(self, const Node* node, Py_ssize_t i, long long end) noexcept nogil
+    cdef int _extend(self, Node* node, Py_ssize_t i, long long end, long long now) except -1
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1
     cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                            const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil

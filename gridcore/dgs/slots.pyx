@@ -215,6 +215,49 @@ cdef class SlotSchedules:
             self._reserve(node, start, end, job, now)
         return True
 
+    def extend(self, Py_ssize_t node, long long start, long long end, long long job,
+               long long now) -> tuple[Integers, Integers] | None:
+        """Let the reservation of `node` for `job` that begins at slot `start` end at slot `end`, which is later.
+
+        Those that this meets are taken back at `now` ns.  Returns their (jobs, starts), int64[m], in order of time;
+        None if there is no such reservation that ends before `end`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        self._nodes([node])
+        self._slots([start, end], "start and end", 0)
+        cdef Node* of = &self.node[node]
+        cdef Py_ssize_t k, i = self._ending(of, start, end, job)
+        if i < 0:
+            return None
+        met = [(of.note[k].job, of.row[k].start) for k in range(i + 1, self._until(of, i, end))]
+        self._extend(of, i, end, now)
+        return tuple(np.ascontiguousarray(column) for column in np.array(met, np.int64).reshape(-1, 2).T)
+
+    cdef Py_ssize_t _ending(self, const Node* node, long long start, long long end, long long job) noexcept nogil:
+        """Return the index of the reservation for `job` that begins at `start` and ends before `end`; -1 for none."""
+        cdef Py_ssize_t i = self._after(node, start)
+        if i == node.n or node.row[i].start != start or node.note[i].job != job or node.row[i].end >= end:
+            return -1
+        return i
+
+    cdef Py_ssize_t _until(self, const Node* node, Py_ssize_t i, long long end) noexcept nogil:
+        """Return the index of the first reservation behind the i-th that begins at `end` or later."""
+        cdef Py_ssize_t k = i + 1
+        while k < node.n and node.row[k].start < end:
+            k += 1
+        return k
+
+    cdef int _extend(self, Node* node, Py_ssize_t i, long long end, long long now) except -1:
+        """Let the i-th reservation end at `end`, and drop those that this meets."""
+        cdef long long start = node.row[i].start, job = node.note[i].job
+        cdef Py_ssize_t met = self._until(node, i, end) - i - 1
+        while met > 0:
+            self._drop(node, i + met, now)
+            met -= 1
+        self._drop(node, i, now)
+        self._reserve(node, start, end, job, now)
+        return 0
+
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
         """Remove the i-th reservation, and keep it in `released` if the schedules are stale."""
         cdef Gone gone

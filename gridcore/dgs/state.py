@@ -16,6 +16,7 @@ ACTIONS = (
     "asked", "opened", "answered", "unreached", "dropped", "chose", "refused", "refused-late", "released",
     "placed", "searched-again", "waited", "waited-for-room", "waited-for-machines", "gave-up-too-large",
     "gave-up", "overdue", "missed", "gave-up-too-late", "called-off",
+    "extended", "displaced",
 )  # fmt: skip
 #: A row of the log of decisions; an action is its place in `ACTIONS`.  What a job waits for that is to search
 #: again is left to the policy: such a row has the number of its searches in `saw`.
@@ -42,7 +43,7 @@ def claimant(claims: Integers) -> tuple[Integers, Integers]:
 
 
 def check_ending(ending: Integers, placed: Bools, lost: bool) -> None:
-    """Rows of instant and job; with `lost` also of runs that were lost or cancelled."""
+    """Rows of instant and job; with `lost` also of runs that were lost, displaced or cancelled."""
     jobs = np.sort(ending[:, 1])
     if lost:
         jobs = np.unique(jobs[placed[jobs]])

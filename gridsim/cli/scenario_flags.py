@@ -13,6 +13,7 @@ import click
 from gridsim.cli.output import check_apart, check_output, of_scenario
 from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
 from gridsim.errors import ScenarioError, printable
+from gridsim.support.random_streams import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from gridsim.model.bag_workloads import LogRecipe
@@ -72,7 +73,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--bandwidth", type=RATE, help="Of a machine, up and down.  [125000]"),
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
         click.option("--task-data", type=BYTES, help="That a task fetches, counted apart.  [0]"),
-        click.option("--seed", type=INT, help="Of platform, workload and run.  [1]"),
+        click.option("--seed", type=INT, help=f"Of platform, workload and run.  [{DEFAULT_SEED}]"),
         click.option(
             "--change",
             "changes",
@@ -168,7 +169,7 @@ def scenario_of(flags: Flags) -> Scenario:
         _check_no_log(flags["scenario"])
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
-        base = default_scenario(given.get("seed", 1))
+        base = default_scenario(given.get("seed", DEFAULT_SEED))
     if "task_size" in given:
         given["task_size"] = _task_size(given["task_size"])
     seed = {"seed": given["seed"]} if "seed" in given else {}
@@ -261,7 +262,7 @@ def _faults(flags: Flags, seed: int) -> Faults | None:
         return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
 
 
-def default_scenario(seed: int = 1) -> Scenario:
+def default_scenario(seed: int = DEFAULT_SEED) -> Scenario:
     """Return a scenario like the fair-tree papers': 100 bags of about 10,000 tasks on 1000 machines."""
     from gridsim.model.platform import Platform
     from gridsim.model.scenario import Scenario

@@ -42,6 +42,7 @@ from gridsim.support import units
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.docstrings import opening, told
 from gridsim.support.parameters import Limits, limits_of
+from gridsim.support.random_streams import DEFAULT_SEED
 
 #: Struct of a table -> constructor whose docstring describes its keys.
 CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
@@ -100,7 +101,12 @@ def scenario_schema() -> dict[str, Any]:
     }
     said = told(Scenario)
     properties = {
-        "seed": {"type": "integer", "minimum": 0, "default": 0, "description": said.get("seed", "")},
+        "seed": {
+            "type": "integer",
+            "minimum": 0,
+            "default": DEFAULT_SEED,
+            "description": said.get("seed", ""),
+        },
         **{name: {"description": _TABLES[name][0], **_plain(table)} for name, table in tables.items()},
         "schedulers": {
             "description": said.get("schedulers", ""),

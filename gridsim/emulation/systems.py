@@ -99,6 +99,8 @@ def collect(part: Part) -> dict[str, Any]:
         ],
         "runs": {name: getattr(runs, name).tolist() for name in _RUNS},
         "apart": runs.apart.tolist(),
+        "extended": runs.extended,
+        "displaced": runs.displaced,
         "rows": [[int(value) for value in row] for row in runs.rows],
         "reached": policy.reached.tolist(),
         "why": policy.why,
@@ -148,6 +150,8 @@ def merge(part: Part, found: dict[str, Any]) -> None:
             mine += others
     np.maximum(runs.apart, np.array(found["apart"]), out=runs.apart)
     runs.rows += [tuple(row) for row in found["rows"]]
+    runs.extended += found["extended"]
+    runs.displaced += found["displaced"]
     np.maximum(policy.reached, np.array(found["reached"]), out=policy.reached)
     for why, count in found["why"].items():
         policy.why[why] += count
@@ -209,7 +213,7 @@ def _finish_work_queue(policy: WorkQueue) -> None:
 
 
 class _Remote:
-    """Stands for a node of another process: it learns there that a job is over."""
+    """Stands for a node of another process: it learns there that a job is over, or goes on."""
 
     def __init__(self, part: Part, node: int) -> None:
         self.part, self.node = part, node
@@ -217,6 +221,10 @@ class _Remote:
     def on_over(self, view: Any, job: int, attempt: int, start: int) -> None:
         """See `gridsim.schedulers.dgs.node.DgsNode`."""
         self.part.share(Fact("over", [self.node, job, attempt, start]))
+
+    def on_outlived(self, view: Any, job: int, attempt: int, start: int, end: int) -> None:
+        """See `gridsim.schedulers.dgs.node.DgsNode`."""
+        self.part.share(Fact("outlived", [self.node, job, attempt, start, end]))
 
 
 class _SharedSlots(OwnSlots):
@@ -230,6 +238,13 @@ class _SharedSlots(OwnSlots):
         if done:
             self.part.share(Fact("reserve", [self._machine[0], application, attempt, start, slots]))
         return done
+
+    def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
+        """See `OwnSlots`."""
+        met = super().extend(application, attempt, start, end)
+        if met is not None:
+            self.part.share(Fact("extend", [self._machine[0], application, attempt, start, end]))
+        return met
 
     def release(self, application: int, attempt: int, start: int, since: int) -> bool:
         """See `OwnSlots`."""
@@ -255,6 +270,13 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         whose = [claimed(application, attempt)]
         schedules.release([machine], [start], part.engine.clock(), ends=[since], jobs=whose)
 
+    def extend(machine: int, application: int, attempt: int, start: int, end: int) -> None:
+        schedules.extend(machine, start, end, claimed(application, attempt), part.engine.clock())
+
+    def outlived(node: int, job: int, attempt: int, start: int, end: int) -> None:
+        if core.local[node]:
+            core.programs[node].on_outlived(core.view_of(node, job), job, attempt, start, end)
+
     def over(node: int, job: int, attempt: int, start: int) -> None:
         if core.local[node]:
             core.programs[node].on_over(core.view_of(node, job), job, attempt, start)
@@ -267,7 +289,9 @@ def _begin_dgs(part: Part, policy: Any) -> None:
     core.learn |= {
         "reserve": (reserve, (machines, jobs, int, int, int)),
         "release": (release, (machines, jobs, int, int, int)),
+        "extend": (extend, (machines, jobs, int, int, int)),
         "over": (over, (core.nodes, jobs, int, int)),
+        "outlived": (outlived, (core.nodes, jobs, int, int, int)),
     }
     for node in range(core.nodes):
         if not core.local[node]:

@@ -277,18 +277,18 @@ def durations(applications: Applications, speed: float) -> Integers:
 
 
 def reserved(
-    applications: Applications, speed: float, duration: Literal["run", "requested"]
+    applications: Applications, speed: float, estimate: Literal["requested", "run"]
 ) -> tuple[Integers, Integers]:
-    """Return how long rigid jobs run at `speed` Mflop/s, and how long schedulers expect them to; int64 ns.
+    """Return how long rigid jobs run at `speed` Mflop/s, and how long schedulers expect them to; ns, int64.
 
-    duration : with ``"run"`` the expected time is the run time; with ``"requested"`` it is the requested
-        time, or the run time if that is longer.
+    estimate : the expected time: ``"run"``, the run time; ``"requested"``, what users ask for, which may be
+        shorter.
     """
     assert applications.requested is not None
     lasts = durations(applications, speed)
-    if duration == "run":
+    if estimate == "run":
         return lasts, lasts
-    return lasts, np.maximum(lasts, np.rint(applications.requested * 1e9).astype(np.int64))
+    return lasts, np.maximum(1, np.rint(applications.requested * 1e9).astype(np.int64))
 
 
 @kept_in_checkpoints

@@ -18,7 +18,7 @@ from gridsim.support.arguments import hint, shown
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.columns import FloatColumn
 from gridsim.support.parameters import Declared, Limits, Recipe, Seed, Text
-from gridsim.support.random_streams import Streams
+from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 #: The largest memory or disk of a machine, or that a task needs; such numbers of bytes are exact.
 _MOST_BYTES = 2.0**53
@@ -83,7 +83,7 @@ class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
     side : side of the square, in any unit, in which machines have uniform places; without it they have none.
     """
 
-    seed: Seed = 0
+    seed: Seed = DEFAULT_SEED
     memory: tuple[Memory, ...] = ()
     disk: tuple[Memory, ...] = ()
     kinds: tuple[Text, ...] = ()

@@ -18,7 +18,7 @@ from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
-from gridsim.support.random_streams import Streams, normal_factors
+from gridsim.support.random_streams import DEFAULT_SEED, Streams, normal_factors
 
 if TYPE_CHECKING:
     from gridsim.traces import Bags
@@ -202,7 +202,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     """Bags of a real job log; `Workload.from_log` explains each field."""
 
     path: Text
-    seed: Seed = 0
+    seed: Seed = DEFAULT_SEED
     gap: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
     span: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
     reference_speed: _Reference = None

@@ -19,7 +19,7 @@ from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
-from gridsim.support.random_streams import Streams
+from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
@@ -83,7 +83,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     """The jobs of a real log; `Workload.jobs_from_log` explains each field."""
 
     path: Text
-    seed: Seed = 0
+    seed: Seed = DEFAULT_SEED
     procs_per_node: Annotated[int, Limits(low=1)] = 1
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
@@ -100,12 +100,13 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         check_constraints(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces import derive_jobs
         from gridsim.traces.info import load_jobs
+        from gridsim.traces.rigid import derive_jobs, warn_missing_requests
 
+        log = load_jobs(self.path)
         machines, copies, share = platform.nodes, self.copies, self.utilization
         jobs = derive_jobs(
-            load_jobs(self.path),
+            log,
             procs_per_node=self.procs_per_node,
             start=self.start,
             end=self.end,
@@ -117,6 +118,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             raise ScenarioError(
                 f"{self.path}: no job that ran for a known time within the window, so no workload"
             )
+        warn_missing_requests(log, jobs)
         streams = Streams(self.seed)
         release = np.tile(jobs.release - jobs.release[0], copies)
         later = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
 from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
@@ -29,6 +31,7 @@ from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
 from gridsim.support.memory import check_room
 from gridsim.support.parameters import column_checks, limits_of, tables_of
+from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
@@ -78,7 +81,7 @@ class Scenario:
     platform: Platform
     workload: Workload
     network: Network = field(default_factory=Network)
-    seed: int = 0
+    seed: int = DEFAULT_SEED
     schedulers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     faults: Faults | None = None
     fluctuation: Fluctuation | None = None
@@ -119,6 +122,21 @@ class Scenario:
         }
         said["platform"] = f"{self.platform.nodes} machines ({said['platform']})"
         return {**said, "seed": str(self.seed)}
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The names of the parts that are drawn at random, with seeds of their own.
+
+        Of a log the machines at which its jobs are submitted are drawn: "submitters" stands for these.
+        """
+        names = []
+        for name in ("platform", "workload", "faults", "fluctuation"):
+            recipe = getattr(getattr(self, name), "recipe", None)
+            if name == "workload" and isinstance(recipe, JobLogRecipe | LogRecipe):
+                names.append("submitters")
+            elif hasattr(recipe, "seed") or hasattr(getattr(recipe, "attributes", None), "seed"):
+                names.append(name)
+        return tuple(names)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -321,7 +339,7 @@ class Scenario:
         return cls(
             **made,
             network=_convert(Network, document.get("network", {}), "network"),
-            seed=document.get("seed", 0),
+            seed=document.get("seed", DEFAULT_SEED),
             schedulers=document.get("schedulers", {}),
         )
 

@@ -31,6 +31,7 @@ from gridsim.support.arguments import explained, sequence, text
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
+from gridsim.support.random_streams import DEFAULT_SEED
 
 #: Sizes of tasks that are summed at a time, besides those of one more application.
 _AT_A_TIME = 1 << 18
@@ -216,7 +217,7 @@ class Workload:
         gap: float = 120.0,
         span: float = 120.0,
         reference_speed: float | None = None,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
         max_applications: int | None = None,
         *,
         own_sizes: bool | None = None,
@@ -445,7 +446,7 @@ class Workload:
         copies: int = 1,
         jitter: float = 3600.0,
         at_home: bool = False,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
         constraints: Constraints | None = None,
     ) -> Workload:
         """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.

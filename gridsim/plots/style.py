@@ -71,6 +71,7 @@ _NAMES = {
     "messages": "messages sent",
     "bytes": "traffic",
     "mean_waiting": "mean waiting time",
+    "mean_waiting_by_cores": "mean waiting time by cores",
     "median_waiting": "median waiting time",
     "mean_slowdown": "mean bounded slowdown",
     "mean_completion": "mean completion time",

@@ -17,7 +17,7 @@ from gridsim.results.decisions import Why, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
-from gridsim.results.text import as_text, availability_lines, run_lines, scenario_lines
+from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
 from gridsim.support import html
 from gridsim.support.arguments import Named
 from gridsim.support.extras import need
@@ -285,7 +285,7 @@ class Result(Metrics):
             self.summary(bound),
             self._released_within,
             name,
-            remarks=self._remarks,
+            remarks=self._remarks | draw_lines(self.drawn),
             up=self.describe_availability(),
             verbose=verbose,
         )
@@ -298,6 +298,14 @@ class Result(Metrics):
         for table, count in self.left_out.items():
             said[table] = f"the first {len(self.tables[table])} rows; {count} more were left out"
         return said
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """What the result depends on that was drawn at random: parts of the scenario, and the run itself.
+
+        Empty if a run with another seed would be the same, and for a result of an earlier version.
+        """
+        return tuple(self._about.get("drawn", ()))
 
     @property
     def left_out(self) -> dict[str, int]:

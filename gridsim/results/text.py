@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from gridsim.model.scenario import Scenario
@@ -20,6 +21,16 @@ Lines = dict[str, str]
 
 #: What stands for the messages of a job log, which does not state them.
 UNKNOWN = "unknown"
+
+
+def draw_lines(drawn: Iterable[str]) -> Lines:
+    """Return a line that says what is drawn at random, once; none if nothing is."""
+    *first, last = list(dict.fromkeys(drawn)) or [""]
+    if not last:
+        return {}
+    what = f"{', '.join(first)} and {last} are" if first else f"{last} {'are' if last[-1] == 's' else 'is'}"
+    said = f"{what} drawn at random, once: other seeds give other values"
+    return {"draw": f"{said}; gridsim compare --replicates 10 gives means with intervals"}
 
 
 def as_text(lines: Lines, width: int = WIDTH) -> str:
@@ -164,7 +175,8 @@ def _of_jobs(facts: Facts) -> Lines:
     lines = {
         "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
         "rejected": f"{facts['failed']} of {facts['applications']} jobs{cancelled}",
-        "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
+        "waiting": f"mean {facts['mean_waiting']:.6g} s, by cores {facts['mean_waiting_by_cores']:.6g} s, "
+        f"median {facts['median_waiting']:.6g} s",
         "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
     }
     if "unknown_waits" in facts["facts"]:  # the schedule of a job log, where no job is rejected

@@ -333,13 +333,14 @@ class Simulation(Stateful):
         self.released = _Releases()
         self.decisions = self._decisions()
         engine.on("release", self.released.release, priority=0, phase=TIMER)
+        self.streams = Streams(scenario.seed)
         policy = scheduler.start(
             Run(
                 engine=engine,
                 network=network,
                 speeds=platform.speeds,
                 applications=applications,
-                streams=Streams(scenario.seed),
+                streams=self.streams,
                 up=frozen(self.outages.up[:]),  # a view: only the engine writes
                 faults=scenario.faults is not None,
                 record="schedule" in options.recorded,
@@ -585,6 +586,7 @@ class Simulation(Stateful):
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,
                 "servers": servers,
+                "drawn": self._drawn(),
                 **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,
@@ -598,6 +600,13 @@ class Simulation(Stateful):
             },
             scenario=scenario,
         )
+
+    def _drawn(self) -> list[str]:
+        """Return what the result depends on that is drawn at random; see `Result.drawn`."""
+        parts = list(self.scenario.drawn)
+        if not self.scheduler.decentralized and "submitters" in parts:
+            parts.remove("submitters")  # to a scheduler that sees the whole grid they make no difference
+        return [*parts, *(["run"] if self.streams.used else [])]
 
 
 class _Releases(Stateful):

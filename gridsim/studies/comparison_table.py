@@ -10,13 +10,15 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, UNKNOWN
-from gridsim.studies.verdicts import of_one_run
+from gridsim.results.text import LOOSE, UNKNOWN, draw_lines
+from gridsim.studies.verdicts import by_cores, of_one_run
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
 _Cells = tuple[str, str, Callable[[Row], str]]
 
+#: Two means of waiting times, which may rank schedulers in different orders.
+BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
 #: What stands for the messages of a scheduler that sees the whole grid.
 NOT_CHARGED = "not charged"
 #: So many decisions without summaries mean nothing: the first ones come before any summary.
@@ -71,15 +73,16 @@ def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     known: dict[str, list[str]] = {}
     for name, result in results.items():
-        if result.rigid and (duration := result.scheduler["parameters"].get("duration")):
-            known.setdefault(duration, []).append(name)
+        if result.rigid and (estimate := result.scheduler["parameters"].get("estimate")):
+            known.setdefault(estimate, []).append(name)
     if known:
         said = {"run": "run times are known to", "requested": "only requested times are known to"}
-        parts = (f"{said[key]} {', '.join(names)} (duration={key})" for key, names in known.items())
+        parts = (f"{said[key]} {', '.join(names)} (estimate={key})" for key, names in known.items())
         lines["times"] = "; ".join(parts)
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
         lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
+    lines |= draw_lines(part for result in results.values() for part in result.drawn)
     lines["baseline"] = f"{baseline} (its {measure_of(results).replace('_', ' ')} counts as 1)"
     return lines
 
@@ -180,7 +183,12 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         what: {row["name"]: float(row[key]) for row in rows if key in row}
         for key, what in _JUDGED[measure_of(results)].items()
     }
-    return of_one_run(values, excluded)
+    said = of_one_run(values, excluded)
+    if measure_of(results) != "mean_waiting":
+        return said
+    counted = [row for row in rows if row["name"] not in excluded]
+    means = ({row["name"]: float(row[key]) for row in counted} for key in (BY_JOBS, BY_CORES))
+    return said + by_cores(*means)
 
 
 def _decided(name: str, facts: Mapping[str, Any]) -> str:
@@ -251,6 +259,7 @@ def _of_measure(
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
         rejected = ("rejected", "jobs", lambda row: counts[row["name"]])
         return [
+            ("waiting", "by cores, s", _cell("mean_waiting_by_cores", 6)),
             ("waiting", "median, s", _cell("median_waiting", 6)),
             ("slowdown", "mean", _cell("mean_slowdown", 4)),
             *([rejected] if verbose or not set(counts.values()) <= {"0", "-"} else []),

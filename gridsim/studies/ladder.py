@@ -374,7 +374,7 @@ def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -
     )
     near = msgspec.structs.replace(far, hops=1)
     stale = msgspec.structs.replace(near, policy="poll")
-    asap = Asap(slot=dgs.slot, duration=dgs.duration)
+    asap = Asap(slot=dgs.slot, estimate=dgs.estimate)
     more = ", unless a job wants more machines" if near.wide == "widen" else ""
     what = f"{far.forward} neighbours search among theirs, {far.degree} each, and those of those"
     steps = [

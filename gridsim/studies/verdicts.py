@@ -53,6 +53,19 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], excluded: Mapping[str,
     return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
 
 
+def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float]) -> str:
+    """Return a sentence, after two spaces, if the mean waiting by cores ranks schedulers in another order.
+
+    jobs, cores : scheduler -> mean waiting time over jobs, and over their machines.  Empty if it does not.
+    """
+    known = [name for name in jobs if math.isfinite(jobs[name]) and math.isfinite(cores[name])]
+    if not any(jobs[a] < jobs[b] and cores[a] > cores[b] for a in known for b in known):
+        return ""
+    best, others = _ranked({name: cores[name] for name in known})
+    has = "have" if " and " in best else "has"
+    return f"  By cores the order is another: {best} {has} the lowest mean waiting time ({others})."
+
+
 def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
     """Return the names with the least value, and how much more the others have, the best of them first."""
     names = sorted(known, key=known.__getitem__)
@@ -88,13 +101,17 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
         ratio = found.ratio(name, best, metric)
         said = _interval(ratio)
         (decided if ratio.low > 1.0 else open_).append(f"{name} {said}" if said else name)
+    wide = ""
+    if metric == "mean_waiting" and (cores := found.values.get("mean_waiting_by_cores")):
+        wide = by_cores({name: means[name] for name in known}, {name: mean(cores[name]) for name in known})
     text = f"Over {count} replication{'s' * (count > 1)}, {first} {'have' if alike else 'has'} "
     text += f"the lowest {what} on average"
     if decided:
         text += f" ({_few(decided)})"
     if open_:
         text += f"; not decided against {_few(open_)}"
-    return text + (f".  Fewer than {FEW} replications decide little." if count < FEW else ".")
+    few = f"  Fewer than {FEW} replications decide little." if count < FEW else ""
+    return f"{text}.{few}{wide}"
 
 
 def of_points(found: Swept) -> str:

@@ -7,6 +7,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+#: The seed where none is stated: in Python, in files, and in the shell.
+DEFAULT_SEED = 1
 #: Normally distributed factors are drawn again if they are at most this.
 LEAST_FACTOR = 0.01
 
@@ -16,14 +18,17 @@ class Streams:
 
     A stream depends on the seed and its name alone.  So the draws of one part of a run never shift those of
     another part, and every scheduler of a comparison gets the same random numbers.
+
+    used : whether there is a stream that somebody has asked for.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
+        self.seed, self.used = seed, False
 
     def __call__(self, name: str) -> np.random.Generator:
         """Return a new generator for the stream `name`, at its beginning."""
         # the words of SeedSequence(seed, spawn_key=(four words of the digest)), which takes twice as long
+        self.used = True
         entropy = self.seed.to_bytes(16, "little") + hashlib.sha256(name.encode()).digest()[:16]
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(np.frombuffer(entropy, "<u4"))))
 

@@ -110,6 +110,13 @@ def derive_jobs(
     )
 
 
+def warn_missing_requests(log: JobLog, jobs: RigidJobs) -> None:
+    """Issue one `TraceWarning` that counts the jobs of a log without a requested time."""
+    rows = log.jobs[jobs.row]
+    lines = rows["line"][rows["req_time"] <= 0]
+    warn_remarks(log.path, [Remark(lines, "jobs without a requested time, for which their run time counts")])
+
+
 def _utilization(
     release: NDArray[np.float64], nodes: NDArray[np.int64], run_time: NDArray[np.float64], machines: int
 ) -> float:

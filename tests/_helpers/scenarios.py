@@ -228,9 +228,9 @@ class Witness(Scheduler, frozen=True, kw_only=True):
 
 RIGID = [
     Asap(slot=30.0),
-    Asap(duration="requested"),
+    Asap(estimate="requested"),
     Backfill(),
-    Backfill(duration="requested"),
+    Backfill(estimate="requested"),
     Backfill(mode="fcfs"),
 ]
 
@@ -249,7 +249,7 @@ def dgs_asaps() -> st.SearchStrategy[DgsAsap]:
         hops=st.integers(1, 3),
         candidates=st.sampled_from(("all", "others")),
         wide=st.sampled_from(("widen", "fail")),
-        duration=st.sampled_from(("run", "requested")),
+        estimate=st.sampled_from(("run", "requested")),
         early=st.sampled_from(("release", "keep")),
         rounds=st.integers(1, 3),
         retry=st.sampled_from((5.0, 600.0)),

@@ -51,9 +51,9 @@ def test_replicas(tmp_path: Path) -> None:
 
 
 def test_what_schedulers_of_rigid_jobs_know_is_said() -> None:
-    schedulers = {"easy": gs.Backfill(duration="requested"), "dgs": gs.DgsAsap()}
+    schedulers = {"easy": gs.Backfill(), "dgs": gs.DgsAsap(estimate="run")}
     text = " ".join(compare(rigid(), schedulers).format().split())
-    assert "run times are known to dgs (duration=run)" in text and "requested times are known to easy" in text
+    assert "run times are known to dgs (estimate=run)" in text and "requested times are known to easy" in text
     assert "MB of exchanged schedules are not among its messages" in text
 
 

@@ -87,18 +87,24 @@ VOLUNTEERS: dict[str, gs.Scheduler] = {
 }
 WAVES: dict[str, gs.Scheduler] = {mode: gs.Wave(mode=mode, linger=10.0, migration_cost=0.5) for mode in MODES}
 RIGID: dict[str, gs.Scheduler] = {
-    "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
-    "dgs-asap, others": gs.DgsAsap(degree=8, slot=10.0, candidates="others"),
-    "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
-    "dgs-asap, poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", slot=7.0, wide="fail"),
-    "dgs-asap, wanting": gs.DgsAsap(degree=6, slot=10.0),
-    "dgs-acap, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
-    "asap, wanting": gs.Asap(slot=10.0),
-    "dgs-asap, stating": gs.DgsAsap(degree=8, slot=10.0),
-    "asap, stating": gs.Asap(slot=10.0),
-    "asap": gs.Asap(slot=10.0),
-    "backfill": gs.Backfill(),
-    "backfill-fcfs": gs.Backfill(mode="fcfs", duration="requested"),
+    "dgs-asap": gs.DgsAsap(estimate="run", degree=8, slot=10.0),
+    "dgs-asap, others": gs.DgsAsap(estimate="run", degree=8, slot=10.0, candidates="others"),
+    "dgs-asap, pull": gs.DgsAsap(
+        estimate="run", degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0
+    ),
+    "dgs-asap, poll": gs.DgsAsap(degree=6, policy="poll", estimate="requested", slot=7.0, wide="fail"),
+    "dgs-asap, wanting": gs.DgsAsap(estimate="run", degree=6, slot=10.0),
+    "dgs-acap, wanting": gs.DgsAcap(estimate="run", degree=4, near=4, slot=10.0, tolerance=20.0),
+    "asap, wanting": gs.Asap(estimate="run", slot=10.0),
+    "dgs-asap, stating": gs.DgsAsap(estimate="run", degree=8, slot=10.0),
+    "asap, stating": gs.Asap(estimate="run", slot=10.0),
+    "asap": gs.Asap(estimate="run", slot=10.0),
+    "backfill": gs.Backfill(estimate="run"),
+    "backfill-fcfs": gs.Backfill(mode="fcfs", estimate="requested"),
+    # a job outlives what it has requested
+    "dgs-asap, requested": gs.DgsAsap(degree=8, slot=10.0),
+    "dgs-acap, requested, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
+    "asap, requested": gs.Asap(slot=10.0),
 }
 NETWORKS = {
     "fifo": gs.Network(),

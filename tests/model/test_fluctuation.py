@@ -178,7 +178,7 @@ def test_wrong_values_are_named(given: dict[str, Any], message: str) -> None:
 def test_wrong_tables_are_named(table: str, message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.Scenario.from_toml(
-            f"{table}\n" + gs.Scenario(PLATFORM, WORKLOAD).to_toml().removeprefix("seed = 0")
+            f"{table}\n" + gs.Scenario(PLATFORM, WORKLOAD).to_toml().removeprefix("seed = 1")
         )
     assert str(caught.value).startswith(message)
 

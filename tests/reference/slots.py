@@ -87,6 +87,23 @@ class SlotSchedules:
             self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
         return np.array(done, np.bool_)
 
+    def extend(self, node: int, start: int, end: int, job: int, now: int) -> tuple[Integers, Integers] | None:
+        """See the kernel."""
+        self._nodes([node])
+        _slots([start, end], "start and end", 0)
+        own = [
+            each for each in self._standing(node) if (each.start, each.job) == (start, job) and each.end < end
+        ]
+        if not own:
+            return None
+        met = [each for each in self._standing(node) if start < each.start < end]
+        for each in own + met:
+            each.dropped = now
+        self._bookings[node].append(Booking(start, end, job, now))
+        self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
+        rows = np.array([(each.job, each.start) for each in met], np.int64).reshape(-1, 2)
+        return rows[:, 0].copy(), rows[:, 1].copy()
+
     def lose(self, nodes: ArrayLike, slot: int, now: int) -> tuple[Integers, Integers, Integers, Integers]:
         """See the kernel."""
         lost = []

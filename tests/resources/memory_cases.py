@@ -122,7 +122,7 @@ def schedulers() -> dict[str, gs.Scheduler]:
         "dgs-asap; pull": gs.DgsAsap(
             degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0
         ),
-        "dgs-asap; poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", slot=7.0, wide="fail"),
+        "dgs-asap; poll": gs.DgsAsap(degree=6, policy="poll", estimate="requested", slot=7.0, wide="fail"),
         "rjss; round trips": gs.Rjss(
             k=0.5, overlay=3, pick="best", probe_latency="network", rule="at-least-one"
         ),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 import gridsim as gs
+from gridsim.studies.compare import compare, default_baseline
 from gridsim.studies.comparison_table import columns_of, rows_of
+from gridsim.studies.verdicts import by_cores
+from tests.reference.easy import starts
 
 
 def test_shares_are_in_per_cent() -> None:
@@ -16,3 +21,31 @@ def test_shares_are_in_per_cent() -> None:
     cells = {title: (unit, cell) for title, unit, cell in columns}
     assert cells["busy"] == ("%", "50.0") and cells["wasted"] == ("%", "25")
     assert cells["migrated"] == ("%", "50")
+
+
+def test_waits_by_jobs_and_by_cores_may_rank_schedulers_in_another_order() -> None:
+    """With EASY a job that outlives its estimate delays the wide one; narrow ones need not wait."""
+    jobs = [(0, 3, 100, 100), (1, 6, 50, 50), (2, 1, 300, 60), *((3 + k, 1, 20, 20) for k in range(6))]
+    columns = [list(column) for column in zip(*jobs, strict=True)]
+    given = gs.Scenario(gs.Platform.equal(6), gs.Workload.jobs_of(*columns))
+    found = compare(given, ["backfill-fcfs", "backfill"])
+    by_jobs, cores = {}, {}
+    for row in found.table():
+        at = starts(6, jobs, backfill=row["name"] == "backfill")
+        waits = [start - job[0] for start, job in zip(at, jobs, strict=True)]
+        wide = sum(wait * job[1] for wait, job in zip(waits, jobs, strict=True)) / sum(columns[1])
+        by_jobs[row["name"]], cores[row["name"]] = sum(waits) / len(jobs), wide
+        assert row["mean_waiting"] == pytest.approx(sum(waits) / len(jobs))
+        assert row["mean_waiting_by_cores"] == pytest.approx(wide)
+    assert by_jobs["backfill"] < by_jobs["backfill-fcfs"] and cores["backfill"] > cores["backfill-fcfs"]
+    text = " ".join(found.format().split())
+    assert "In this run, backfill has the lowest mean waiting time" in text
+    assert "By cores the order is another: backfill-fcfs has the lowest mean waiting time (backfill" in text
+    assert by_cores(by_jobs, by_jobs) == "" == by_cores({"a": 1.0}, {"a": 2.0})
+
+
+def test_the_baseline_of_rigid_jobs_is_easy() -> None:
+    rigid = {"asap": gs.Asap(), "queue": gs.Backfill(mode="fcfs"), "easy": gs.Backfill(), "dgs": gs.DgsAsap()}
+    assert default_baseline(rigid) == "easy"
+    del rigid["easy"]
+    assert default_baseline(rigid) == "asap"

@@ -131,7 +131,7 @@ def test_dgs_acap_passes(tmp_path: Path) -> None:
         near=st.sampled_from((1, 3, 8)),
         policy=st.sampled_from(("push", "pull", "poll")),
         tolerance=st.sampled_from((0.0, 200.0)),
-        duration=st.sampled_from(("run", "requested")),
+        estimate=st.sampled_from(("run", "requested")),
     )
     found = check_scheduler(scheduler, examples=16, folder=tmp_path)
     assert found.examples >= 16 and found.with_failures >= 5
@@ -161,7 +161,7 @@ def test_the_metascheduler_passes(tmp_path: Path) -> None:
         gs.Metascheduler,
         sites=st.integers(1, 4),
         queue=st.sampled_from(("easy", "fcfs")),
-        duration=st.sampled_from(("run", "requested")),
+        estimate=st.sampled_from(("run", "requested")),
         period=st.sampled_from((20.0, 300.0)),
         choose=st.sampled_from(("most-idle", "least-work")),
         count_sent=st.booleans(),

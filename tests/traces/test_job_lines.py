@@ -49,7 +49,7 @@ CHAIN = """\
 
 
 def job(submit=0, run=10, used=1, status=1, *, number=1, wait=0, req=1, user=1, last="-1 -1"):
-    return f"{number} {submit} {wait} {run} {used} -1 -1 {req} -1 -1 {status} {user} 1 1 1 1 {last}\n"
+    return f"{number} {submit} {wait} {run} {used} -1 -1 {req} 99999 -1 {status} {user} 1 1 1 1 {last}\n"
 
 
 def told(call):

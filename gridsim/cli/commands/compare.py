@@ -51,8 +51,8 @@ USUAL = {
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Ratios are to this one's max stretch, or mean waiting time.  [mincent, else the first centralized "
-    "one, else the first]",
+    help="Ratios are to this one's max stretch, or mean waiting time.  [mincent; of rigid jobs backfill "
+    "(EASY); else the first centralized one, else the first]",
 )
 @replica_options
 @where_options

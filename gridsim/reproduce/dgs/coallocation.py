@@ -48,14 +48,14 @@ DGS, ZORILLA, META = "DGS_ASAP", "Zorilla", "metascheduler"
 MOVING, BLIND, STALE = f"{META}, moving", f"{META}, counting nothing", f"{META}, asking hourly"
 ASAP, EASY = "Asap", "EASY"
 SCHEDULERS: dict[str, Scheduler] = {
-    DGS: DgsAsap(),
+    DGS: DgsAsap(estimate="run"),
     ZORILLA: Zorilla(longest=600.0, lifetime=_EVER),
-    META: Metascheduler(),
-    MOVING: Metascheduler(suspension=900.0),
-    BLIND: Metascheduler(count_sent=False),
-    STALE: Metascheduler(period=3600.0),
-    ASAP: Asap(),
-    EASY: Backfill(),
+    META: Metascheduler(estimate="run"),
+    MOVING: Metascheduler(estimate="run", suspension=900.0),
+    BLIND: Metascheduler(estimate="run", count_sent=False),
+    STALE: Metascheduler(estimate="run", period=3600.0),
+    ASAP: Asap(estimate="run"),
+    EASY: Backfill(estimate="run"),
 }
 #: Kinds of messages that are sent whether or not a job comes.
 UPKEEP = ("poll", "report")

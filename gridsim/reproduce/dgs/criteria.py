@@ -51,18 +51,18 @@ WANTED = Constraints(memory=(0.0, 0.0, 0.0, 32e9), kinds=("", "", "", "gpu"))
 
 DGS, WHOLE, ACAP = "DGS_ASAP", "Asap", "DGS_ACAP"
 MORE, LATER = f"{DGS}, 40 neighbours", f"{ACAP}, an hour later if closer"
-PLACING: dict[str, Scheduler] = {DGS: DgsAsap(), WHOLE: Asap()}
+PLACING: dict[str, Scheduler] = {DGS: DgsAsap(estimate="run"), WHOLE: Asap(estimate="run")}
 APART: dict[str, Scheduler] = {
-    DGS: DgsAsap(),
-    MORE: DgsAsap(degree=40),
-    ACAP: DgsAcap(),
-    LATER: DgsAcap(tolerance=3600.0),
+    DGS: DgsAsap(estimate="run"),
+    MORE: DgsAsap(estimate="run", degree=40),
+    ACAP: DgsAcap(estimate="run"),
+    LATER: DgsAcap(estimate="run", tolerance=3600.0),
 }
 KNOWN, FREED, KEPT = "run times are known", "the rest is released", "the rest is kept"
 ENDING: dict[str, Scheduler] = {
-    KNOWN: DgsAsap(),
-    FREED: DgsAsap(duration="requested"),
-    KEPT: DgsAsap(duration="requested", early="keep"),
+    KNOWN: DgsAsap(estimate="run"),
+    FREED: DgsAsap(estimate="requested"),
+    KEPT: DgsAsap(estimate="requested", early="keep"),
 }
 
 
@@ -71,15 +71,18 @@ class Making:
     """Makes a scenario of rigid jobs on machines with attributes; see `Jobs`.
 
     wanted : constraints of the jobs.
+    ample : whether users ask for at least the time that their jobs take, as where jobs end at their limits.
     """
 
     jobs: Jobs
     wanted: Constraints | None = None
+    ample: bool = False
 
     @property
     def name(self) -> str:
         """Name of the scenario's file."""
-        return f"{self.jobs.name}-{'free' if self.wanted is None else 'wanting'}"
+        which = "ample" if self.ample else "free" if self.wanted is None else "wanting"
+        return f"{self.jobs.name}-{which}"
 
     def __call__(self, seed: int) -> Scenario:
         made = self.jobs(seed)
@@ -88,7 +91,14 @@ class Making:
             made.workload.recipe, constraints=self.wanted, max_nodes=self.jobs.widest
         )
         platform = Platform.equal(self.jobs.nodes, attributes=own)
-        return replace(made, platform=platform, workload=Workload(recipe))
+        workload = Workload(recipe)
+        if self.ample:
+            jobs = workload.realize(platform)
+            assert jobs.requested is not None
+            run_time = jobs.task_size / float(platform.speeds[0])
+            columns = jobs.release, jobs.tasks, run_time, np.maximum(run_time, jobs.requested), jobs.submitter
+            workload = Workload.jobs_of(*columns, origin=0.0)
+        return replace(made, platform=platform, workload=workload)
 
 
 # -- what is measured -----------------------------------------------------------------------------------
@@ -139,7 +149,7 @@ def run(how: Run) -> Report:
     # half as many jobs, as the node program of DGS_ACAP takes longer than a compiled protocol
     half = {case: Making(replace(each, jobs=each.jobs // 2)) for case, each in loads.items()}
     apart = {case: how.replicate(each, APART, METRICS) for case, each in half.items()}
-    ending = {case: how.replicate(Making(each), ENDING, METRICS) for case, each in loads.items()}
+    ending = {case: how.replicate(Making(each, ample=True), ENDING, METRICS) for case, each in loads.items()}
     rows = []
     for case in loads:
         rows.append(_suited(case, how.seeds, Making(loads[case], WANTED)))

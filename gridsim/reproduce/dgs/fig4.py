@@ -31,7 +31,7 @@ CLAIMS = (OVERLAP, OVERBOOKED, AFTER)
 SEEDS = (10, 5)
 
 JOBS, PROFILE = 6000, "wagap2013"
-SCHEDULERS: dict[str, Scheduler] = {"push": DgsAsap()}
+SCHEDULERS: dict[str, Scheduler] = {"push": DgsAsap(estimate="run")}
 #: Number of intervals into which the time of submissions is divided.
 PARTS = 40
 #: Utilization below which the curves should overlap, and from which on the grid counts as overbooked.

@@ -40,7 +40,7 @@ CLAIMS = (BUSY, MORE_NODES, DURATION, AREA, AT_ONCE)
 SEEDS = (10, 5)
 
 JOBS, PROFILE = 6000, "wagap2013"
-SCHEDULERS: dict[str, Scheduler] = {"push": DgsAsap()}
+SCHEDULERS: dict[str, Scheduler] = {"push": DgsAsap(estimate="run")}
 PARTS = 40
 #: Share of the jobs that count as large: the tenth with the largest area.
 LARGE = 0.1

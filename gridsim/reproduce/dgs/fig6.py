@@ -31,7 +31,10 @@ SEEDS = (10, 5)
 JOBS, PROFILE = 3000, "wagap2013"
 PARTS = 6
 PUSH, PULL = "push", "pull"
-SCHEDULERS: dict[str, Scheduler] = {PUSH: DgsAsap(), PULL: DgsAsap(policy="pull")}
+SCHEDULERS: dict[str, Scheduler] = {
+    PUSH: DgsAsap(estimate="run"),
+    PULL: DgsAsap(estimate="run", policy="pull"),
+}
 
 
 def run(how: Run) -> Report:

@@ -66,11 +66,14 @@ PAPER_REFUSED = 0.21
 JOBS, MORE = 2000, 5000
 PARTS = (4, 2)
 SCHEDULERS: dict[str, Scheduler] = {
-    PUSH: DgsAsap(),
-    PULL: DgsAsap(policy="pull"),
-    **{f"poll, {period} s": DgsAsap(policy="poll", poll_period=float(period)) for period in PERIODS},
-    ASAP: Asap(),
-    EASY: Backfill(),
+    PUSH: DgsAsap(estimate="run"),
+    PULL: DgsAsap(estimate="run", policy="pull"),
+    **{
+        f"poll, {period} s": DgsAsap(estimate="run", policy="poll", poll_period=float(period))
+        for period in PERIODS
+    },
+    ASAP: Asap(estimate="run"),
+    EASY: Backfill(estimate="run"),
 }
 LOADED = {name: SCHEDULERS[name] for name in (PUSH, PULL, POLL, ASAP, EASY)}
 FEW = {name: SCHEDULERS[name] for name in (PUSH, PULL)}

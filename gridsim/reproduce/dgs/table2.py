@@ -45,9 +45,9 @@ WIDEST = 400
 CASES = {HIGH: "ricc2010", 4.0: "wagap2013"}
 WIDEN = "push, d = 10, widen"
 SCHEDULERS: dict[str, Scheduler] = {
-    **{f"push, d = {d}": DgsAsap(degree=d, wide="fail") for d in DEGREES},
-    **{f"pull, d = {d}": DgsAsap(degree=d, wide="fail", policy="pull") for d in DEGREES},
-    WIDEN: DgsAsap(degree=10),
+    **{f"push, d = {d}": DgsAsap(estimate="run", degree=d, wide="fail") for d in DEGREES},
+    **{f"pull, d = {d}": DgsAsap(estimate="run", degree=d, wide="fail", policy="pull") for d in DEGREES},
+    WIDEN: DgsAsap(estimate="run", degree=10),
 }
 
 

@@ -34,10 +34,10 @@ JOBS, PROFILE = 4000, "wagap2013"
 #: Time between two exchanges of neighbours, s; the paper does not give it.
 CYCLE = 3600.0
 SCHEDULERS: dict[str, Scheduler] = {
-    STATIC: DgsAsap(),
-    DYNAMIC: DgsAsap(overlay="cyclon", cycle=CYCLE),
-    ASAP: Asap(),
-    EASY: Backfill(),
+    STATIC: DgsAsap(estimate="run"),
+    DYNAMIC: DgsAsap(estimate="run", overlay="cyclon", cycle=CYCLE),
+    ASAP: Asap(estimate="run"),
+    EASY: Backfill(estimate="run"),
 }
 #: Load -> waiting in the static and the dynamic overlay, s, and their difference, % of the static one.
 PAPER = {LOW: (848.0, 936.0, 10.38), HIGH: (14_913.0, 16_858.0, 13.04)}

@@ -52,8 +52,12 @@ PATIENCE, GRACE = (0.1, 1.0, 10.0), 300.0
 CALLED_OFF, WITHIN = 0.25, 2.0
 
 DGS, POLL, WHOLE = "DGS_ASAP", "DGS_ASAP, poll", "Asap"
-SCHEDULERS: dict[str, Scheduler] = {DGS: DgsAsap(), WHOLE: Asap()}
-REUSING: dict[str, Scheduler] = {DGS: DgsAsap(), POLL: DgsAsap(policy="poll"), WHOLE: Asap()}
+SCHEDULERS: dict[str, Scheduler] = {DGS: DgsAsap(estimate="run"), WHOLE: Asap(estimate="run")}
+REUSING: dict[str, Scheduler] = {
+    DGS: DgsAsap(estimate="run"),
+    POLL: DgsAsap(estimate="run", policy="poll"),
+    WHOLE: Asap(estimate="run"),
+}
 
 
 @dataclass(frozen=True)

@@ -50,16 +50,20 @@ JOBS, PROFILE = 20_000, "ricc2010"
 PUSH, PULL, POLL = "push", "pull", "poll, 120 s"
 SHORT, LONG = "poll, 30 s", "poll, 480 s"
 POLICIES: dict[str, Scheduler] = {
-    PUSH: DgsAsap(),
-    PULL: DgsAsap(policy="pull"),
-    POLL: DgsAsap(policy="poll"),
+    PUSH: DgsAsap(estimate="run"),
+    PULL: DgsAsap(estimate="run", policy="pull"),
+    POLL: DgsAsap(estimate="run", policy="poll"),
 }
 PERIODS: dict[str, Scheduler] = {
-    SHORT: DgsAsap(policy="poll", poll_period=30.0),
-    LONG: DgsAsap(policy="poll", poll_period=480.0),
+    SHORT: DgsAsap(estimate="run", policy="poll", poll_period=30.0),
+    LONG: DgsAsap(estimate="run", policy="poll", poll_period=480.0),
 }
 CENTRAL = {"asap": "Asap", "easy": "EASY backfilling", "fcfs": "FCFS"}
-_CENTRAL: dict[str, Scheduler] = {"asap": Asap(), "easy": Backfill(), "fcfs": Backfill(mode="fcfs")}
+_CENTRAL: dict[str, Scheduler] = {
+    "asap": Asap(estimate="run"),
+    "easy": Backfill(estimate="run"),
+    "fcfs": Backfill(estimate="run", mode="fcfs"),
+}
 UTILIZATION = {
     "average": "EU of the time of submissions (%)",
     "ideal": "largest EU without waiting (%)",

@@ -81,6 +81,11 @@ def mean(values: Floats) -> float:
         return total(values * part) / len(values) / part
 
 
+def weighted_mean(values: Floats, weights: NDArray[Any]) -> float:
+    """Return the mean of `values`, each of which counts as often as its weight (> 0) says; NaN if empty."""
+    return total(values * weights) / total(weights) if len(values) else math.nan
+
+
 def load_of(release: Floats, size: Floats, aggregate_speed: float) -> float:
     """Return the load: work over what the platform can do from the first to the last release.
 

@@ -362,6 +362,11 @@ class Metrics:
         """Mean waiting time of the rigid jobs that were completed, s; NaN for bags."""
         return formulas.mean(self._of_rigid("waiting"))
 
+    @metric("s", "each job counts by its machines", when="applications.failed")
+    def mean_waiting_by_cores(self) -> float:
+        """Mean waiting time of completed rigid jobs, weighted by their machines, s; NaN for bags."""
+        return formulas.weighted_mean(self._of_rigid("waiting"), self._of_rigid("tasks"))
+
     @metric("s", when="applications.failed")
     def median_waiting(self) -> float:
         """Median waiting time of the rigid jobs that were completed, s; NaN for bags."""
@@ -476,7 +481,7 @@ UNITS = {
 #: Metric by which schedulers are compared -> the metrics shown in that case; those that a run does not have
 #: are left out.  See `gridsim.studies.compare.Comparison.measure`.
 USUAL: dict[str, tuple[str, ...]] = {
-    "mean_waiting": ("mean_waiting", "median_waiting", "mean_slowdown", "failed"),
+    "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
     "mean_completion": ("mean_completion", "wasted", "max_stretch_agg"),
     "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),

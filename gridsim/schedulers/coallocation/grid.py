@@ -53,9 +53,9 @@ class Grid(Adapter):
     job_class: ClassVar[type[Job]] = Job
     declared: ClassVar[type[Nodes]] = Nodes
 
-    def __init__(self, of: Any, run: Run, duration: Any = "run") -> None:
+    def __init__(self, of: Any, run: Run, estimate: Any = "run") -> None:
         self.of, self.faults = of, run.faults
-        lasts, expected = reserved(run.applications, float(run.speeds[0]), duration)
+        lasts, expected = reserved(run.applications, float(run.speeds[0]), estimate)
         self.runs = Runs(run, lasts)
         jobs = run.applications
         columns = (jobs.submitter.tolist(), jobs.tasks.tolist(), expected.tolist())

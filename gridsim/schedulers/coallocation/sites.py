@@ -335,7 +335,7 @@ class Sites(Grid):
         self.site = np.repeat(np.arange(len(self.sizes)), self.sizes).tolist()
         self.machines, self.meta = machines, machines + len(self.sizes)
         self.too_large = 0
-        super().__init__(of, run, of.duration)
+        super().__init__(of, run, of.estimate)
 
     def front(self, site: int) -> int:
         """Return the node that is the front-end of a site."""
@@ -377,8 +377,8 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     sites : number of sites.
     queue : what the front-end of each site runs: ``"easy"``, EASY backfilling; ``"fcfs"``, first come, first
         served.
-    duration : estimate of the run time: ``"run"``, the run time itself; ``"requested"``, what the user asked
-        for (or the run time if that is longer).
+    estimate : what front-ends take as the run time: ``"requested"``, what the user asked for; ``"run"``, the
+        run time itself.  A job that outlives its estimate is expected to end now, at any time.
     period : s between two rounds in which the metascheduler asks the sites for reports.
     choose : the site that a job goes to, of those that are large enough: ``"most-idle"``, that with the most
         idle machines (worst fit), and of these that with the least work per machine; ``"least-work"``, the
@@ -400,7 +400,7 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
 
     sites: Annotated[int, Limits(low=1, high=2**20)] = 10
     queue: Literal["easy", "fcfs"] = "easy"
-    duration: Literal["run", "requested"] = "run"
+    estimate: Literal["requested", "run"] = "requested"
     period: Annotated[float, Limits(low=1e-3, high=_LONGEST, unit="s")] = 300.0
     choose: Literal["most-idle", "least-work"] = "most-idle"
     count_sent: bool = True
@@ -415,7 +415,7 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
-        return ("run times",) if self.duration == "run" else ()
+        return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

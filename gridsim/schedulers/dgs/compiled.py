@@ -16,6 +16,7 @@ from gridcore.dgs.negotiations import (
     CANCELLED,
     COMMIT,
     COMMITTING,
+    DISPLACED,
     DONE,
     FAILED,
     PLACED,
@@ -47,7 +48,7 @@ class Compiled(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = (
         "schedules", "overlay", "runs", "failures", "phase", "attempt", "searches", "conflicts", "late",
-        "reached", "resubmitted", "in_vain", "next_forget", "why",
+        "reached", "resubmitted", "in_vain", "next_forget", "why", "held",
     )  # fmt: skip
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -68,9 +69,12 @@ class Compiled(Policy):
         self.conflicts, self.late = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.reached, self.resubmitted = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.in_vain = np.zeros(count, np.int64)  # searches since it was last placed
+        self.held = np.zeros(count, np.int64)  # slots that it has reserved, once it is placed
         self.runs = Runs(run, times.lasts)
 
         kinds = {"cancel": CANCEL, "request": REQUEST, "answer": ANSWER, "commit": COMMIT, "reply": REPLY}
+        if times.outlived:
+            kinds["displaced"] = DISPLACED
         for priority, (name, dtype) in enumerate(kinds.items()):
             nbytes = ANSWER_BYTES if name == "answer" else SMALL
             network.kind(name, dtype, nbytes, None, priority=priority)
@@ -79,6 +83,7 @@ class Compiled(Policy):
         engine.on("retry", self._retry, priority=2, phase=TIMER)
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("call-off", self._call_off, priority=5, phase=TIMER)
+        engine.on("outlived", self._outlived, priority=6, phase=TIMER)
         set_cancellations(engine, jobs)
         self.failures = Failures(self)
         #: The compiled protocol.
@@ -86,7 +91,7 @@ class Compiled(Policy):
             self.schedules,
             self.overlay.views,
             network.links,
-            kinds=[network.number(kind) for kind in kinds],
+            kinds=[*map(network.number, kinds), *([] if times.outlived else [(-1, 0)])],
             settings={
                 "slot": times.slot,
                 "one_way": times.one_way,
@@ -128,6 +133,7 @@ class Compiled(Policy):
             "reached",
             "resubmitted",
             "length",
+            "held",
         )
         return {
             "jobs": {
@@ -179,6 +185,7 @@ class Compiled(Policy):
             # handled in their order among the events of this instant
             engine.at(time, "finish")
             engine.at(time, "overdue")
+            engine.at(time, "outlived")
         self.flow.flush(time)
 
     def _heed(self) -> None:
@@ -190,6 +197,8 @@ class Compiled(Policy):
             self.run.engine.at(until, "retry", job)
         for _, why in given_up:
             self.why[why] += 1
+        for job, attempt in self.flow.moved():
+            self.failures.displaced(job, attempt)
         if self.flow.over:
             self.run.engine.stop()
 
@@ -216,7 +225,8 @@ class Compiled(Policy):
     def _forget(self) -> None:
         now = self.run.engine.now
         if now >= self.next_forget:
-            self.schedules.forget(now // self.times.slot, self.overlay.oldest)
+            # what ends now may still be extended
+            self.schedules.forget(max(0, now // self.times.slot - 1), self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9
 
     def _search(self, jobs: list[int]) -> None:
@@ -238,13 +248,18 @@ class Compiled(Policy):
         self.flow.end_waits(self.run.engine.now)
         self._heed()
 
+    def _outlived(self, _: list[int]) -> None:
+        """Extend what jobs have reserved that go on after it."""
+        self.flow.outlive(self.run.engine.now)
+        self._heed()
+
     def _call_off(self, jobs: list[int]) -> None:
         """Cancel jobs, as their users want, that are not over."""
         now, slot = self.run.engine.now, self.times.slot
         for job in jobs:
             if self.phase[job] == PLACED:
                 start, nodes = self.flow.start_of(job), self.flow.machines_of(job)
-                until = (start + int(self.length[job])) * slot
+                until = (start + int(self.held[job])) * slot
                 self.runs.cancel(job, nodes, start * slot, until, int(self.attempt[job]), now)
             self.runs.placed.pop(job, None)
             self.flow.call_off(job, now)
@@ -263,9 +278,16 @@ class Compiled(Policy):
         """See `gridsim.schedulers.dgs.failures.Grid`."""
         phase = self.flow.hit(job, attempt)
         if phase == BROKEN:
-            self.runs.place(job, self.flow.machines_of(job), self.flow.start_of(job) * self.times.slot)
+            start, slot = self.flow.start_of(job), self.times.slot
+            until = (start + int(self.held[job])) * slot
+            self.runs.place(job, self.flow.machines_of(job), start * slot, until)
             self.runs.wreck(job, node, attempt, self.run.engine.now)
         return phase in (BROKEN, COMMITTING)
+
+    def search_anew(self, job: int, attempt: int) -> None:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        self.flow.search_anew(job, attempt, self.run.engine.now)
+        self._heed()
 
     def start_again(self, job: int) -> None:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
@@ -283,6 +305,7 @@ class Compiled(Policy):
         self._stop()
         self.flow.hand_over()
         self.runs.settle(self.run.engine.now)
+        self.runs.extended, self.runs.displaced = self.flow.extended, self.flow.displaced
         if self.runs.cancelled is not None:
             self.runs.cancelled[:] = self.phase == CANCELLED
         for job in np.flatnonzero(self.phase == DONE).tolist():

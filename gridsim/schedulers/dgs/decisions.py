@@ -52,6 +52,12 @@ WORDS: Words = {
     "missed": ("missed a machine and started all {tasks} tasks again", "machines lost:", ""),
     "gave-up-too-late": ("gave up: no start was left that meets the deadline", *_START),
     "called-off": ("cancelled it, as its user wanted", "machines that held it:", ""),
+    "extended": ("extended its slots, which it outlives: {among} other jobs must move", "an end at", "s"),
+    "displaced": (
+        "searched anew for {tasks} machines: one keeps a job that outlives its slots",
+        "machines lost:",
+        "",
+    ),
 }
 
 #: Actions that the compiled protocol leaves to `note_rows` to complete.
@@ -194,6 +200,10 @@ class DecisionLog:
             "missed", job, tasks=len(job.nodes), saw=1, true=failed, age=float(failures.detection) / NS
         )
 
+    def moves(self, job: Job) -> None:
+        """Record that a machine has displaced `job`, whose tasks are started again."""
+        self.of_home("displaced", job, tasks=len(job.nodes), saw=1)
+
     def _awaited(self, job: Job, search: int) -> bool:
         """Return whether the scheduling node still has a use for answers of this search."""
         return job.searches == search and job.phase in (SEARCHING, COMMITTING)
@@ -255,6 +265,11 @@ class DecisionLog:
         )
 
     # -- machines that run jobs ---------------------------------------------------------------------------
+
+    def extends(self, node: int, job: int, end: int, displaced: int) -> None:
+        """Record that a machine extends the slots of a job to slot `end`, for which others must move."""
+        until = self.seconds(end)
+        self.note("extended", job, node, among=displaced, saw=until, true=until, age=0.0)
 
     def refuses(self, action: str, node: int, commit: Any) -> None:
         """Record that a machine refuses to commit.

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.dgs.state import claimant
+from gridcore.dgs.state import claimant, claimed
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -40,6 +40,9 @@ class Grid(Protocol):
         Returns whether that is news for the scheduling node of the job, which will detect it.
         """
 
+    def search_anew(self, job: int, attempt: int) -> None:
+        """Let the scheduling node of a job notice that a machine has displaced it, in this attempt."""
+
     def start_again(self, job: int) -> None:
         """Let the scheduling node of a job learn that one of its machines has failed."""
 
@@ -61,6 +64,7 @@ class Failures(Stateful):
         self.missed_at: dict[int, int] = {}
         self.detection = nanoseconds(grid.parameters.detection)
         self.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        self.engine.on("unheard", self.unheard, priority=FAULT_PRIORITY + 3, phase=TIMER)
         self.engine.on("broken", self.broken, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
@@ -87,6 +91,18 @@ class Failures(Stateful):
             # replaces the loss of an earlier attempt, which the job has abandoned
             self.missed_at[job] = now + self.detection
             self.engine.at(self.missed_at[job], "broken", job)
+
+    def displaced(self, job: int, attempt: int) -> None:
+        """Handle that a machine has displaced a job, which its scheduling node hears of, or notices later."""
+        if self.of.run.faults:
+            later = self.engine.now + nanoseconds(self.of.parameters.patience)
+            self.engine.at(later, "unheard", claimed(job, attempt))
+
+    def unheard(self, claims: list[int]) -> None:
+        """Let scheduling nodes notice that jobs were displaced, if failures have lost the messages."""
+        jobs, attempts = claimant(np.array(claims, np.int64))
+        for job, attempt in zip(jobs.tolist(), attempts.tolist(), strict=True):
+            self.of.search_anew(job, attempt)
 
     def since(self, now: int, nodes: Any) -> int:
         """Return how many of `nodes` have failed since the failure that is detected now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -40,16 +40,22 @@ class Silent:
 class Nodes(Declarations):
     """The declarations of the node program; `DecisionLog` has the words for decisions.
 
-    detection : see `gridsim.schedulers.dgs.scheduler.DgsAsap`.
+    detection, patience : see `gridsim.schedulers.dgs.scheduler.DgsAsap`.
     """
 
     name = "dgs-asap"
-    messages = MESSAGES
+    messages = {name: kind for name, kind in MESSAGES.items() if name != "displaced"}
     local_order = "fifo"
     to_the_end = True  # or until `Interpreted.over`
 
-    def __init__(self, detection: float) -> None:
-        self.detection = detection
+    def __init__(self, of: Any) -> None:
+        self.detection, self.patience = of.detection, of.patience
+
+
+class DisplacingNodes(Nodes):
+    """The same where jobs may outlive what they have reserved, and displace others; see `Times.outlived`."""
+
+    messages = MESSAGES
 
 
 class Interpreted(Adapter):
@@ -78,7 +84,7 @@ class Interpreted(Adapter):
         #: How many jobs were rejected for each reason, see `Jobs.reject`.
         self.why = dict.fromkeys(("", "too_large", "too_late"), 0)
         self.log: Any = Silent() if run.decisions is None else DecisionLog(self, run.decisions)
-        super().__init__(Nodes(parameters.detection), run)
+        super().__init__((DisplacingNodes if times.outlived else Nodes)(parameters), run)
 
     def make_overlay(self, run: Run) -> Neighbourhood:
         """Make the overlay of the nodes."""
@@ -105,6 +111,7 @@ class Interpreted(Adapter):
         engine.on("retry", self._retry, priority=2, phase=TIMER)
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("call-off", self._call_off, priority=5, phase=TIMER)
+        engine.on("outlived", self._outlived, priority=6, phase=TIMER)
         set_cancellations(engine, self.run.applications)
         self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
 
@@ -142,9 +149,16 @@ class Interpreted(Adapter):
     def place(self, job: Job) -> None:
         """See `Jobs`.  A machine that has failed since is detected later."""
         job.phase = int(BROKEN if job.hit else PLACED)
-        end = self.runs.place(job.number, np.array(job.nodes, np.int64), job.start * self.times.slot)
+        nodes, slot = np.array(job.nodes, np.int64), self.times.slot
+        end = self.runs.place(job.number, nodes, job.start * slot, (job.start + job.length) * slot)
         if not job.hit:
             self.wake(max(end, self.now), "finish", job)
+            self._watch(job)
+
+    def _watch(self, job: Job) -> None:
+        """Look at a job again when what it has reserved ends, if it goes on then."""
+        if self.runs.outlives(job.number):
+            self.wake(int(self.runs.until[job.number]), "outlived", job)
 
     def withdraw(self, job: Job) -> None:
         """See `Jobs`."""
@@ -160,14 +174,17 @@ class Interpreted(Adapter):
     def cancel(self, job: Job) -> None:
         """See `Jobs`."""
         if job.phase == PLACED:
-            start, slot = job.start, self.times.slot
-            nodes, until = np.array(job.nodes, np.int64), (start + job.length) * slot
-            self.runs.cancel(job.number, nodes, start * slot, until, job.attempt, self.now)
+            start, until = job.start * self.times.slot, int(self.runs.until[job.number])
+            self.runs.cancel(job.number, np.array(job.nodes, np.int64), start, until, job.attempt, self.now)
         self.runs.placed.pop(job.number, None)
         job.phase = int(CANCELLED)
         job.attempt += 1  # replies that are still to come belong to the old attempt
         self.given_up += 1
         self.over()
+
+    def count(self, what: Literal["extended", "displaced"]) -> None:
+        """See `Jobs`."""
+        setattr(self.runs, what, getattr(self.runs, what) + 1)
 
     def reach(self, job: int, nodes: int) -> None:
         """See `Jobs`."""
@@ -201,9 +218,24 @@ class Interpreted(Adapter):
                 view, attempt = self.core.view_of(node, job), self.records[job].attempt
                 program.on_over(view, job, attempt, start // self.times.slot)
         if now >= self.next_forget:
-            self.schedules.forget(now // self.times.slot, self.overlay.oldest)
+            # what ends now may still be extended
+            self.schedules.forget(max(0, now // self.times.slot - 1), self.overlay.oldest)
             self.next_forget = now + 3600 * 10**9
         self.over()
+
+    def _outlived(self, jobs: list[int]) -> None:
+        """Let jobs that go on after what they have reserved extend it on all their machines."""
+        now = self.run.engine.now
+        self.core.enter(now)
+        for number in sorted({*jobs}):
+            job = self.records[number]
+            if job.phase != PLACED or self.runs.until[number] != now or not self.runs.outlives(number):
+                continue  # the timer belongs to a reservation that was lost
+            end = self.runs.extend(number, self.times.slot) // self.times.slot
+            for node in job.nodes:
+                program: DgsNode = self.core.programs[node]
+                program.on_outlived(self.core.view_of(node, number), number, job.attempt, job.start, end)
+            self._watch(job)
 
     def _retry(self, jobs: list[int]) -> None:
         self.core.enter(self.run.engine.now)
@@ -222,6 +254,11 @@ class Interpreted(Adapter):
 
     # -- failures ---------------------------------------------------------------------------------------
 
+    def displace(self, job: int, node: int, attempt: int) -> None:
+        """See `Jobs`."""
+        if self.hit(job, node, attempt):
+            self.failures.displaced(job, attempt)
+
     def hit(self, number: int, node: int, attempt: int) -> bool:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
         job = self.records[number]
@@ -233,6 +270,11 @@ class Interpreted(Adapter):
             self.runs.wreck(number, node, attempt, self.now)
             return True
         return False
+
+    def search_anew(self, job: int, attempt: int) -> None:
+        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        self.core.enter(self.run.engine.now)
+        self._anybody.move(self.records[job], attempt)
 
     def start_again(self, job: int) -> None:
         """See `gridsim.schedulers.dgs.failures.Grid`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.transport import LONGEST
@@ -31,14 +31,16 @@ class Times:
         that leave too little time are dropped.
     lasts, length : int64[jobs], ns that each job runs, and slots that it reserves.
     earliest, latest : int64[jobs], the first and the last slot in which each job may start.
+    outlived : whether there are jobs that run longer than what they reserve at first.
     stale : whether nodes may see schedules as they were, not as they are.
     """
 
     def __init__(self, parameters: Any, run: Run) -> None:
         network = run.network.network
         self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
-        self.lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        self.lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
         self.length: Integers = -(-wanted // self.slot)
+        self.outlived = bool((self.lasts > self.length * self.slot).any())
         self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
         byte = nanoseconds(min(2.0 / network.bandwidth, LONGEST))  # the transport rejects slower ones
         self.one_way = self.latency + byte * ANSWER_BYTES + nanoseconds(network.jitter)
@@ -59,6 +61,7 @@ def outcome(
     found.machines["schedules_received"] = overlay.received
     found.tables["exchanges"] = exchanges
     found.facts = {
+        **found.facts,
         "too_large": too_large,
         **({} if too_late is None else {"too_late": too_late}),
         "in_degree_min": int(degrees.min()),
@@ -107,6 +110,15 @@ class Jobs(Protocol):
 
         why : "too_large" or "too_late", see `outcome`; empty if all its searches were in vain.
         """
+
+    def displace(self, job: int, node: int, attempt: int) -> None:
+        """Handle that `node` no longer has slots for this attempt to place a job, which cannot start there.
+
+        The scheduling node of the job learns it from a message, or later if that is lost where machines fail.
+        """
+
+    def count(self, what: Literal["extended", "displaced"]) -> None:
+        """Count a reservation that was extended, or a job that was displaced and is searched for anew."""
 
     def cancel(self, job: Job) -> None:
         """Give the job up, as its user wants; its machines, if it has any, have still to learn that."""

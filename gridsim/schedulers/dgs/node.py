@@ -51,6 +51,7 @@ MESSAGES = {
     "answer": Message(ANSWER_BYTES, application=int, search=int, start=int, apart=float, nodes=array(int)),
     "commit": Message(SMALL, application=int, attempt=int, start=int, length=int),
     "reply": Message(SMALL, application=int, attempt=int, start=int, taken=int),
+    "displaced": Message(SMALL, application=int, attempt=int),
     "found": Message(None, client=int, application=int, search=int, start=int, apart=float, nodes=array(int)),
 }
 #: The instant of which a cache has schedules before it has got any: it takes them to be empty.
@@ -255,6 +256,27 @@ class DgsNode(LocalPolicy):
         if job.phase == WAITING:
             self.search(job)
 
+    def on_displaced(self, view: View, message: Any) -> None:
+        """Search anew for a job that a machine has displaced, for one that outlives its reservation there."""
+        self.move(self.jobs.records[message.application], message.attempt)
+
+    def move(self, job: Job, attempt: int) -> None:
+        """Search anew for a job that is displaced in this attempt to place it, unless it is over."""
+        if attempt != job.attempt:
+            return
+        if job.phase in (PLACED, BROKEN):
+            self.jobs.count("displaced")
+            self.log.moves(job)
+            self.start_again(job)
+        elif job.phase == COMMITTING:
+            self.abort(job)
+
+    def start_again(self, job: Job) -> None:
+        """Release the nodes of a job that was placed, and search anew."""
+        self.jobs.withdraw(job)
+        self.release(job, job.nodes)
+        self.search(job)
+
     def limit_wait(self, job: Job) -> None:
         """Limit the wait for answers or replies where machines fail, since they may be lost."""
         if self.jobs.faults:
@@ -274,11 +296,9 @@ class DgsNode(LocalPolicy):
     def on_missed(self, job: Job) -> None:
         """Handle that a node of the job has failed, which is detected now: start it again on other nodes."""
         if job.phase == BROKEN:
-            self.jobs.withdraw(job)
             job.resubmitted += len(job.nodes)
             self.log.misses(job)
-            self.release(job, job.nodes)
-            self.search(job)
+            self.start_again(job)
         elif job.phase == COMMITTING and job.hit:
             self.abort(job)
 
@@ -398,6 +418,20 @@ class DgsNode(LocalPolicy):
         """Release what is left of the slots of a job that has ended here."""
         if view.slots.release(job, attempt, start, max(start, self.slot_at(view.now_ns))):
             self.overlay.push(view.node)
+
+    def on_outlived(self, view: View, job: int, attempt: int, start: int, end: int) -> None:
+        """Extend the slots of a job that goes on here to slot `end`; tell whom this displaces."""
+        displaced = view.slots.extend(job, attempt, start, end)
+        if displaced is None:
+            return
+        self.log.extends(view.node, job, end, len(displaced))
+        self.jobs.count("extended")
+        for other, of_attempt in displaced:
+            home = self.jobs.home(self.jobs.records[other])
+            assert home is not None  # this node is up
+            view.send(home.node, "displaced", application=other, attempt=of_attempt)
+            self.jobs.displace(other, view.node, of_attempt)
+        self.overlay.push(view.node)
 
 
 class Candidates:

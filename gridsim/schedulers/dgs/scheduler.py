@@ -46,8 +46,8 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         in the paper's Figure 3; ``"others"``, the same without the searcher and the scheduling node.
     wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``, it goes on
         hop by hop; ``"fail"``, it stops, as in the paper's experiments.
-    duration : time that is reserved: ``"run"``, the run time, which is known; ``"requested"``, what the user
-        asked for (or the run time if that is longer), and the rest is released when the job ends.
+    estimate : time that is reserved: ``"requested"``, what the user asked for; ``"run"``, the run time, which
+        is known then.  For a job that outlives it machines reserve one slot more, then two, four and so on.
     early : what machines do when a job ends before its reservation: ``"release"``, they release the rest, and
         with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
     rounds : searches in a row after which a job waits, if all answers met conflicts.
@@ -80,7 +80,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     hops: Annotated[int, Limits(low=1, high=64)] = 2
     candidates: Literal["all", "others"] = "all"
     wide: Literal["widen", "fail"] = "widen"
-    duration: Literal["run", "requested"] = "run"
+    estimate: Literal["requested", "run"] = "requested"
     early: Literal["release", "keep"] = "release"
     rounds: Annotated[int, Limits(low=1, high=10**6)] = 3
     retry: _Time = 600.0
@@ -96,7 +96,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
-        return ("run times",) if self.duration == "run" else ()
+        return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.

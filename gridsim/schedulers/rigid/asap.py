@@ -31,7 +31,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     Each job gets the earliest start on all machines, as if every node of `DgsAsap` knew all others.
 
-    slot, duration : as for `gridsim.DgsAsap`.
+    slot, estimate : as for `gridsim.DgsAsap`.
 
     It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
 
@@ -40,7 +40,9 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     Of the machines that are free then, those with the lowest ids are taken.  A job that wants certain
     machines gets the earliest start on these.  Jobs are placed in the order of their release, then of their
-    index, and stay where they are placed.  Source: the aim of DGS_ASAP (Vasilakos, Sacha and Pierre).
+    index, and stay where they are placed.  When a job outlives its reservation, that is extended as by
+    `DgsAsap`; jobs that are in its way then are placed anew, in the order of their starts.  Source: the aim
+    of DGS_ASAP (Vasilakos, Sacha and Pierre).
     """
 
     name: ClassVar[str] = "asap"
@@ -53,16 +55,22 @@ class Asap(Scheduler, frozen=True, kw_only=True):
         "waited": ("kept it: too few machines are up", "machines up:", ""),
         "rejected": ("rejected it: the earliest start does not meet the deadline", "a start at", "s"),
         "cancelled": ("cancelled it, as its user wanted", "machines that held it:", ""),
+        "extended": (
+            "extended what it has reserved, which it outlives: {among} others must move",
+            "an end at",
+            "s",
+        ),
+        "displaced": ("placed all {tasks} tasks anew: another job outlives its slots there", "", ""),
         "lost": ("lost a machine of it and placed all {tasks} tasks anew", "machines failed:", ""),
     }
 
     slot: Annotated[float, Limits(low=1e-9, high=1e9, unit="s")] = 60.0
-    duration: Literal["run", "requested"] = "run"
+    estimate: Literal["requested", "run"] = "requested"
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
-        return ("run times",) if self.duration == "run" else ()
+        return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -79,7 +87,7 @@ class _Placements(Policy):
     def __init__(self, parameters: Asap, run: Run) -> None:
         self.run = run
         self.slot = nanoseconds(parameters.slot)
-        lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
         self.length = -(-wanted // self.slot)
         self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
@@ -92,13 +100,14 @@ class _Placements(Policy):
         self.tidy_at = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
         run.engine.on("call-off", self.on_call_off, priority=5, phase=TIMER)
+        run.engine.on("outlived", self.on_outlived, priority=6, phase=TIMER)
         set_cancellations(run.engine, run.applications)
 
     def on_release(self, applications: list[int]) -> None:
         """Place each of `applications` at its earliest start."""
         now = self.run.engine.now
         if now >= self.tidy_at:
-            self.schedules.forget(now // self.slot, now)
+            self.schedules.forget(max(0, now // self.slot - 1), now)  # what ends now may still be extended
             self.tidy_at = now + _TIDY
         self._place(applications)
 
@@ -125,7 +134,41 @@ class _Placements(Policy):
             self.schedules.reserve(
                 nodes, np.full(count, start), np.full(count, length), np.full(count, job), now
             )
-            self.run.engine.at(self.runs.place(job, nodes, start * self.slot), "finish", job)
+            end = self.runs.place(job, nodes, start * self.slot, (start + length) * self.slot)
+            self.run.engine.at(end, "finish", job)
+            self._watch(job)
+
+    def _watch(self, job: int) -> None:
+        """Look at a job again when what it has reserved ends, if it goes on then."""
+        if self.runs.outlives(job):
+            self.run.engine.at(int(self.runs.until[job]), "outlived", job)
+
+    def on_outlived(self, jobs: list[int]) -> None:
+        """Extend the reservations of jobs that go on, and place those anew that this displaces."""
+        now = self.run.engine.now
+        displaced = list[tuple[int, int]]()
+        for job in sorted({*jobs} & self.runs.placed.keys()):
+            if self.runs.until[job] != now or not self.runs.outlives(job):
+                continue  # the timer belongs to a reservation that was lost
+            nodes, start = self.runs.placed[job]
+            end = self.runs.extend(job, self.slot)
+            met = set[int]()
+            for node in nodes.tolist():
+                found = self.schedules.extend(node, start // self.slot, end // self.slot, job, now)
+                assert found is not None
+                met.update(found[0].tolist())
+            self.runs.extended += len(nodes)
+            self.note("extended", job, end / NS, among=len(met))
+            for other in sorted(met):
+                nodes, start = self.runs.placed.pop(other)
+                self._free(other, nodes, start // self.slot)
+                displaced.append((start, other))
+            self._watch(job)
+        self.runs.displaced += len(displaced)
+        for _, job in sorted(displaced):
+            self.note("displaced", job, math.nan)
+            self._place([job])
+        self._over()
 
     def note(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
         """Record a decision, if decisions are recorded; the value that it sees is the true one."""
@@ -150,7 +193,7 @@ class _Placements(Policy):
             if job not in self.runs.placed or self.runs.end_of(job) > now:
                 continue  # the timer belongs to a run that was lost
             nodes, start = self.runs.finish(job)
-            self._free(nodes, start // self.slot)
+            self._free(job, nodes, start // self.slot)
         self._over()
 
     def _over(self) -> None:
@@ -173,17 +216,19 @@ class _Placements(Policy):
                 self.waiting.remove(job)
                 continue
             nodes, start = self.runs.placed[job]
-            until = start + int(self.length[job]) * self.slot
-            self.runs.cancel(job, nodes, start, until, 0, now)
+            self.runs.cancel(job, nodes, start, int(self.runs.until[job]), 0, now)
             for node in nodes.tolist():
                 self.runs.stop(job, node, 0, now)
-            self._free(nodes, start // self.slot)
+            self._free(job, nodes, start // self.slot)
         self._over()
 
-    def _free(self, nodes: Integers, start: int) -> None:
-        now = self.run.engine.now
+    def _free(self, job: int, nodes: Integers, start: int) -> None:
+        """Release what is left of what a job has reserved on `nodes` from slot `start` on."""
+        now, count = self.run.engine.now, len(nodes)
         end = max(start, -(-now // self.slot))
-        self.schedules.release(nodes, np.full(len(nodes), start), now, ends=np.full(len(nodes), end))
+        self.schedules.release(
+            nodes, np.full(count, start), now, ends=np.full(count, end), jobs=np.full(count, job)
+        )
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Place lost jobs again, behind all jobs that are placed already; jobs that waited go first."""
@@ -195,7 +240,7 @@ class _Placements(Policy):
                 nodes, _ = self.runs.placed[job]
                 self.runs.cut(job, now)
                 self.note("lost", job, int(np.isin(nodes, failed).sum()))
-                self._free(nodes, start)
+                self._free(job, nodes, start)
                 self.resubmitted[job] += len(nodes)
                 lost.append(job)
         again, self.waiting = self.waiting, []

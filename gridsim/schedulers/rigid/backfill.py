@@ -29,8 +29,8 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     mode : ``"easy"``, when the first job of the queue does not fit, it gets a reservation at the earliest
         instant at which it fits according to the estimates, and later jobs that do not delay it start before
         it (EASY, Lifka 1995); ``"fcfs"``, the later jobs wait, too.
-    duration : estimate of the run time: ``"run"``, the run time itself; ``"requested"``, what the user asked
-        for (or the run time if that is longer).
+    estimate : what it takes as the run time: ``"requested"``, what the user asked for; ``"run"``, the run
+        time itself.  A job that outlives its estimate is expected to end now, at any time.
 
     Of the machines that are free, those with the lowest ids are taken.  Failures are known at once, and a job
     that has lost a machine goes back to its place in the queue.  The scheduler has perfect information, with
@@ -43,7 +43,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[Words] = WORDS
 
     mode: Literal["easy", "fcfs"] = "easy"
-    duration: Literal["run", "requested"] = "run"
+    estimate: Literal["requested", "run"] = "requested"
 
     @property
     def order(self) -> Literal["list"] | None:
@@ -53,7 +53,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: the run times, if these are the estimates."""
-        return ("run times",) if (self.mode, self.duration) == ("easy", "run") else ()
+        return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -72,7 +72,7 @@ class Queue(Policy):
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
-        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
         tasks, easy = run.applications.tasks, parameters.mode == "easy"
         # the log is also needed to find the machines of each run, where machines fail, and what was decided
         log = run.record or run.faults or run.decisions is not None

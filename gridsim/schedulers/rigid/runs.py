@@ -10,7 +10,7 @@ import numpy as np
 from gridsim.model.attributes import mean_distance
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Run
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 
 
@@ -19,14 +19,17 @@ class Runs(Stateful):
 
     A job that is placed begins at its start on all its machines, if none of them has failed by then.  If one
     fails later, the run is lost at that moment.  The other machines continue it in vain until a message stops
-    them, or until its end.
+    them, or until its end, or until what it has reserved ends.
 
     lasts : int64[applications], ns that each job runs.
+    until : int64[applications], ns, when what each job that is placed has reserved ends; `NEVER` without.
+    over : int64[applications], ns by which that was extended.
+    extended, displaced : reservations that were extended, and jobs that these have displaced.
     """
 
     STATE = (
         "placed", "wrecks", "completed", "first_start", "end", "done", "used", "busy", "tasks", "interrupted",
-        "rows", "apart", "cancelled", "freed",
+        "rows", "apart", "cancelled", "freed", "until", "over", "extended", "displaced",
     )  # fmt: skip
 
     def __init__(self, run: Run, lasts: Integers) -> None:
@@ -36,7 +39,8 @@ class Runs(Stateful):
         self.placed: dict[int, tuple[Integers, int]] = {}
         # job -> its runs that have lost a machine and continue on others
         self.wrecks: dict[int, list[SimpleNamespace]] = {}
-        self.completed = 0
+        self.completed = self.extended = self.displaced = 0
+        self.until, self.over = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
         # job with a cut-off run -> machines on which it has run
@@ -53,10 +57,29 @@ class Runs(Stateful):
         # application, machine, start, end: what cancelled jobs had reserved and not used
         self.freed: list[tuple[int, ...]] = []
 
-    def place(self, job: int, nodes: Integers, start: int) -> int:
-        """Let `job` run on `nodes` from `start` ns on, and return when it will end, ns."""
+    def place(self, job: int, nodes: Integers, start: int, until: int = NEVER) -> int:
+        """Let `job` run on `nodes` from `start` ns on, and return when it will end, ns.
+
+        until : when what it has reserved ends, ns.
+        """
         self.placed[job] = nodes, start
+        self.until[job], self.over[job] = until, 0
         return start + int(self.lasts[job])
+
+    def outlives(self, job: int) -> bool:
+        """Return whether `job`, which is placed, will go on after what it has reserved."""
+        return self.end_of(job) > int(self.until[job])
+
+    def extend(self, job: int, slot: int) -> int:
+        """Extend what `job` has reserved, which goes on; return until when, ns.
+
+        It is extended by one slot (of `slot` ns) at first, then each time by twice as much as before: little
+        for a job that is soon over, and seldom for one that goes on for long.
+        """
+        more = int(self.over[job]) + slot
+        self.over[job] += more
+        self.until[job] += more
+        return int(self.until[job])
 
     def end_of(self, job: int) -> int:
         """Return when the run of `job` that is placed ends, ns."""
@@ -102,6 +125,7 @@ class Runs(Stateful):
         if start < now < end:
             self._begin(job, start)
             self.used.setdefault(job, set())
+            end = min(end, int(self.until[job]))
             wreck = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
             self.wrecks.setdefault(job, []).append(wreck)
             self.stop(job, node, attempt, now)
@@ -133,9 +157,8 @@ class Runs(Stateful):
         Each machine stops when `stop` is called, which is before the start if a message comes in time.
         """
         self.placed.pop(job, None)
-        wreck = SimpleNamespace(
-            attempt=attempt, start=start, end=start + int(self.lasts[job]), nodes=nodes.tolist()
-        )
+        end = min(start + int(self.lasts[job]), reserved)
+        wreck = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
         self.wrecks.setdefault(job, []).append(wreck)
         self.freed += [(job, node, max(start, now), reserved) for node in sorted(wreck.nodes)]
 
@@ -185,6 +208,7 @@ class Runs(Stateful):
         rows = sorted(self.rows, key=lambda row: (row[3], row[1], row[0]))
         schedule = np.array(rows, np.int64).reshape(-1, 6).T.copy()
         placed = np.flatnonzero(self.apart >= 0)
+        counts = {"extended": self.extended, "displaced": self.displaced} if self.extended else {}
         tables: dict[str, dict[str, Any]] = {}
         if self.places is not None:
             tables["placements"] = {"application": placed, "distance": self.apart[placed]}
@@ -207,5 +231,6 @@ class Runs(Stateful):
                 "peak_queue": np.zeros_like(self.busy),  # no job waits at a machine without a start
             },
             tables=tables,
+            facts=counts,
             schedule=dict(zip(SCHEDULE, schedule, strict=True)),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.dgs.state import claimed
+from gridcore.dgs.state import claimant, claimed
 
 
 class OwnSlots:
@@ -33,6 +33,19 @@ class OwnSlots:
         """
         now, whose = self._clock(), [claimed(application, attempt)]
         return bool(self._schedules.reserve(self._machine, [start], [slots], whose, now)[0])
+
+    def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
+        """Let what was reserved from `start` on in an attempt to place a job end later, at slot `end`.
+
+        Returns (application, attempt) of what is taken back for it, in order of time; None if nothing was
+        reserved.
+        """
+        now, whose = self._clock(), claimed(application, attempt)
+        met = self._schedules.extend(self._machine[0], start, end, whose, now)
+        if met is None:
+            return None
+        jobs, attempts = claimant(met[0])
+        return list(zip(jobs.tolist(), attempts.tolist(), strict=True))
 
     def release(self, application: int, attempt: int, start: int, since: int) -> bool:
         """Take back, from slot `since` on, what was reserved from `start` on in an attempt to place a job.

@@ -29,9 +29,9 @@ NETWORKS = {
 SCHEDULERS = {
     "push": gs.DgsAsap(degree=6),
     "pull": gs.DgsAsap(degree=6, policy="pull", rounds=1, tries=3, retry=60.0, slot=7.0),
-    "poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", wide="fail"),
+    "poll": gs.DgsAsap(degree=6, policy="poll", estimate="requested", wide="fail"),
     "others": gs.DgsAsap(degree=6, candidates="others"),
-    "cyclon": gs.DgsAsap(degree=6, overlay="cyclon", cycle=7000.0, duration="requested"),
+    "cyclon": gs.DgsAsap(degree=6, overlay="cyclon", cycle=7000.0, estimate="requested"),
 }
 
 

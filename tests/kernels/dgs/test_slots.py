@@ -30,12 +30,25 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     now = 0
     for _ in range(draw(st.integers(0, 25))):
         now += draw(st.integers(0, 1))
-        kind = draw(st.sampled_from(("reserve", "reserve", "reserve", "release", "cut", "lose", "forget")))
+        kind = draw(
+            st.sampled_from(("reserve", "reserve", "reserve", "release", "cut", "extend", "lose", "forget"))
+        )
         if kind == "reserve":
             story.append((kind, draw(nodes), draw(starts), draw(slots), now))
         elif kind in ("release", "cut"):
             whose = draw(st.none() | st.integers(0, 3))
             story.append((kind, draw(nodes), draw(st.integers(0, 5)), draw(st.integers(0, 6)), whose, now))
+        elif kind == "extend":
+            story.append(
+                (
+                    kind,
+                    draw(nodes),
+                    draw(st.integers(0, 5)),
+                    draw(st.integers(-2, 40)),
+                    draw(st.booleans()),
+                    now,
+                )
+            )
         elif kind == "lose":
             story.append((kind, draw(nodes), draw(starts), now))
         elif draw(st.booleans()):
@@ -60,6 +73,15 @@ def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
             to = None if kind == "release" else [min(begin + more, int(ends[k]) + 1)]
             jobs = None if whose is None else [whose]
             answers.append(schedules.release([node], [begin], now, ends=to, jobs=jobs).tolist())
+        elif kind == "extend":
+            node, k, more, whose, now = rest
+            begins, ends, jobs = schedules.reservations(node)
+            if not len(begins):
+                continue
+            k %= len(begins)
+            to = max(0, int(ends[k]) + more)
+            met = schedules.extend(node, int(begins[k]), to, int(jobs[k]) if whose else -1, now)
+            answers.append(None if met is None else [column.tolist() for column in met])
         elif kind == "lose":
             answers.append([column.tolist() for column in schedules.lose([rest[0]], rest[1], rest[2])])
         else:

@@ -21,6 +21,8 @@ from gridsim.results.formats.job_logs import COLUMNS
 from gridsim.validation.logs import validate_batsim, validate_swf
 from gridsim.validation.results import validate_result
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*without a requested time:gridsim.TraceWarning")
+
 # six jobs on 30 machines that fail often
 JOBS = gs.Scenario(
     gs.Platform.equal(30),

@@ -68,8 +68,18 @@ def test_bounds_of_many_applications_only_if_wanted(toy, monkeypatch):
     ("migrated", "wasted", "rigid", "first"),
     [
         (math.nan, math.nan, False, ["max_stretch_agg", "mean_stretch_agg", "gap"]),
-        (math.nan, math.nan, True, ["mean_waiting", "median_waiting", "mean_slowdown", "failed"]),
-        (0.0, 0.0, True, ["mean_waiting", "median_waiting", "mean_slowdown", "failed"]),
+        (
+            math.nan,
+            math.nan,
+            True,
+            ["mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"],
+        ),
+        (
+            0.0,
+            0.0,
+            True,
+            ["mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"],
+        ),
         (0.0, 0.0, False, ["mean_turnaround", "migrated", "messages_per_job"]),
         (math.nan, 0.0, False, ["mean_completion", "wasted", "max_stretch_agg"]),
     ],
@@ -81,7 +91,11 @@ def test_what_is_usually_shown(migrated, wasted, rigid, first):
     # a sign that one of them lacks is none, and what one of them lacks is not shown
     unlike = values | {"migrated": math.nan, "wasted": math.nan}
     del unlike["mean_stretch_agg"], unlike["gap"], unlike["bytes"], unlike["failed"]
-    usual = ["mean_waiting", "median_waiting", "mean_slowdown"] if rigid else ["max_stretch_agg"]
+    usual = (
+        ["mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown"]
+        if rigid
+        else ["max_stretch_agg"]
+    )
     assert usual_metrics([values, unlike], rigid) == usual + always[:-1]
     del unlike["migrated"], unlike["wasted"]  # as in the row of a store
     assert usual_metrics([values, unlike], rigid) == usual + always[:-1]

@@ -147,7 +147,7 @@ THREE_END_AT_ONCE = 4, gs.Workload.jobs_of([0.0] * 5, [1, 1, 1, 2, 1], [1.0] * 4
 
 @given(workloads(), st.sampled_from(("easy", "fcfs")), st.sampled_from(("run", "requested")))
 @example(THREE_END_AT_ONCE, "easy", "run")
-def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: Any, duration: Any) -> None:
+def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: Any, estimate: Any) -> None:
     """If messages take no time, one site starts each job when `Backfill` does, on the same machines."""
     nodes, workload = drawn
     network = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -155,8 +155,8 @@ def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: An
     one, other = (
         gs.simulate(scenario, scheduler, record=True)
         for scheduler in (
-            gs.Metascheduler(sites=1, queue=queue, duration=duration),
-            gs.Backfill(mode=queue, duration=duration),
+            gs.Metascheduler(sites=1, queue=queue, estimate=estimate),
+            gs.Backfill(mode=queue, estimate=estimate),
         )
     )
     assert (one.applications["first_start"] == other.applications["first_start"]).all()

@@ -145,7 +145,7 @@ def failing() -> gs.Scenario:
     [
         gs.DgsAsap(policy="push", degree=8, slot=5.0),
         gs.DgsAsap(policy="pull", degree=8, overlay="cyclon", cycle=50.0),
-        gs.DgsAsap(policy="poll", degree=6, overlay="cyclon", wide="fail", duration="requested"),
+        gs.DgsAsap(policy="poll", degree=6, overlay="cyclon", wide="fail", estimate="requested"),
         gs.DgsAsap(policy="pull", degree=2, hops=5),  # searchers meet themselves, and go on
     ],
     ids=lambda each: f"{each.policy}-{each.degree}",

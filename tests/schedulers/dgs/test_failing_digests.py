@@ -64,7 +64,7 @@ def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
         hops=one_of(1, 2, 3),
         candidates=one_of("all", "others"),
         wide=one_of("widen", "fail"),
-        duration=one_of("run", "requested"),
+        estimate=one_of("run", "requested"),
         rounds=one_of(1, 3),
         retry=one_of(10.0, 600.0),
         tries=10,

@@ -31,6 +31,10 @@ def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
     return gs.Faults.of(*(list(column) for column in zip(*rows, strict=True)))
 
 
+#: Requested times over run times: users ask for too much, or jobs outlive what they have reserved.
+factors = st.sampled_from([None, 2.0, 0.5, 0.1])
+
+
 @st.composite
 def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     nodes, count = draw(st.integers(1, 15)), draw(st.integers(1, 12))
@@ -47,7 +51,7 @@ def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
         sorted(draw(st.lists(st.integers(0, 200), **numbers))),
         draw(st.lists(st.integers(1, nodes), **numbers)),
         run_time,
-        requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
+        requested=None if (factor := draw(factors)) is None else [factor * each for each in run_time],
         submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
     )
     faults = draw(failures(nodes)) if fails else None
@@ -67,7 +71,7 @@ def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
         hops=st.integers(1, 3),
         candidates=st.sampled_from(["all", "others"]),
         wide=st.sampled_from(["widen", "fail"]),
-        duration=st.sampled_from(["run", "requested"]),
+        estimate=st.sampled_from(["run", "requested"]),
         early=st.sampled_from(["release", "keep"]),
         rounds=st.sampled_from([1, 3]),
         retry=st.sampled_from([10.0, 600.0]),
@@ -114,12 +118,15 @@ def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAs
     assert one.digest == other.digest and validate_result(one) == []
 
 
+@pytest.mark.parametrize("asked", [1.0, 0.3])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
-def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
+def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool, asked: float) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
+    run_time = [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
+    requested = [asked * each for each in run_time]
     jobs = gs.Workload.jobs_of(
-        [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
+        [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], run_time, requested=requested
     )
     scenario = gs.Scenario(
         gs.Platform.equal(12), jobs, gs.Network(latency=0.5, jitter=0.1), seed=2, faults=faults
@@ -128,4 +135,5 @@ def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool) -> None:
     for form in ("interpreted", "compiled"):
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
+        assert (result.facts.get("displaced", 0) > 0) == (asked < 1)
         assert differing_end(scenario, scheduler, result, **options) is None

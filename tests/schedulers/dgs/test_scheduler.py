@@ -103,7 +103,7 @@ def test_the_rest_of_a_request_is_released_at_the_end() -> None:
             release, 1, 60.0, requested=600.0, submitter=[0] * len(release), origin=0.0
         )
         few: dict[str, Any] = {"forward": 2, "degree": 2, "candidates": "others"}
-        return run(jobs, 3, duration="requested", **few).applications
+        return run(jobs, 3, estimate="requested", **few).applications
 
     # with three machines each searcher has one candidate, and there are two of them
     assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
@@ -116,7 +116,7 @@ def test_kept_slots_stay_reserved_after_an_early_end() -> None:
     """The only machine of two jobs is free at 60 s, and by its reservation at 600 s."""
     jobs = gs.Workload.jobs_of([0.0, 90.0], 2, 50.0, requested=600.0)
     starts = {
-        early: run(jobs, 2, duration="requested", early=early).applications["first_start"].tolist()
+        early: run(jobs, 2, estimate="requested", early=early).applications["first_start"].tolist()
         for early in ("release", "keep")
     }
     assert starts == {"release": [0.0, 120.0], "keep": [0.0, 600.0]}

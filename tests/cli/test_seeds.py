@@ -1,0 +1,59 @@
+"""Shell, files and Python have one default seed, and say where a result depends on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli.main import cli
+from gridsim.studies.compare import compare
+
+#: A job log: 30 jobs of 1 to 4 processors, of which some outlive what their users have asked for.
+LOG = "; MaxProcs: 8\n" + "".join(
+    f"{k} {20 * k} -1 {30 + 7 * k % 50} {1 + k % 4} -1 -1 -1 {40 + 11 * k % 60} -1 1 {k % 5} 1 -1 1 1 -1 -1\n"
+    for k in range(1, 31)
+)
+SCHEDULERS = ("dgs-asap", "metascheduler", "asap", "backfill")
+
+
+def said(*arguments: object) -> dict[str, str]:
+    """Scheduler -> digest, as the shell has it."""
+    found = CliRunner().invoke(cli, ["compare", "--json", *map(str, arguments)])
+    assert found.exit_code == 0, found.output
+    return {row["name"]: row["digest"] for row in json.loads(found.stdout)["schedulers"]}
+
+
+def made(scenario: gs.Scenario, names: tuple[str, ...]) -> dict[str, str]:
+    return {name: result.digest for name, result in compare(scenario, list(names)).results.items()}
+
+
+def test_of_a_log(tmp_path: Path) -> None:
+    file = tmp_path / "log.swf"
+    file.write_text(LOG)
+    shell = said("--job-log", file, "--rigid", "--nodes", 8, "--schedulers", ",".join(SCHEDULERS))
+    own = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_from_log(file))
+    assert shell == made(own, SCHEDULERS)
+    other = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_from_log(file, seed=7), seed=7)
+    assert made(other, SCHEDULERS)["metascheduler"] != shell["metascheduler"]
+    # the draw decides where jobs are submitted, which is nothing to a central queue
+    alone = compare(own, ["backfill", "asap"])
+    assert "drawn at random" not in alone.format() and "drawn" not in str(alone["asap"])
+    text = " ".join(compare(own, ["backfill", "dgs-asap"]).format().split())
+    assert "submitters and run are drawn at random, once" in text and "--replicates 10" in text
+
+
+def test_of_drawn_workloads(tmp_path: Path) -> None:
+    bags = gs.Workload.bags(applications=5, interarrival=10.0, task_size=65536.0, seed=1)
+    drawn = gs.Scenario(gs.Platform.desktop_grid(20, seed=1), bags)
+    names = ("fair-tree", "fcfs-random", "sparrow")
+    assert said("--nodes", 20, "--applications", 5, "--schedulers", ",".join(names)) == made(drawn, names)
+    file = tmp_path / "scenario.toml"
+    file.write_text(
+        '[platform]\nkind = "equal"\nnodes = 20\n[workload]\nkind = "jobs"\nseed = 3\njobs = 20\n'
+    )
+    drawn = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(20, seed=3))
+    assert said(file, "--schedulers", ",".join(SCHEDULERS)) == made(drawn, SCHEDULERS)
+    assert "workload is drawn at random, once" in gs.simulate(drawn, gs.Backfill()).format()

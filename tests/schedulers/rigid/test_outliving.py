@@ -1,0 +1,100 @@
+"""Slot schedulers extend the reservation of a job that outlives it, and move those in its way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
+
+IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
+SLOTS = pytest.mark.parametrize(
+    ("scheduler", "form"),
+    [(gs.Asap(), None), (gs.DgsAsap(degree=2), "compiled"), (gs.DgsAsap(degree=2), "interpreted")],
+    ids=["asap", "compiled", "interpreted"],
+)
+
+
+def run(machines: int, jobs: list[tuple[float, ...]], scheduler: Any, form: Any, **states: Any) -> gs.Result:
+    """Run jobs given as (release, machines, run time, requested time), and check the schedule."""
+    workload = gs.Workload.jobs_of(*(list(column) for column in zip(*jobs, strict=True)), **states)
+    scenario = gs.Scenario(gs.Platform.equal(machines), workload, IDEAL, seed=1)
+    result = gs.simulate(scenario, scheduler, record=("schedule", "decisions"), nodes=form)
+    assert validate_result(result) == []
+    return result
+
+
+@SLOTS
+def test_reservations_grow_and_displace(scheduler: gs.Scheduler, form: Any) -> None:
+    """Job 0 reserves until 60 s, 120 s and 240 s, and ends at 200 s; job 1 wants a machine that it has."""
+    result = run(3, [(0.0, 2, 200.0, 60.0), (0.0, 3, 50.0, 60.0), (0.0, 1, 50.0, 60.0)], scheduler, form)
+    table = result.applications
+    assert table["first_start"].tolist() == [0.0, 240.0, 0.0]
+    assert table["finish"].tolist() == [200.0, 290.0, 50.0] and (table["resubmitted"] == 0).all()
+    # two machines extend twice; job 1 was to start at 60 s, at 120 s, and at 240 s
+    assert (result.facts["extended"], result.facts["displaced"]) == (4, 2)
+    moved = result.why(1).decisions
+    assert [t for t, what in zip(moved["time"], moved["action"], strict=True) if what == "displaced"] == [
+        60.0,
+        120.0,
+    ]
+
+
+@SLOTS
+def test_a_job_that_is_in_nobodys_way_stays(scheduler: gs.Scheduler, form: Any) -> None:
+    """Job 1 has reserved the machines from 240 s on, until when job 0 extends its reservations."""
+    jobs = [(0.0, 2, 170.0, 60.0), (0.0, 2, 50.0, 60.0)]
+    result = run(2, jobs, scheduler, form, not_before=[0.0, 240.0])
+    assert result.applications["first_start"].tolist() == [0.0, 240.0]
+    assert (result.facts["extended"], result.facts["displaced"]) == (4, 0)
+
+
+@SLOTS
+def test_no_deadline_is_missed_by_what_is_reserved(scheduler: gs.Scheduler, form: Any) -> None:
+    """Displaced, job 1 would end too late by what it reserves; job 0, which outlives that, is not ended."""
+    jobs = [(0.0, 2, 100.0, 60.0), (0.0, 2, 50.0, 60.0)]
+    result = run(2, jobs, scheduler, form, deadline=[60.0, 150.0])
+    assert result.applications["failed"].tolist() == [0, 1]
+    assert result.applications["finish"][0] == 100.0
+
+
+@SLOTS
+def test_a_job_cancelled_before_it_is_extended_is_not(scheduler: gs.Scheduler, form: Any) -> None:
+    result = run(
+        2, [(0.0, 2, 500.0, 60.0), (1.0, 2, 50.0, 60.0)], scheduler, form, cancel_at=[100.0, math.inf]
+    )
+    assert result.applications["first_start"].tolist() == [0.0, 120.0]
+    assert result.facts["extended"] == 2 and result.machines["busy"].tolist() == [150.0, 150.0]
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> gs.Scenario:
+    nodes, count = draw(st.integers(1, 8)), draw(st.integers(1, 12))
+    numbers: dict[str, Any] = {"min_size": count, "max_size": count}
+    lasts = st.lists(st.sampled_from([1.0, 30.0, 60.0, 100.0, 600.0]), **numbers)
+    jobs = gs.Workload.jobs_of(
+        sorted(draw(st.lists(st.integers(0, 200), **numbers))),
+        draw(st.lists(st.integers(1, nodes), **numbers)),
+        draw(lasts),
+        requested=draw(lasts),
+    )
+    faults = gs.Faults.exponential(up=2000.0, down=200.0, seed=draw(st.integers(0, 99)))
+    fails = draw(st.booleans())
+    return gs.Scenario(gs.Platform.equal(nodes), jobs, IDEAL, seed=1, faults=faults if fails else None)
+
+
+@given(scenarios(), st.sampled_from([1.0, 60.0]))
+def test_what_the_central_search_does_is_valid(scenario: gs.Scenario, slot: float) -> None:
+    try:
+        result = gs.simulate(scenario, gs.Asap(slot=slot), record=True, time_limit=1e5)
+    except gs.ScenarioError:
+        assert scenario.faults is not None  # which some jobs never survive
+        return
+    assert validate_result(result) == [] and result.failed == 0
+    assert differing_end(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None
