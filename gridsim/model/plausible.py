@@ -13,8 +13,8 @@ from gridsim.model.amounts import largest
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 
-#: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s.
-LATENCY, BANDWIDTH, SLOW, FAST, TASK, UP = 10.0, 1000.0, 10.0, 1e9, 30 * 86_400.0, 60.0
+#: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s, s.
+LATENCY, BANDWIDTH, SLOW, FAST, TASK, UP, LATE = 10.0, 1000.0, 10.0, 1e9, 30 * 86_400.0, 60.0, 3e8
 
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
@@ -51,8 +51,16 @@ def unusual(scenario: Scenario) -> Iterator[str]:
             'mean speed (in Mflop, or as text: "65 Gflop")'
         )
     faults = scenario.faults
-    if faults is not None and (up := _up_time(faults.recipe, platform.nodes)) < UP:
+    if faults is None:
+        return
+    recipe = faults.recipe.since(faults.origin)
+    if (up := _up_time(recipe, platform.nodes)) < UP:
         yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
+    if isinstance(recipe, ListedFaults) and (first := min(recipe.down, default=0.0)) > LATE:
+        yield (
+            f"faults.down begins {first:g} s after the run ({first / (365.25 * 86_400.0):.3g} years); times "
+            "count from the first release of a log, and from the origin of a list"
+        )
 
 
 def _up_time(recipe: Any, nodes: int) -> float:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import DrawnAttributes
+from gridsim.model.plausible import unusual
 from gridsim.model.time_zones import DAY, Zones
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.copies import computed
@@ -197,6 +198,18 @@ def test_a_result_that_states_no_origin_is_of_a_run_from_time_0(tmp_path: Path) 
             written.writestr(name, content)
     loaded = gs.Result.load(old)
     assert loaded.scenario.workload.origin == 0.0 and not validate_result(loaded)
+
+
+def test_failures_decades_after_the_run_are_called_unusual() -> None:
+    """Such as those in UNIX time beside a log, whose times count from its first release."""
+    faults = gs.Faults.of([0], [NEW_YEAR + 60.0], [NEW_YEAR + 90.0])
+    stated, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))
+    assert not list(unusual(stated))
+    assert [
+        text
+        for text in unusual(other)
+        if text.startswith("faults.down begins 1.73569e+09 s after the run (55")
+    ]
 
 
 def test_an_origin_after_the_first_release_is_refused() -> None:
