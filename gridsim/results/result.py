@@ -125,9 +125,15 @@ class Result(Metrics):
         return self._about.get("decentralized")
 
     @property
-    def migrates(self) -> bool:
-        """Whether the scheduler may hand on tasks that have begun; True if the result does not say."""
-        return bool(self._about.get("migrates", True))
+    def migrates(self) -> bool | None:
+        """Whether the scheduler may hand on tasks that have begun; None if the result does not say."""
+        stated = self._about.get("migrates")
+        return stated if isinstance(stated, bool) else None
+
+    @property
+    def origin(self) -> float:
+        """The time of a list of applications or jobs at which the run began, s; 0 for other workloads."""
+        return float(self._about.get("origin", 0.0))
 
     @property
     def of_log(self) -> bool:

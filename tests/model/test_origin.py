@@ -173,8 +173,10 @@ def test_an_earlier_origin_leaves_time_before_the_first_release() -> None:
     assert gs.Scenario.from_toml(result.provenance["scenario"]).workload.origin == 100.0
 
 
-def test_output_says_where_time_0_is() -> None:
-    result = gs.simulate(gs.Scenario(GRID, bags(NEW_YEAR)), "fcfs")
+def test_output_says_where_time_0_is(tmp_path: Path) -> None:
+    result = gs.simulate(gs.Scenario(GRID, bags(NEW_YEAR)), "fcfs", record=True)
+    gs.to_swf(result, tmp_path / "out.swf")
+    assert "; UnixStartTime: 1735689600\n" in (tmp_path / "out.swf").read_text()
     assert (
         result.lines()["clock"] == "times are s since 1735689600.0 s of the workload, at which the run begins"
     )

@@ -171,7 +171,7 @@ def to_swf(result: Result, path: StrPath) -> int:
         "MaxRecords": len(release),
         "MaxNodes": machines,
         "MaxProcs": machines,
-        "UnixStartTime": 0,
+        "UnixStartTime": int(result.origin),
         "AllowOveruse": "Yes",  # a job is not ended at its requested time
     }
     lines = [f"; {key}: {value}" for key, value in header.items()]

@@ -168,9 +168,9 @@ class Metrics:
         return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
 
     @property
-    def migrates(self) -> bool:
-        """Whether tasks that have begun may go on on other machines; True where that is not known."""
-        return True
+    def migrates(self) -> bool | None:
+        """Whether tasks that have begun may go on on other machines; None where that is not known."""
+        return None
 
     def kind_of_bound(self, kind: BoundKind = "best") -> BoundKind:
         """Return the kind of bound that `bound` computes for `kind`.
@@ -183,9 +183,9 @@ class Metrics:
         if check_bound(kind) != "best":
             return kind
         pairs = len(self.applications) * len(self.machines)
-        if self.migrates or "largest_task" in self.applications or pairs > DISCRETE_LIMIT:
+        if "largest_task" in self.applications or pairs > DISCRETE_LIMIT:
             return "preemptive"
-        return "discrete"
+        return "discrete" if self.migrates is False else "preemptive"
 
     def bound(self, kind: BoundKind = "best") -> Bound:
         """Return a lower bound that no schedule of these applications on these machines can beat.
@@ -198,12 +198,14 @@ class Metrics:
 
         It is computed from the tables when it is first asked for; the digest does not cover it.  See
         `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
-        tasks of an application differ in size.
+        tasks of an application differ in size or may migrate.
         """
         kind, table = self.kind_of_bound(kind), self.applications
         unequal = "largest_task" in table
         if kind == "discrete" and unequal:
             raise ScenarioError('bound must be "preemptive" where tasks of an application differ in size')
+        if kind == "discrete" and self.migrates:
+            raise ScenarioError('bound must be "preemptive" where tasks may migrate, got "discrete"')
         if kind not in self._bounds:
             release, size = self._of_completed("release"), self._of_completed("size")
             task_size, counts = self._of_completed("task_size"), table["tasks"][self._completed]

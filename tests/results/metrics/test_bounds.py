@@ -712,6 +712,8 @@ def test_a_schedule_with_migration_is_not_measured_by_a_bound_without():
     assert migrating.kind_of_bound() == "preemptive" and migrating.bound().stretch == pytest.approx(
         3.0 / 6000.0
     )
+    with pytest.raises(ScenarioError, match='must be "preemptive" where tasks may migrate'):
+        migrating.bound("discrete")
     # one bound for all of a comparison, that of the schedule with migration
     found = compare(scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()})
     assert {row["lower_bound"] for row in found.table()} == {migrating.bound().stretch}
