@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
@@ -185,7 +186,11 @@ class Processes(Executor):
 
         Raises ScenarioError if that is because the script asks for workers whenever it is imported.
         """
-        codes = [worker.exitcode or 0 for worker in self._workers.made]
+        workers, until = self._workers.made, time.monotonic() + _END
+        # a pool breaks when one has ended; that its code is known, and that others end, takes a moment
+        while any(worker.exitcode is None for worker in workers) and time.monotonic() < until:
+            time.sleep(0.01)
+        codes = [worker.exitcode or 0 for worker in workers]
         if _UNGUARDED in codes:
             raise ScenarioError(UNGUARDED)
         if (code := max(codes, default=0)) > 0:
@@ -245,6 +250,8 @@ def _check_script() -> None:
         raise ScenarioError(f"processes require a script that is a file, got {path!r}")
 
 
+#: How long to wait for workers to end whose pool is broken, s.
+_END = 5.0
 #: Threads of a pool: one waits for its workers, another one sends calls to them.
 _THREADS = 2
 

@@ -74,7 +74,8 @@ def _freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> list[Vi
     known = (i >= 0) & (i < len(at))
     of = np.where(known, i, 0)
     slack = 2 * NS + ROUNDING * at[of]
-    bad = ~known | ~called_off[of] | (start < at[of] - slack) | ~(end > start)
+    # nothing is left of a reservation that ends at the instant of the cancellation
+    bad = ~known | ~called_off[of] | (start < at[of] - slack) | ~(end >= start)
     found = broken(
         "cancelled", bad, lambda k: f"freed[{k}]", lambda k: f"application {i[k]}, {start[k]} s to {end[k]} s"
     )

@@ -250,7 +250,7 @@ _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
         _ForgetsNotBefore: ("sound",),
         _ExtendsDeadlines: ("sound",),
         _RestartsTooLate: ("sound",),
-        _CancelsNoneThatIsLost: ("sound",),
+        _CancelsNoneThatIsLost: ("sound", "cohorts"),
         _CancelsLate: ("sound",),
     },
 }

@@ -186,6 +186,7 @@ def test_nothing_is_reported_where_lines_cannot_be_recorded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As under a debugger, which records them itself."""
+    pytest.importorskip("numba")
     monkeypatch.setattr(sys, "gettrace", lambda: print)
     found = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
     assert found.never_reached == ()
