@@ -10,6 +10,7 @@ from samples import SWF, log
 
 from gridsim.errors import TraceFormatError
 from gridsim.traces import derive_bags, derive_jobs, read_swf
+from gridsim.traces.job_lines import lines_of
 from gridsim.traces.jobs import JOB_FIELDS, JobLog
 from gridsim.traces.lint import info, lint
 
@@ -52,7 +53,7 @@ def sound(read: JobLog) -> None:
     assert (np.diff(jobs["submit"]) >= 0).all() and (np.diff(np.sort(jobs["line"])) > 0).all()
     assert ((jobs["run_time"] >= 0) | (jobs["run_time"] == -1)).all() and (read.procs >= 1).all()
     bags, rigid = derive_bags(read), derive_jobs(read)
-    ran = jobs["run_time"] >= 0
+    ran = lines_of(jobs).ran
     assert bags.jobs.sum() == len(rigid) == ran.sum() and bags.tasks.sum() == read.procs[ran].sum()
     assert (np.diff(bags.release) >= 0).all() and np.isfinite(bags.run_time).all() and (bags.tasks > 0).all()
     assert (np.diff(rigid.release) >= 0).all() and (rigid.run_time > 0).all() and (rigid.requested > 0).all()
