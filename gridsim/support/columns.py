@@ -6,6 +6,7 @@ A column of two million entries takes as much memory as its array, and is compar
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
@@ -35,13 +36,13 @@ class ArrayColumn(Sequence[Any]):
     arrays: tuple[NDArray[Any], ...]
 
     @classmethod
+    @abstractmethod
     def of(cls, values: Any) -> Self | None:
         """Return `values` as a column; None unless they are an array or a list of plain entries only."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tolist(self) -> list[Any]:
         """Return the entries as a list of plain Python values."""
-        raise NotImplementedError
 
     def place(self, k: int) -> tuple[int, ...]:
         """Return where value `k` of ``arrays[0]`` is: the index of its entry, and that within a row."""
