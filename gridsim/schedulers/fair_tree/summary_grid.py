@@ -21,8 +21,9 @@ the platform and the workload (n tasks of an application, s the speed of machine
   second and third of the three as if it were larger, by what all machines do over what those do that suit.
 * Neighbouring stretches differ by at least 5 %; a narrower range is widened at its lower end.
 
-A given number of cells is divided by the same rule for every workload: up to 5 task sizes and up to 9 sizes,
-no more of them than are needed to keep neighbouring samples within 30 %, and stretches for the rest.
+A given number of cells is divided by the same rule for every workload.  Stretches come first, with one cell
+in 18 but at least 20; then up to 9 sizes; then up to 5 task sizes; and stretches get what is left.  No axis has
+more samples than keep its neighbouring samples within 14 % (stretches) or 30 % (sizes and task sizes).
 
 The window is fixed for the run.  Every result says how many decisions fell on its lowest sample or above its
 highest.
@@ -47,9 +48,11 @@ _LEAST_RATIO = 1.05
 _BELOW_FAILING, _BELOW = 0.02, 0.5
 #: Factor on both ends of the sizes, so that a request that is a little late finds its sample.
 _MARGIN = 0.99
-#: Where `samples` is the number of cells: the largest numbers of sizes and task sizes, and the ratio of
-#: neighbouring samples that is close enough.
-_SIZES, _TASK_SIZES, _APART = 9, 5, 1.3
+#: Where `samples` is the number of cells: the ratios of neighbouring stretches, and of neighbouring sizes and
+#: task sizes, that are close enough; the largest numbers of sizes and task sizes; and what stretches get first.
+_STRETCH_RATIO, _SIZE_RATIO = 1.14, 1.3
+_SIZES, _TASK_SIZES = 9, 5
+_LEAST_STRETCHES, _CELLS_A_STRETCH = 20, 18
 
 
 def derive_grid(
@@ -110,13 +113,11 @@ def _shared_out(cells: int, stretches: float, sizes: float, task_sizes: float) -
 
     stretches, sizes, task_sizes : the logarithm of the ratio of the ends of each axis.
     """
-    of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _APART) + 1, cells)
-    of_sizes = min(_SIZES, _steps(sizes, _APART) + 1, cells // of_task_sizes)
-    return (
-        min(_steps(stretches, _LEAST_RATIO) + 1, cells // (of_sizes * of_task_sizes)),
-        of_sizes,
-        of_task_sizes,
-    )
+    enough = _steps(stretches, _STRETCH_RATIO) + 1
+    first = min(enough, max(_LEAST_STRETCHES, cells // _CELLS_A_STRETCH), cells)
+    of_sizes = min(_SIZES, _steps(sizes, _SIZE_RATIO) + 1, cells // first)
+    of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _SIZE_RATIO) + 1, cells // (first * of_sizes))
+    return min(enough, cells // (of_sizes * of_task_sizes)), of_sizes, of_task_sizes
 
 
 def _steps(wide: float, ratio: float) -> int:
