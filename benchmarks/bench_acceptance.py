@@ -1,12 +1,12 @@
 """What the acceptance rules of the fair tree cost, and how much they decide below the root.
 
-``python benchmarks/bench_acceptance.py --out acceptance.json`` runs all rules in all cells with ten seeds, which
-takes two hours on one core, and prints a table (``--only REGEX``: cells with such a name; ``--seeds N``).  A file
-that is there is continued.  ``--plot acceptance.png`` draws the measurements of the file.  docs/background/fair_tree.md
-reports the results.
+``python benchmarks/bench_acceptance.py --out acceptance.json`` runs all rules in all cells with ten seeds,
+which takes two hours on one core, and prints a table (``--only REGEX``: cells with such a name; ``--seeds N``).
+A file that is there is continued.  ``--plot acceptance.png`` draws the measurements of the file.
+docs/background/acceptance.md reports the results.
 
-All values are relative to the tree that decides everything at its root (``bound=0``), on the same seed and with the
-same heartbeat and samples: geometric means over seeds of the paired ratios, with 95 % intervals.
+All values are relative to the tree that decides everything at its root (``bound=0``), on the same seed and
+with the same heartbeat and samples: geometric means over seeds of the paired ratios, with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ Make = Callable[[int], gs.Scenario]
 def bags(nodes: int, kind: str, load: float, *, failing: bool) -> Make:
     """Return a maker of scenarios of bags on `nodes` desktops.
 
-    kind : ``"paper"``, 10 tasks of 65536 Mflop a machine +- 20 %; ``"drawn"``, 5 to 10 tasks a machine, whose size
-        is drawn for each bag from 20,000..2,000,000 Mflop (log-uniform); ``"mixed"``, 5 tasks of 65536 Mflop to 10 a
-        machine (log-uniform).
-    failing : whether machines are up for 4 h and down for 1 h on average; with 20 bags (40 mixed ones), else 100.
+    kind : ``"paper"``, 10 tasks of 65536 Mflop a machine +- 20 %; ``"drawn"``, 5 to 10 tasks a machine, whose
+        size is drawn for each bag from 20,000..2,000,000 Mflop (log-uniform); ``"mixed"``, 5 tasks of 65536
+        Mflop to 10 a machine (log-uniform).
+    failing : whether machines are up for 4 h and down for 1 h on average; with 20 bags (40 mixed ones) then,
+        else 100.
     """
     applications = (40 if kind == "mixed" else 20) if failing else 100
 
@@ -56,7 +57,8 @@ def bags(nodes: int, kind: str, load: float, *, failing: bool) -> Make:
         capacity = load * platform.aggregate_speed
         if kind == "mixed":
             random = np.random.default_rng(seed)
-            tasks = np.exp(random.uniform(math.log(5), math.log(10 * nodes), applications)).round().astype(int)
+            tasks = np.exp(random.uniform(math.log(5), math.log(10 * nodes), applications))
+            tasks = tasks.round().astype(int)
             gap = float(tasks.mean()) * 65536.0 / capacity
             release = np.cumsum(random.exponential(gap, applications))
             users = random.integers(0, nodes, applications)
@@ -94,8 +96,8 @@ FAILING = [
     (1000, "mixed", 3.0),
 ]
 CELLS: dict[str, Make] = {
-    f"{kind}, load {load:g}, {nodes}" + (", failing" if failing else ""): bags(nodes, kind, load, failing=failing)
-    for failing, cells in ((False, CALM), (True, FAILING))
+    f"{kind}, load {load:g}, {nodes}{name}": bags(nodes, kind, load, failing=bool(name))
+    for name, cells in (("", CALM), (", failing", FAILING))
     for nodes, kind, load in cells
 }
 
@@ -192,7 +194,9 @@ def plot(lines: list[dict[str, Any]], path: Path) -> None:
     for axes, failing in zip(panels, (False, True), strict=True):
         share = "requests_at_root" if failing else "applications_at_root"
         for k, rule in enumerate(rule for rule in RULES if rule != ROOT):
-            mine = [row for row in rows(lines) if row["rule"] == rule and ("failing" in row["cell"]) == failing]
+            mine = [
+                row for row in rows(lines) if row["rule"] == rule and ("failing" in row["cell"]) == failing
+            ]
             axes.scatter(
                 [100.0 * row[share] for row in mine],
                 [row["max_stretch"] for row in mine],

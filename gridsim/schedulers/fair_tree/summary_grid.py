@@ -22,8 +22,8 @@ the platform and the workload (n tasks of an application, s the speed of machine
 * Neighbouring stretches differ by at least 5 %; a narrower range is widened at its lower end.
 
 A given number of cells is divided by the same rule for every workload.  Stretches come first, with one cell
-in 18 but at least 20; then up to 9 sizes; then up to 5 task sizes; and stretches get what is left.  No axis has
-more samples than keep its neighbouring samples within 14 % (stretches) or 30 % (sizes and task sizes).
+in 18 but at least 20; then up to 9 sizes; then up to 5 task sizes; and stretches get what is left.  No axis
+has more samples than keep its neighbouring samples within 14 % (stretches) or 30 % (sizes and task sizes).
 
 The window is fixed for the run.  Every result says how many decisions fell on its lowest sample or above its
 highest.
@@ -48,8 +48,8 @@ _LEAST_RATIO = 1.05
 _BELOW_FAILING, _BELOW = 0.02, 0.5
 #: Factor on both ends of the sizes, so that a request that is a little late finds its sample.
 _MARGIN = 0.99
-#: Where `samples` is the number of cells: the ratios of neighbouring stretches, and of neighbouring sizes and
-#: task sizes, that are close enough; the largest numbers of sizes and task sizes; and what stretches get first.
+#: Where `samples` is the number of cells: ratios of neighbouring stretches, and of neighbouring sizes and
+#: task sizes, that are close enough; the largest numbers of sizes and task sizes; what stretches get first.
 _STRETCH_RATIO, _SIZE_RATIO = 1.14, 1.3
 _SIZES, _TASK_SIZES = 9, 5
 _LEAST_STRETCHES, _CELLS_A_STRETCH = 20, 18
