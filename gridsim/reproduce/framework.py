@@ -41,7 +41,13 @@ CALIBRATIONS = {
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
 #: Parameters of the fair tree in experiments on its update times and messages; the paper does not give B.
-TREE: dict[str, Any] = {"bound": 2.0, "minimum_of": "busy", "samples": (10, 9, 8), "update_on": "completion"}
+TREE: dict[str, Any] = {
+    "accept": "minimum",
+    "bound": 2.0,
+    "minimum_of": "busy",
+    "samples": (10, 9, 8),
+    "update_on": "completion",
+}
 _TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
 
 

@@ -15,6 +15,7 @@ from gridsim.scheduling.registry import register_own
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 register_own("fair-tree", "FairTree")
+register_own("fair-tree-root", "FairTree", bound=0.0)
 register_own("ideal-tree", "IdealTree")
 register_own("dgs-asap", "DgsAsap")
 register_own("dgs-acap", "DgsAcap")

@@ -25,7 +25,7 @@ from gridsim.model.workload import Workload
 #: Numbers of machines that are special cases for a tree.
 _MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 #: Instants of failures, s: while the first requests descend or a summary travels, at a heartbeat, and others.
-_INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)
+_INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 #: s from the release or end of an application to the failure of a machine.
 _TO_FAILURE = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: s from the end of an application to the release of the next one, and from a failure to the next.

@@ -90,7 +90,14 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "needs": st.sampled_from(("aware", "aware", "ignored")),
         "need_samples": st.sampled_from((4, 1, 2)),
     }
-    return st.builds(FairTree, **{**free, **{name: st.just(value) for name, value in fixed.items()}})
+    free |= {name: st.just(value) for name, value in fixed.items()}
+
+    def build(**parameters: Any) -> FairTree:
+        if parameters["accept"] != "minimum":
+            parameters["minimum_of"] = "all"
+        return FairTree(**parameters)
+
+    return st.builds(build, **free)
 
 
 #: The methods to search for idle hosts, and what each has besides.

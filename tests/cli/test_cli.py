@@ -503,7 +503,7 @@ def test_names(folder):
 def test_builtin_schedulers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = json.loads(good("compare", "--nodes", 16, "--applications", 5, "--json").stdout)
-    assert [row["name"] for row in answer["schedulers"]] == ["fair-tree", "mincent", "fcfs"]
+    assert [row["name"] for row in answer["schedulers"]] == ["fair-tree", "fair-tree-root", "mincent", "fcfs"]
     scenario = Scenario(
         Platform.desktop_grid(8, 1),
         Workload.bags(4, seed=1),

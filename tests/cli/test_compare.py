@@ -43,9 +43,16 @@ def test_replicas(tmp_path: Path) -> None:
     lines = lines[begins + 1 :]
     assert lines[0] == "max stretch (max_stretch_agg), mean over 5 replications [95% interval]"
     assert lines[1].split() == ["scheduler", "mean", "relative", "to", "mincent"]
-    assert [line.split()[0] for line in lines[2:5]] == ["fair-tree", "mincent", "fcfs"]
+    assert [line.split()[0] for line in lines[2:6]] == ["fair-tree", "fair-tree-root", "mincent", "fcfs"]
     library = compare(
-        bags(), {"fair-tree": gs.FairTree(), "mincent": gs.MinCent(), "fcfs": gs.Fcfs()}, replicates=5
+        bags(),
+        {
+            "fair-tree": gs.FairTree(),
+            "fair-tree-root": gs.FairTree(bound=0.0),
+            "mincent": gs.MinCent(),
+            "fcfs": gs.Fcfs(),
+        },
+        replicates=5,
     )
     assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 

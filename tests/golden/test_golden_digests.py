@@ -32,11 +32,22 @@ FILE = Path(__file__).with_name("digests.json")
 
 SCHEDULERS: dict[str, gs.Scheduler] = {
     "fair-tree": gs.FairTree(),
-    "fair-tree, on change": gs.FairTree(update_on="change", bound=1.25, samples=(6, 5, 4)),
-    "fair-tree, idle is 0": gs.FairTree(minimum_of="all", detection=0.5, release_cell=30.0, refresh=7.0),
+    "fair-tree, on change": gs.FairTree(
+        accept="minimum", bound=1.25, update_on="change", samples=(6, 5, 4), heartbeat=300.0
+    ),
+    "fair-tree, idle is 0": gs.FairTree(
+        accept="minimum", detection=0.5, release_cell=30.0, refresh=7.0, heartbeat=300.0
+    ),
     "fair-tree, to the end": gs.FairTree(run_on=True, update_rate=0.0, spread="change", hold_off=0.01),
     "fair-tree, accepting early": gs.FairTree(
-        bound=2.0, minimum_of="busy", samples=(10, 9, 8), resubmit="new", repair=5.0, stretch="bisection"
+        accept="minimum",
+        bound=2.0,
+        minimum_of="busy",
+        samples=(10, 9, 8),
+        resubmit="new",
+        repair=5.0,
+        stretch="bisection",
+        heartbeat=300.0,
     ),
     "fair-tree, either": gs.FairTree(accept="either", bound=1.06, samples=(10, 9, 8), heartbeat=20.0),
     "mincent": gs.MinCent(),

@@ -446,7 +446,7 @@ def in_step(offset: float) -> dict[str, Any]:
         (8, 1, {**in_step(0.03), "machine": [2] * 200}),
     ],
 )
-@pytest.mark.parametrize("parameters", [{}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}])
+@pytest.mark.parametrize("parameters", [{}, {"bound": 0.0}, {"accept": "minimum", "bound": 1.25}])
 def test_failures_soon_after_each_heartbeat_do_not_either(
     machines: int, tasks: int, of: dict[str, Any], parameters: dict[str, Any]
 ) -> None:
@@ -468,7 +468,7 @@ def test_a_machine_that_never_fails_beside_one_that_fails_with_each_heartbeat(tm
         gs.Workload.of(release=[299.99], tasks=[1], task_size=[1000.0], submitter=[0], origin=0.0),
         faults=Faults.trace(str(tmp_path / "p60.avt"), seed=2),
     )
-    for parameters in ({}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}):
+    for parameters in ({}, {"bound": 0.0}, {"accept": "minimum", "bound": 1.25}):
         check(gs.simulate(scenario, gs.FairTree(**parameters), time_limit=50_000.0))
 
 

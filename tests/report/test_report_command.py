@@ -64,14 +64,16 @@ def test_run_and_compare_write_one_too(folder: Path) -> None:
     done = invoke("compare", *SMALL, "--report", "c.html", "--json", "--out", "kept")
     assert json.loads(done.stdout)["report"] == "c.html"
     rows = read(folder / "c.html").tables["Schedulers compared"]
-    assert [row[0] for row in rows[1:]] == ["fair-tree", "mincent", "fcfs"]
+    assert [row[0] for row in rows[1:]] == ["fair-tree", "fair-tree-root", "mincent", "fcfs"]
     flags = ["--replicates", 3, "--workers", 1, "--set", "fair-tree.bound=1.5"]
     done = invoke("compare", *SMALL, *flags, "--report", "r.html")
     assert done.exit_code == 0 and done.stdout.endswith("saved r.html\n"), done.output
     found = read(folder / "r.html")
     # the scenario in it says the parameters, so that the command in it does the same
     assert "bound = 1.5" in found.text
-    assert "--schedulers fair-tree,mincent,fcfs --baseline mincent --replicates 3" in found.text
+    assert (
+        "--schedulers fair-tree,fair-tree-root,mincent,fcfs --baseline mincent --replicates 3" in found.text
+    )
 
 
 @pytest.mark.slow

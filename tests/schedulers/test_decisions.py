@@ -166,7 +166,7 @@ def test_saved_and_loaded_and_not_part_of_the_digest(tmp_path: Any) -> None:
 def test_fair_tree_ages_on_two_machines() -> None:
     """Leaf 1 sits with the root, leaf 2 learns of its share a message later, and says so a message later."""
     scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
-    result = gs.simulate(scenario, FairTree(samples=SMALL, bound=1e9), record="decisions")
+    result = gs.simulate(scenario, FairTree(accept="minimum", samples=SMALL, bound=1e9), record="decisions")
     table = result.tables["decisions"]
     # both leaves told the root at 0, and were silent since
     gave = chosen(table, "gave")
@@ -189,7 +189,9 @@ def test_fair_tree_passes_on_what_it_would_do_too_late() -> None:
     """The router of machine 1 has two of four machines, which can do it at twice the stretch."""
     scenario = bags([1000.0] * 4, [1.0, 2.0], [4, 12], submitter=[1, 1])
     grid = (0.00025, 0.0003, 0.0005, 0.001), (1000.0, 4000.0, 12000.0), (1000.0,)
-    result = gs.simulate(scenario, FairTree(grid=grid, minimum_of="busy"), record="decisions")
+    result = gs.simulate(
+        scenario, FairTree(accept="minimum", grid=grid, minimum_of="busy"), record="decisions"
+    )
     idle, late = (chosen(result.why(i).decisions, "passed-on", "passed-on-idle") for i in range(2))
     # nobody is busy: no stretch is small enough
     assert idle["action"].tolist() == ["passed-on-idle"] and np.isnan(idle["limit"][0])
@@ -209,7 +211,7 @@ def test_fair_tree_counts_idle_leaves_by_their_own_speed() -> None:
     """Router 1 has machines 0 and 1: the fast one, idle, is the least; the bound is three times that."""
     scenario = bags([1000.0, 4000.0, 1000.0, 1000.0], [10.0], 2, submitter=[1])
     grid = (0.001, 0.002), (2000.0,), (1000.0,)
-    tree = FairTree(grid=grid, bound=3.0, minimum_of="inverse-speed")
+    tree = FairTree(accept="minimum", grid=grid, bound=3.0, minimum_of="inverse-speed")
     first = gs.simulate(scenario, tree, record="decisions").why(0).decisions
     passed = chosen(first, "passed-on", "passed-on-idle", "accepted")
     assert (passed["action"].tolist(), passed["decider"].tolist()) == (["passed-on"], [1])

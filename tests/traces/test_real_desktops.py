@@ -10,7 +10,7 @@ import gridsim as gs
 from gridsim.validation.results import validate_result
 
 SCHEDULERS = {
-    "fair-tree": gs.FairTree(bound=1.25, minimum_of="all", update_on="change"),
+    "fair-tree": gs.FairTree(accept="minimum", bound=1.25, update_on="change"),
     "mincent": gs.MinCent(),
     "fcfs": gs.Fcfs(),
 }

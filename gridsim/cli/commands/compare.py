@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Whether a workload has rigid jobs -> the schedulers that are compared on it.
 USUAL = {
-    False: ("fair-tree", "mincent", "fcfs"),
+    False: ("fair-tree", "fair-tree-root", "mincent", "fcfs"),
     True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),
 }
 

@@ -38,13 +38,14 @@ UP_TIMES, DOWN = (1.0, 4.0, 16.0), 1800.0
 BETWEEN, TASKS, SIZE = 600.0, 5.0, 262144.0
 
 IDEAL, LATER, MESSAGES, FASTER = "ideal", "ideal, noticed late", "messages", "messages, faster"
-#: What all trees have: fewer samples, and summaries when shares arrive or a queue runs empty.
-_TREE: dict[str, Any] = {"samples": (40, 6, 1), "update_on": "change"}
+#: What all trees have: fewer samples, summaries when shares arrive or a queue runs empty, and all requests
+#: decided at the root.
+_TREE: dict[str, Any] = {"bound": 0.0, "samples": (40, 6, 1), "update_on": "change", "heartbeat": 300.0}
 TREES: dict[str, Scheduler] = {
     IDEAL: FairTree(**_TREE),
     LATER: FairTree(**_TREE, detection=750.0),
     MESSAGES: FairTree(**_TREE, maintenance="messages"),
-    FASTER: FairTree(**_TREE, maintenance="messages", beat=10.0, heartbeat=60.0),
+    FASTER: FairTree(**{**_TREE, "maintenance": "messages", "beat": 10.0, "heartbeat": 60.0}),
 }
 BEATS = {MESSAGES: 30.0, FASTER: 10.0}
 #: Group of messages -> its kinds.

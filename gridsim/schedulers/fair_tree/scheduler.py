@@ -48,12 +48,12 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     """The fair tree (Celaya and Marchal): a decentralized scheduler that keeps the maximum stretch small.
 
     accept : at which stretch S, the smallest sample at which its leaves have room for all tasks, a router
-        accepts a climbing request.  ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the
-        paper's rule.  ``"root"``: S <= B * (what the root could promise, by a copy of its summary).
+        accepts a climbing request.  ``"root"``: S <= B * (what the root could promise, by a copy of its
+        summary).  ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the paper's rule.
         ``"largest"``: S <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by
         ``"largest"`` with B = 1.  What a router does not know yet sends the request up.
-    bound : B of that rule.  0 sends every request to the root.  B and the ratio of neighbouring stretch
-        samples act together, since S is rounded up to a sample.
+    bound : B of that rule.  0 sends every request to the root (``fair-tree-root``).  B and the ratio of
+        neighbouring stretch samples act together, since S is rounded up to a sample.
     samples : largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or
         three numbers: of stretch, application size and task size samples.
     grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
@@ -69,10 +69,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         task nearer to its end; 0 for never.
     entry : where a request enters the tree: ``"own-router"``, the router on the submitting machine (the
         leaf's parent if that machine has no router), or ``"parent"``, the leaf's parent.
-    minimum_of : leaves that count in the minimum stretch: ``"all"``, where an idle leaf counts 0 (the paper
-        read literally) and sends all requests to the root; ``"busy"``, only leaves with tasks;
-        ``"inverse-speed"``, where an idle leaf counts 1 / speed (the authors' later code).  Where machines
-        fail, ``"all"`` is better.
+    minimum_of : leaves that count in the minimum stretch, for ``accept="minimum"``: ``"all"``, where an idle
+        leaf counts 0 (the paper read literally) and sends all requests to the root; ``"busy"``, only leaves
+        with tasks; ``"inverse-speed"``, where an idle leaf counts 1 / speed (the authors' later code).  Where
+        machines fail, ``"all"`` is better.
     spread : when the minimum stretch travels down in messages of its own: at each ``"heartbeat"``, or also
         on each ``"change"``.  Every request carries it in any case.
     heartbeat : s between completion reports, and between spreads.
@@ -116,7 +116,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
 
-    accept: Literal["minimum", "root", "largest", "either"] = "minimum"
+    accept: Literal["minimum", "root", "largest", "either"] = "root"
     bound: Annotated[float, Limits(low=0)] = 1.0
     samples: int | tuple[int, int, int] = 720
     grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
@@ -128,7 +128,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     entry: Literal["own-router", "parent"] = "own-router"
     minimum_of: Literal["busy", "all", "inverse-speed"] = "all"
     spread: Literal["heartbeat", "change"] = "heartbeat"
-    heartbeat: Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")] = 300.0
+    heartbeat: Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")] = 60.0
     request_bytes: _Bytes = 170
     accept_bytes: _Bytes = 120
     completion_bytes: _Bytes = 125
@@ -170,14 +170,20 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
                 f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
                 f"{_LONGEST_PART:g} s, got {self.update_rate!r}"
             )
-        where, only = "is kept by messages", {"repair": 0.0, "detection": None, "run_on": False}
+        by_messages = {"repair": 0.0, "detection": None, "run_on": False}
+        from_outside = {"beat": 30.0, "beat_bytes": 40, "missed": 2}
         if self.maintenance == "ideal":
-            where, only = "is kept from outside", {"beat": 30.0, "beat_bytes": 40, "missed": 2}
-        for name, default in only.items():
+            self._check_unused("the tree is kept from outside", from_outside)
+        else:
+            self._check_unused("the tree is kept by messages", by_messages)
+        if self.accept != "minimum":
+            self._check_unused(f"accept is {self.accept!r}", {"minimum_of": "all"})
+
+    def _check_unused(self, where: str, unused: dict[str, Any]) -> None:
+        """Raise ScenarioError if a parameter that has no effect `where` is not its default."""
+        for name, default in unused.items():
             if (value := getattr(self, name)) != default:
-                raise ScenarioError(
-                    f"fair-tree.{name} must be {default} where the tree {where}, got {value!r}"
-                )
+                raise ScenarioError(f"fair-tree.{name} must be {default!r} where {where}, got {value!r}")
 
     @property
     def by_root(self) -> bool:

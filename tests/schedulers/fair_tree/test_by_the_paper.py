@@ -407,7 +407,7 @@ def simulated(speeds: list[float], bags: list[Bag], faults: gs.Faults, **paramet
     )
     # the limit is for a mistake that submits the same tasks again and again
     return gs.simulate(
-        scenario, gs.FairTree(update_rate=0.0, minimum_of="all", **parameters), time_limit=20_000.0
+        scenario, gs.FairTree(update_rate=0.0, accept="minimum", **parameters), time_limit=20_000.0
     )
 
 

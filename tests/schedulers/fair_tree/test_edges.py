@@ -33,7 +33,12 @@ def test_a_minimum_stretch_that_is_not_new_is_not_passed_on() -> None:
     """Of eight machines nobody is busy at 300 s: the root tells its routers, which had been told before."""
     bag = gs.Workload.of([10.0], [8], 1000.0, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 8), bag, AT_ONCE)
-    parameters: dict[str, Any] = {"samples": (4, 3, 2), "run_on": True}
+    parameters: dict[str, Any] = {
+        "accept": "minimum",
+        "samples": (4, 3, 2),
+        "heartbeat": 300.0,
+        "run_on": True,
+    }
     senders = {}
     for spread in ("change", "heartbeat"):
         tree = gs.FairTree(spread=spread, **parameters)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameter
         gs.Workload.of(release, tasks, 1e5, submitter, origin=0.0),
         faults=faults,
     )
-    tree = gs.FairTree(samples=(4, 3, 2), **parameters)
+    tree = gs.FairTree(**{"accept": "minimum", "heartbeat": 300.0, "samples": (4, 3, 2), **parameters})
     # the limit is for a mistake that submits the same tasks again and again
     result = gs.simulate(scenario, tree, record=["schedule", "messages"], time_limit=20_000.0)
     assert validate_result(result) == []
@@ -30,7 +30,7 @@ def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameter
 def test_the_level_is_that_of_the_first_request() -> None:
     """At first nobody is busy, so that the root decides; what machine 3 loses router 1 may accept."""
     resets = gs.Faults.of([3], [50.0], [50.0])
-    result = run(resets, [10.0], [40], [1], bound=1e9, minimum_of="busy", detection=5.0)
+    result = run(resets, [10.0], [40], [1], bound=1e9, accept="minimum", minimum_of="busy", detection=5.0)
     requests = result.tables["requests"]
     assert (requests["level"].tolist(), requests["tasks"].tolist()) == ([0, 1], [40, 10])
     assert result.applications["level"].tolist() == [0]
@@ -163,7 +163,9 @@ def starts(
         gs.Network(latency=0.0, bandwidth=np.inf),
         faults=faults,
     )
-    result = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2)), record=True, time_limit=20_000.0)
+    result = gs.simulate(
+        scenario, gs.FairTree(samples=(4, 3, 2), heartbeat=300.0), record=True, time_limit=20_000.0
+    )
     assert validate_result(result) == []
     table = result.tables["schedule"]
     return list(zip(table["machine"].tolist(), table["start"].tolist(), strict=True))

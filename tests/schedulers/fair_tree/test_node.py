@@ -96,7 +96,13 @@ def test_forms_with_all_that_can_be_under_way(faults: Any, resubmit: Any, update
 def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
     for resubmit in ("as-is", "new"):
         tree = gs.FairTree(
-            samples=(4, 3, 2), resubmit=resubmit, minimum_of=minimum_of, bound=2.0, heartbeat=10.0, repair=3.0
+            samples=(4, 3, 2),
+            resubmit=resubmit,
+            accept="minimum",
+            minimum_of=minimum_of,
+            bound=2.0,
+            heartbeat=10.0,
+            repair=3.0,
         )
         check_forms(grid(faults), tree)
 
@@ -144,7 +150,7 @@ def test_decisions_at_one_instant_keep_their_order() -> None:
         gs.Workload.of([0.0] * 6, [9, 2, 5, 7, 1, 3], 1000.0, [0, 1, 2, 3, 4, 5]),
         gs.Network(interfaces="equal", bandwidth=np.inf),
     )
-    check_forms(scenario, gs.FairTree(samples=(6, 3, 2), minimum_of="busy", bound=2.0))
+    check_forms(scenario, gs.FairTree(samples=(6, 3, 2), accept="minimum", minimum_of="busy", bound=2.0))
 
 
 def test_forms_with_a_coarse_tolerance() -> None:

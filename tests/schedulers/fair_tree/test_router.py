@@ -70,7 +70,7 @@ class Bench:
                 submitter=np.zeros(len(self.applications), np.int64),
             ),
         )
-        self.tree = Tree(gs.FairTree(**{"update_rate": 0.0, **parameters}), grid, run)
+        self.tree = Tree(gs.FairTree(**{"accept": "minimum", "update_rate": 0.0, **parameters}), grid, run)
         self.node, self.grid = node, grid
         self.router = Router(self.tree, node)
         self.numbers = [0, 0]
@@ -315,7 +315,7 @@ def test_a_leaf_says_of_what_release_its_sample_is() -> None:
         (5.0, 2.0, 10.0),
         (5.0, math.inf, 10.0),
     ):
-        tree = Bench(release_cell=cell, minimum_of="inverse-speed").tree
+        tree = Bench(release_cell=cell, accept="minimum", minimum_of="inverse-speed").tree
         asked: list[int] = []
 
         def sample(grid: Any, at: int, asked: list[int] = asked) -> Any:
