@@ -36,8 +36,8 @@ RULES: dict[str, dict[str, Any]] = {
     "largest, B = 1": {"accept": "largest", "bound": 1.0},
     "either, B = 1": {"accept": "either", "bound": 1.0},
 }
-#: The rules that also run on 1000 machines and more.
-FEW = (ROOT, "root, B = 1", "either, B = 1")
+#: The rules that also run on more than 100 machines.
+FEW = (ROOT, "minimum, B = 1.25", "root, B = 1", "either, B = 1")
 HEARTBEAT = 60.0
 FACTS = ("applications_at_root", "requests_at_root", "root_bytes_per_s", "decision_wait_mean_s")
 Make = Callable[[int], gs.Scenario]
@@ -130,7 +130,7 @@ def measure(path: Path, only: str, seeds: int) -> None:
         for nodes, cells in sizes.items()
         for seed in range(1, seeds + 1)
         for cell in cells
-        for key in ((cell, rule, seed) for rule in (RULES if nodes < 1000 else FEW))
+        for key in ((cell, rule, seed) for rule in (RULES if nodes == 100 else FEW))
         if key not in present
     ]
     with ProcessPoolExecutor() as pool, path.open("a") as stream:
