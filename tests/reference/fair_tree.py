@@ -30,6 +30,8 @@ NS = 1_000_000_000
 TOLERANCE = 1e-9
 #: The same for deadlines.
 LATE = 1e-12
+#: A stretch above any sample, of tasks that were taken without a promise: they may spoil what any sample says.
+BEYOND = 1e300
 
 Cells = NDArray[np.int64]
 
@@ -305,16 +307,16 @@ class Tree:
                 continue
             own = self.rules.entry == "own-router" and bag.submitter < routers
             wave.append((leaf, bag.submitter if own else (leaf - 1) // 2, Request(application, bag.tasks)))
-        while wave:
+        while wave:  # what a wave sends leaves by sender and arrives by receiver
             sent: Wave = []
-            for sender, receiver, request in sorted(wave, key=lambda row: row[1]):
+            for sender, receiver, request in sorted(wave, key=lambda row: (row[1], row[0])):
                 if receiver >= len(self.routers):
                     self._queue(receiver, request)
                 elif sender == (receiver - 1) // 2 and receiver:
                     sent += self._take_from_parent(receiver, request)
                 else:
                     sent += self._decide(receiver, request)
-            wave = sorted(sent, key=lambda row: row[0])
+            wave = sent
         for machine in sorted({machine for _, machine, _ in self.history.arrivals[-self._came :]} if self._came else ()):
             self.leaves[machine].sort(now)
             self.reports[machine] = self.leaves[machine].report(self.rules, now)
@@ -404,7 +406,7 @@ class Tree:
         else:
             shares = split(room, request.tasks).tolist()
         sent: Wave = []
-        stretch = float(self.rules.grid.stretch[at])
+        stretch = BEYOND if sample is None else float(self.rules.grid.stretch[at])
         for child, tasks, n in zip(children, shares, room, strict=True):
             if not tasks:
                 continue
