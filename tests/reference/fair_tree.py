@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -86,6 +87,7 @@ class History:
     arrivals: list[tuple[int, int, int]]
     first_start: list[int]
     finish: list[int]
+    resubmitted: list[int]
     #: How often each rule accepted below the root, of which by a copy of the root's summary that was not the newest,
     #: and how often a look-up met debts.
     below: dict[str, int] = field(default_factory=lambda: {"minimum": 0, "root": 0, "largest": 0})
@@ -171,6 +173,15 @@ class Leaf:
                 return
         self.shares.append([application, tasks])
 
+    def fail(self, now: int) -> list[tuple[int, int]]:
+        """Lose all (application, tasks), the running task, too; back at once."""
+        self.advance(now)
+        lost = {application: tasks for application, tasks in self.shares}
+        if self.running is not None:
+            lost[self.running] = lost.get(self.running, 0) + 1
+        self.shares, self.running, self.free_at = [], None, now
+        return sorted(lost.items())
+
     def sort(self, now: int) -> None:
         """EDF at the minimum stretch of what is there."""
         queue = self._queue(now)
@@ -224,6 +235,19 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """What leaves can take together; less what was sent there, if there are debts."""
+
+    cells: Cells
+    newest: float  # s: the instant of the newest report; infinite if a leaf is idle, whose report is always new
+
+    @classmethod
+    def of(cls, reports: Sequence[Report]) -> Summary:
+        newest = max(math.inf if report.idle else report.now for report in reports)
+        return cls(np.sum([report.cells for report in reports], axis=0), newest)
+
+
+@dataclass(frozen=True)
 class Copy:
     """The root's summary of an instant (ns), without debts: the reports of all leaves."""
 
@@ -231,8 +255,8 @@ class Copy:
     reports: tuple[Report, ...]
 
     @cached_property
-    def cells(self) -> Cells:
-        return np.sum([report.cells for report in self.reports], axis=0)
+    def summary(self) -> Summary:
+        return Summary.of(self.reports)
 
 
 @dataclass(frozen=True)
@@ -250,6 +274,7 @@ class Debt:
     application: int
     tasks: int
     stretch: float
+    age: float  # s: how much older than the summary that promised the room
 
 
 @dataclass
@@ -280,10 +305,11 @@ class Tree:
 
     def __init__(self, speeds: list[float], bags: list[Bag], rules: Rules) -> None:
         self.bags, self.rules, self.now = bags, rules, 0
-        self.history = History([], [], [-1] * len(bags), [-1] * len(bags))
+        self.history = History([], [], [-1] * len(bags), [-1] * len(bags), [0] * len(bags))
         self.leaves = [Leaf(u, speed, bags, self.history) for u, speed in enumerate(speeds)]
         self.routers = [Router() for _ in speeds[1:]]
         self.reports = [leaf.report(rules, 0) for leaf in self.leaves]
+        self._met: set[int] = set()  # machines to which shares came at this instant
         self.below = [self._below(k) for k in range(2 * len(speeds) - 1)]
 
     def _below(self, node: int) -> list[int]:
@@ -295,18 +321,16 @@ class Tree:
 
     # -- an instant ---------------------------------------------------------------------------------------------------
 
-    def release(self, applications: list[int], now: int) -> None:
-        """Applications are submitted; requests go in waves until all are placed, then the leaves report."""
+    def submit(self, tasks: list[tuple[int, int]], now: int) -> None:
+        """Tasks of applications are submitted: requests go in waves until all are placed, then leaves report."""
         self.now = now
         wave: Wave = []
-        for application in applications:
-            bag, routers = self.bags[application], len(self.routers)
-            leaf = routers + bag.submitter
-            if not routers:
-                self._queue(0, Request(application, bag.tasks))
-                continue
-            own = self.rules.entry == "own-router" and bag.submitter < routers
-            wave.append((leaf, bag.submitter if own else (leaf - 1) // 2, Request(application, bag.tasks)))
+        for application, count in tasks:
+            submitter, routers = self.bags[application].submitter, len(self.routers)
+            leaf = routers + submitter
+            own = self.rules.entry == "own-router" and submitter < routers
+            entry = submitter if own or not routers else (leaf - 1) // 2
+            wave.append((leaf, entry, Request(application, count)))
         while wave:  # what a wave sends leaves by sender and arrives by receiver
             sent: Wave = []
             for sender, receiver, request in sorted(wave, key=lambda row: (row[1], row[0])):
@@ -317,14 +341,24 @@ class Tree:
                 else:
                     sent += self._decide(receiver, request)
             wave = sent
-        for machine in sorted({machine for _, machine, _ in self.history.arrivals[-self._came :]} if self._came else ()):
+        for machine in self._met:
             self.leaves[machine].sort(now)
             self.reports[machine] = self.leaves[machine].report(self.rules, now)
-        self._came = 0
+        self._met.clear()
         for router in self.routers:
             router.debts.clear()
 
-    _came = 0
+    def fail(self, machine: int, now: int) -> None:
+        """A machine is reset: its router knows nothing, and what its leaf had is submitted again."""
+        lost = self.leaves[machine].fail(now)
+        self.reports[machine] = self.leaves[machine].report(self.rules, now)
+        if machine < len(self.routers):
+            self.routers[machine] = Router()
+            if machine:
+                self.routers[(machine - 1) // 2].told.pop(machine, None)
+        for application, tasks in lost:
+            self.history.resubmitted[application] += tasks
+        self.submit(lost, now)
 
     def beat(self, now: int) -> None:
         """The heartbeat: the root renews its copy, and all routers hear of the rest of the tree."""
@@ -342,13 +376,17 @@ class Tree:
             if leaf.next_end() <= now:
                 self.reports[machine] = leaf.report(self.rules, now)
 
+    @property
+    def idle(self) -> bool:
+        return all(report.idle for report in self.reports)
+
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _queue(self, node: int, request: Request) -> None:
         machine = node - len(self.routers)
         self.leaves[machine].take(request.application, request.tasks, self.now)
         self.history.arrivals.append((request.application, machine, request.tasks))
-        self._came += 1
+        self._met.add(machine)
 
     def _decide(self, k: int, request: Request) -> Wave:
         """A request that climbs."""
@@ -383,7 +421,7 @@ class Tree:
     def _promise(self, k: int, request: Request) -> float:
         """What the root could promise, as far as the router knows; 0 if that is nothing."""
         copy = self.routers[k].copy
-        sample = None if copy is None else self._sample(request, [copy.cells])
+        sample = None if copy is None else self._sample(request, [copy.summary])
         return 0.0 if sample is None else float(self.rules.grid.stretch[sample])
 
     def _take_from_parent(self, k: int, request: Request) -> Wave:
@@ -399,22 +437,26 @@ class Tree:
             self._renew_copy()
         children = (2 * k + 1, 2 * k + 2)
         at = len(self.rules.grid.stretch) - 1 if sample is None else sample
-        room = [self._room(request, self._known(k, child))[at] for child in children]
+        known = [self._known(k, child) for child in children]
+        room = [self._room(request, summary)[at] for summary in known]
         if sample is None:
-            left = by_speed(request.tasks - sum(room), [self._speed(child) for child in children])
-            shares = [n + more for n, more in zip(room, left, strict=True)]
+            left = by_speed(max(0, request.tasks - sum(room)), [self._speed(child) for child in children])
+            shares = [n + more for n, more in zip(split(room, min(sum(room), request.tasks)).tolist(), left, strict=True)]
         else:
             shares = split(room, request.tasks).tolist()
         sent: Wave = []
         stretch = BEYOND if sample is None else float(self.rules.grid.stretch[at])
-        for child, tasks, n in zip(children, shares, room, strict=True):
+        release = self.bags[request.application].release / NS
+        for child, tasks, n, summary in zip(children, shares, room, known, strict=True):
             if not tasks:
                 continue
             machine = child if child < len(self.routers) else child - len(self.routers)
             gave = Decision(request.application, "gave", k, tasks, float(n), machine)
             self.history.decisions.append(gave)
             sent.append((k, child, self._to_child(k, child, request.application, tasks)))
-            self.routers[k].debts.setdefault(child, []).append(Debt(request.application, tasks, stretch))
+            self.routers[k].debts.setdefault(child, []).append(
+                Debt(request.application, tasks, stretch, max(0.0, min(summary.newest, self.now / NS) - release))
+            )
         return sent
 
     def _to_child(self, k: int, child: int, application: int, tasks: int) -> Request:
@@ -454,40 +496,48 @@ class Tree:
             min(known.smallest, *(r.minimum for r in sibling)), max(known.largest, *map(largest_of, sibling))
         )
 
-    def _known(self, k: int, child: int) -> Cells:
+    def _known(self, k: int, child: int) -> Summary:
         """The summary of a child, less what was sent there."""
-        cells: Cells = np.sum([self.reports[machine].cells for machine in self.below[child]], axis=0)
+        summary = Summary.of([self.reports[machine] for machine in self.below[child]])
         debts = self.routers[k].debts.get(child)
         if not debts:
-            return cells
+            return summary
         self.history.in_debt += 1
         bags = [self.bags[debt.application] for debt in debts]
         left = debit(
-            cells,
+            summary.cells,
             self.rules.grid,
             tasks=[debt.tasks for debt in debts],
             task_size=[bag.task_size for bag in bags],
             size=[bag.size for bag in bags],
             stretch=[debt.stretch for debt in debts],
+            age=[debt.age for debt in debts],
             leaves=len(self.below[child]),
         )
-        return left.astype(np.int64)
+        return Summary(left.astype(np.int64), summary.newest)
 
-    def _room(self, request: Request, cells: Cells) -> list[int]:
-        """At each stretch, how many tasks of the request the summary has room for."""
+    def _room(self, request: Request, summary: Summary) -> list[int]:
+        """At each stretch, how many tasks of the request there is room for.
+
+        A request that is older than the summary has the deadlines of a smaller one released with the summary.
+        """
         grid, bag = self.rules.grid, self.bags[request.application]
-        j = bisect_right(grid.size.tolist(), bag.size) - 1
-        k = bisect_left(grid.task_size.tolist(), bag.task_size)
-        if j < 0 or k == len(grid.task_size):
-            return [0] * len(grid.stretch)
-        room: list[int] = cells[:, j, k].tolist()
+        late = max(0.0, min(summary.newest, self.now / NS) - bag.release / NS)
+        k, room = bisect_left(grid.task_size.tolist(), bag.task_size), [0] * len(grid.stretch)
+        if k == len(grid.task_size):
+            return room
+        for i, stretch in enumerate(grid.stretch.tolist()):
+            j = bisect_right(grid.size.tolist(), bag.size - late / stretch) - 1
+            if j >= 0:
+                room[i] = int(summary.cells[i, j, k])
         return room
 
-    def _sample(self, request: Request, summaries: list[Cells]) -> int | None:
-        """The smallest stretch sample at which there is room for all tasks."""
-        rooms = [self._room(request, cells) for cells in summaries]
+    def _sample(self, request: Request, summaries: list[Summary]) -> int | None:
+        """The smallest stretch sample at which there is room for all tasks, and whose deadline is to come."""
+        rooms, bag = [self._room(request, summary) for summary in summaries], self.bags[request.application]
         for i, room in enumerate(zip(*rooms, strict=True)):
-            if sum(room) >= request.tasks:
+            deadline = bag.release / NS + self.rules.grid.stretch[i] * bag.size
+            if sum(room) >= request.tasks and deadline >= self.now / NS:
                 return i
         return None
 
@@ -513,28 +563,33 @@ def by_speed(tasks: int, speeds: list[float]) -> list[int]:
     return shares
 
 
-def simulate(speeds: list[float], bags: list[Bag], rules: Rules) -> History:
-    """Run the bags, which must be in order of release.
+def simulate(
+    speeds: list[float], bags: list[Bag], rules: Rules, failures: Sequence[tuple[int, int]] = ()
+) -> History:
+    """Run the bags, which must be in order of release; ``failures`` are (instant in ns, machine).
 
-    No instant may have two of: a release, a heartbeat, the end of a task while bags are still to come.
+    While tasks are still to be placed no instant may have two of: a release, a heartbeat, the end of a task, a
+    failure.
     """
     tree = Tree(speeds, bags, rules)
-    pending = list(range(len(bags)))
-    beat = rules.heartbeat
-    while pending:
-        release = bags[pending[0]].release
+    pending, failing, beat = list(range(len(bags))), sorted(failures), rules.heartbeat
+    while pending or (failing and not tree.idle):
+        release = bags[pending[0]].release if pending else math.inf
+        failure = failing[0][0] if failing else math.inf
         end = min(leaf.next_end() for leaf in tree.leaves)
-        now = int(min(release, beat, end))
-        assert (now == release) + (now == beat) + (now == end) == 1, f"a tie at {now} ns"
+        now = int(min(release, beat, end, failure))
+        assert (now == release) + (now == beat) + (now == end) + (now == failure) == 1, f"a tie at {now} ns"
         if now == release:
             together = [i for i in pending if bags[i].release == now]
             pending = pending[len(together) :]
-            tree.release(together, now)
+            tree.submit([(i, bags[i].tasks) for i in together], now)
         elif now == beat:
             tree.beat(now)
             beat += rules.heartbeat
-        else:
+        elif now == end:
             tree.end_tasks(now)
+        else:
+            tree.fail(failing.pop(0)[1], now)
     for leaf in tree.leaves:
         leaf.advance(2**62)
     return tree.history
