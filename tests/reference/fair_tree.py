@@ -356,6 +356,10 @@ class Tree:
             self.routers[machine] = Router()
             if machine:
                 self.routers[(machine - 1) // 2].told.pop(machine, None)
+            for child in (2 * machine + 1, 2 * machine + 2):
+                if child >= len(self.routers):  # a leaf, which reports again
+                    u = child - len(self.routers)
+                    self.reports[u] = self.leaves[u].report(self.rules, now)
         for application, tasks in lost:
             self.history.resubmitted[application] += tasks
         self.submit(lost, now)
