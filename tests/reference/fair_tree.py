@@ -1,18 +1,20 @@
-"""A simulator of the fair tree where messages take no time, written from its description and nothing else.
+"""A simulator of the fair tree where messages take no time, written from its description and not from its code.
 
-It knows no messages but requests.  Between two instants all summaries have arrived, so that what a router knows of a
-child is what the leaves below it last reported, and all debts are paid.  Within an instant requests travel in waves,
-one hop a wave, before any leaf reports.  Of what a router knows only three things may be old: the two minimum
+It has no messages but requests.  Between two instants all summaries have arrived and all debts are paid, so what a
+router knows of a child is what the leaves below it last reported.  Within an instant requests travel in waves, one hop
+a wave, and leaves report when all tasks are placed.  Only two things that a router knows may be old: the minimum
 stretches of the rest of the tree, and its copy of the root's summary.
 
-Plain Python and slow, but summaries are only computed where a router looks at them.
+Summaries are computed only where a router looks at them.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -21,17 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.queues.summary_grid import SummaryGrid
-from tests.reference.edf import Queue, deadlines_at, edf_order, feasible, minimum_stretch
+from tests.reference.edf import Queue, deadlines_at, edf_order, minimum_stretch
 from tests.reference.summaries import debit, split
 
-__all__ = ["Bag", "Decision", "History", "Rules", "simulate"]
+__all__ = ["Accepted", "Bag", "Decision", "History", "Rules", "simulate"]
 
 NS = 1_000_000_000
-#: Neighbouring samples are products of their ratio, so stretches are compared to this relative tolerance.
+#: Relative tolerance of the comparison of stretches, since samples are products of their ratio.
 TOLERANCE = 1e-9
-#: The same for deadlines.
+#: The same of deadlines.
 LATE = 1e-12
-#: A stretch above any sample, of tasks that were taken without a promise: they may spoil what any sample says.
+#: A stretch above any sample.  Tasks that were taken without a promise may spoil what any sample says.
 BEYOND = 1e300
 
 Cells = NDArray[np.int64]
@@ -53,22 +55,23 @@ class Bag:
 
 @dataclass(frozen=True)
 class Rules:
-    """The parameters of the tree that are simulated; ``heartbeat`` in ns."""
+    """The parameters of the tree; ``heartbeat`` in ns."""
 
     grid: SummaryGrid
-    accept: Literal["minimum", "root", "largest", "either"] = "minimum"
-    bound: float = 1.0
-    minimum_of: Literal["all", "busy", "inverse-speed"] = "all"
-    entry: Literal["own-router", "parent"] = "own-router"
-    heartbeat: int = 300 * NS
+    accept: Literal["minimum", "root", "largest", "either"]
+    bound: float
+    minimum_of: Literal["all", "busy", "inverse-speed"]
+    entry: Literal["own-router", "parent"]
+    update_on: Literal["completion", "change"]
+    heartbeat: int
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a router did with a request: ``passed``, ``accepted``, or ``gave`` (to a child on ``machine``).
+    """What a router did with a request: passed it up, accepted it, or gave some of it to a child on ``machine``.
 
-    ``saw`` is the stretch at which its leaves have room, infinite for none; of ``gave`` the tasks that the child has
-    room for at that stretch.
+    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` what that is compared with,
+    NaN for nothing.  Of ``gave``, ``saw`` is how many tasks the child has room for at that stretch.
     """
 
     application: int
@@ -76,25 +79,37 @@ class Decision:
     router: int
     tasks: int
     saw: float
+    limit: float = math.nan
     machine: int = -1
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A request: by whom and when (ns) it was accepted, and at which stretch, infinite for no promise."""
+
+    application: int
+    tasks: int
+    time: int
+    router: int
+    steps_up: int
+    promised: float
 
 
 @dataclass
 class History:
-    """What happened: decisions in order, arrivals (application, machine, tasks) in order, and times in ns."""
+    """What happened.  Times are ns; arrivals are (machine, application, tasks, time)."""
 
-    decisions: list[Decision]
-    arrivals: list[tuple[int, int, int]]
-    first_start: list[int]
-    finish: list[int]
-    resubmitted: list[int]
-    #: How often each rule accepted below the root, of which by a copy of the root's summary that was not the newest,
-    #: and how often a look-up met debts.
-    below: dict[str, int] = field(default_factory=lambda: {"minimum": 0, "root": 0, "largest": 0})
-    in_debt: int = 0
+    decisions: list[Decision] = field(default_factory=list)
+    requests: list[Accepted] = field(default_factory=list)
+    arrivals: list[tuple[int, int, int, int]] = field(default_factory=list)
+    first_start: dict[int, int] = field(default_factory=dict)
+    finish: dict[int, int] = field(default_factory=dict)
+    resubmitted: Counter[int] = field(default_factory=Counter)
+    #: How often something happened that a test of this simulator should not miss.
+    cases: Counter[str] = field(default_factory=Counter)
 
 
-# --- a leaf ----------------------------------------------------------------------------------------------------------
+# --- a leaf -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -109,40 +124,42 @@ class Report:
 
     @cached_property
     def cells(self) -> Cells:
-        """n[S, w, a]."""
-        result = np.zeros(self.grid.shape, np.int64)
-        for i, stretch in enumerate(self.grid.stretch.tolist()):
-            deadlines = deadlines_at(self.queue, stretch)
-            keeps = stretch * (1.0 + LATE) >= self.queue.floor
-            if not (keeps and feasible(self.queue, self.queue.free_at, deadlines)):
-                continue
-            order = edf_order(deadlines)
-            for j, size in enumerate(self.grid.size.tolist()):
-                room = self._room(order, deadlines, self.now + stretch * size)
-                result[i, j] = [math.floor(room / a) for a in self.grid.task_size.tolist()]
-        return result
+        """n[S, w, a]: what is due before goes first, and what is due later is delayed by its slack at most."""
+        start, speed = self.queue.free_at, self.queue.speed
+        stretch = self.grid.stretch[:, np.newaxis]
+        due = np.array(self.queue.release) + stretch * np.array(self.queue.size)
+        order = np.argsort(due, axis=1, kind="stable")
+        due = np.take_along_axis(due, order, axis=1)
+        done = np.cumsum(np.array(self.queue.work)[order], axis=1)
+        end = start + done / speed
+        late = (end > due + LATE * np.maximum(end, np.abs(due))).any(axis=1)
 
-    def _room(self, order: list[int], deadlines: list[float], deadline: float) -> float:
-        """Mflop: what is due later may be pushed back as far as its slack, what is due before comes first."""
-        speed, start, work = self.queue.speed, self.queue.free_at, 0.0
-        before, slack = 0.0, math.inf
-        for i in order:
-            work += self.queue.work[i]
-            if deadlines[i] <= deadline:
-                before = work
-            else:
-                slack = min(slack, (deadlines[i] - start) * speed - work)
-        return max(0.0, min(slack, (deadline - start) * speed - before))
+        deadline = (self.now + stretch * self.grid.size)[:, :, np.newaxis]
+        before = due[:, np.newaxis] <= deadline
+        ahead = np.where(before, done[:, np.newaxis], 0.0).max(axis=2, initial=0.0)
+        slack = np.where(before, math.inf, ((due - start) * speed - done)[:, np.newaxis])
+        room = np.minimum((deadline[:, :, 0] - start) * speed - ahead, slack.min(axis=2, initial=math.inf))
+        room[late | (self.grid.stretch * (1.0 + LATE) < self.queue.floor)] = 0.0
+        return np.floor(np.maximum(room, 0.0)[:, :, np.newaxis] / self.grid.task_size).astype(np.int64)
+
+    @property
+    def largest(self) -> float:
+        """Its minimum where the largest is looked for: 0 of an idle leaf."""
+        return 0.0 if self.idle else self.minimum
 
 
 class Leaf:
-    """A machine: shares [application, tasks] in their order, the running task, and the instant at which it is free."""
+    """A machine: its shares [application, tasks] in order, what runs, and when that ends."""
 
-    def __init__(self, machine: int, speed: float, bags: list[Bag], history: History) -> None:
-        self.machine, self.speed, self.bags, self.history = machine, speed, bags, history
+    def __init__(self, speed: float, bags: Sequence[Bag], rules: Rules, history: History) -> None:
+        self.speed, self.bags, self.rules, self.history = speed, bags, rules, history
         self.shares: list[list[int]] = []
         self.running: int | None = None
         self.free_at = 0
+
+    @property
+    def idle(self) -> bool:
+        return self.running is None and not self.shares
 
     def next_end(self) -> float:
         """When the next task ends, infinite for an idle leaf."""
@@ -151,16 +168,18 @@ class Leaf:
         return self.free_at + self._length(self.shares[0][0]) if self.shares else math.inf
 
     def advance(self, until: int) -> None:
-        """Work up to ``until``; what could start at ``until`` itself still waits for what comes at that instant."""
+        """Work up to ``until``; what could start then still waits for what comes at that instant."""
         while True:
             if self.running is not None:
                 if self.free_at > until:
                     return
                 finish = self.history.finish
-                finish[self.running] = max(finish[self.running], self.free_at)
+                finish[self.running] = max(finish.get(self.running, 0), self.free_at)
                 self.running = None
             if not self.shares or self.free_at >= until:
                 return
+            first, i = self.history.first_start, self.shares[0][0]
+            first[i] = min(first.get(i, self.free_at), self.free_at)
             self._start()
 
     def take(self, application: int, tasks: int, now: int) -> None:
@@ -174,72 +193,58 @@ class Leaf:
         self.shares.append([application, tasks])
 
     def fail(self, now: int) -> list[tuple[int, int]]:
-        """Lose all (application, tasks), the running task, too; back at once."""
+        """Lose all (application, tasks), what runs, too."""
         self.advance(now)
-        lost = {application: tasks for application, tasks in self.shares}
+        lost = Counter({application: tasks for application, tasks in self.shares})
         if self.running is not None:
-            lost[self.running] = lost.get(self.running, 0) + 1
+            lost[self.running] += 1
         self.shares, self.running, self.free_at = [], None, now
         return sorted(lost.items())
 
     def sort(self, now: int) -> None:
         """EDF at the minimum stretch of what is there."""
         queue = self._queue(now)
-        order = edf_order(deadlines_at(queue, minimum_stretch(queue)))
-        self.shares = [self.shares[k] for k in order]
+        self.shares = [self.shares[k] for k in edf_order(deadlines_at(queue, minimum_stretch(queue)))]
 
-    def report(self, rules: Rules, now: int) -> Report:
-        """The summary of this instant; the task that starts now, if nothing comes, has started."""
+    def report(self, now: int) -> Report:
+        """What it says at this instant."""
         self.advance(now)
-        if self.running is None and not self.shares:
-            minimum = {"all": 0.0, "busy": math.inf, "inverse-speed": 1.0 / self.speed}[rules.minimum_of]
-            return Report(rules.grid, now / NS, self._queue(now), True, minimum)
-        minimum = minimum_stretch(self._queue(now))
-        later = Leaf(self.machine, self.speed, self.bags, self.history)
-        later.shares, later.free_at = [list(share) for share in self.shares], self.free_at
-        later.running = self.running
+        queue, later = self._queue(now), copy(self)
+        if self.idle:
+            idle = {"all": 0.0, "busy": math.inf, "inverse-speed": 1.0 / self.speed}
+            return Report(self.rules.grid, now / NS, queue, True, idle[self.rules.minimum_of])
         if later.running is None:
-            later._begin()
-        return Report(rules.grid, now / NS, later._queue(now), False, minimum)
+            later._start()
+        return Report(self.rules.grid, now / NS, later._queue(now), False, minimum_stretch(queue))
 
     def _queue(self, now: int) -> Queue:
-        """The queue behind the running task, which has to keep the stretch, too."""
+        """What waits for the running task to end, which has to keep the stretch, too."""
         free_at, floor = max(self.free_at, now) / NS, 0.0
         if self.running is not None:
             bag = self.bags[self.running]
             floor = max(0.0, (free_at - bag.release / NS) / bag.size)
         bags = [self.bags[application] for application, _ in self.shares]
         work = [tasks * self.bags[application].task_size for application, tasks in self.shares]
-        release = [bag.release / NS for bag in bags]
-        return Queue(release, [bag.size for bag in bags], work, self.speed, free_at, floor)
+        return Queue([x.release / NS for x in bags], [x.size for x in bags], work, self.speed, free_at, floor)
 
     def _start(self) -> None:
-        application, begin = self.shares[0][0], self.free_at
-        first = self.history.first_start
-        first[application] = min(first[application], begin) if first[application] >= 0 else begin
-        self._begin()
-
-    def _begin(self) -> None:
-        share = self.shares[0]
-        self.running = share[0]
-        self.free_at += self._length(share[0])
-        share[1] -= 1
-        if share[1] == 0:
-            self.shares = self.shares[1:]
+        self.running, tasks = self.shares[0]
+        self.shares = [[self.running, tasks - 1], *self.shares[1:]][tasks == 1 :]
+        self.free_at += self._length(self.running)
 
     def _length(self, application: int) -> int:
         return max(1, round(self.bags[application].task_size / self.speed * NS))
 
 
-# --- routers ---------------------------------------------------------------------------------------------------------
+# --- routers ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What leaves can take together; less what was sent there, if there are debts."""
+    """What leaves can take together, less what was sent there."""
 
     cells: Cells
-    newest: float  # s: the instant of the newest report; infinite if a leaf is idle, whose report is always new
+    newest: float  # s: the instant of the newest report; infinite if a leaf is idle, as its report never grows old
 
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Summary:
@@ -248,8 +253,8 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """The root's summary of an instant (ns), without debts: the reports of all leaves."""
+class RootCopy:
+    """The summary of the root at an instant (ns), without debts."""
 
     made: int
     reports: tuple[Report, ...]
@@ -267,281 +272,276 @@ class Rest:
     largest: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class Debt:
-    """Tasks sent to a child that no report includes yet, and the stretch at which they were accepted."""
+    """Tasks sent to a child since it last reported, the stretch at which, and how old (s) the request was then."""
 
     application: int
     tasks: int
     stretch: float
-    age: float  # s: how much older than the summary that promised the room
+    age: float
 
 
 @dataclass
 class Router:
-    """What a router knows beside the reports: None for what it has not heard of."""
+    """What a router knows beside the reports; None for what it has not heard of."""
 
     rest: Rest | None = None
-    copy: Copy | None = None
-    told: dict[int, int] = field(default_factory=dict)  # child -> version of the copy that it was told last
-    debts: dict[int, list[Debt]] = field(default_factory=dict)  # child -> debts
+    copy: RootCopy | None = None
+    told: dict[int, int] = field(default_factory=dict)  # child -> version of the copy that it was last told
+    debts: dict[int, list[Debt]] = field(default_factory=dict)  # by child
 
 
 @dataclass(frozen=True)
 class Request:
-    """Tasks of an application on their way up, or, from the parent with what that tells, down."""
+    """Tasks of an application on their way, and what a parent tells a child with them."""
 
     application: int
     tasks: int
+    steps_up: int = 0
     rest: Rest | None = None
-    copy: Copy | None = None
+    copy: RootCopy | None = None
 
 
-Wave = list[tuple[int, int, Request]]  # sender, receiver and request
+Wave = list[tuple[int, int, Request]]  # sender and receiver
 
 
 class Tree:
     """Routers are the nodes 0..N-2 and leaves N-1..2N-2 of a heap; router k and leaf N-1+k sit on machine k."""
 
-    def __init__(self, speeds: list[float], bags: list[Bag], rules: Rules) -> None:
-        self.bags, self.rules, self.now = bags, rules, 0
-        self.history = History([], [], [-1] * len(bags), [-1] * len(bags), [0] * len(bags))
-        self.leaves = [Leaf(u, speed, bags, self.history) for u, speed in enumerate(speeds)]
+    def __init__(self, speeds: Sequence[float], bags: Sequence[Bag], rules: Rules) -> None:
+        self.bags, self.rules, self.history, self.now = bags, rules, History(), 0
+        self.leaves = [Leaf(speed, bags, rules, self.history) for speed in speeds]
+        self.reports = [leaf.report(0) for leaf in self.leaves]
         self.routers = [Router() for _ in speeds[1:]]
-        self.reports = [leaf.report(rules, 0) for leaf in self.leaves]
-        self._met: set[int] = set()  # machines to which shares came at this instant
-        self.below = [self._below(k) for k in range(2 * len(speeds) - 1)]
+        self.below = [self._machines(k) for k in range(2 * len(speeds) - 1)]
+        grid = rules.grid
+        self.stretches, self.sizes = grid.stretch.tolist(), grid.size.tolist()
+        self.task_sizes = grid.task_size.tolist()
+        self.met: set[int] = set()  # machines to which shares came at this instant
 
-    def _below(self, node: int) -> list[int]:
-        """Machines of the leaves below a node, itself included."""
-        routers = len(self.routers)
-        if node >= routers:
-            return [node - routers]
-        return sorted(self._below(2 * node + 1) + self._below(2 * node + 2))
-
-    # -- an instant ---------------------------------------------------------------------------------------------------
-
-    def submit(self, tasks: list[tuple[int, int]], now: int) -> None:
-        """Tasks of applications are submitted: requests go in waves until all are placed, then leaves report."""
-        self.now = now
-        wave: Wave = []
-        for application, count in tasks:
-            submitter, routers = self.bags[application].submitter, len(self.routers)
-            leaf = routers + submitter
-            own = self.rules.entry == "own-router" and submitter < routers
-            entry = submitter if own or not routers else (leaf - 1) // 2
-            wave.append((leaf, entry, Request(application, count)))
-        while wave:  # what a wave sends leaves by sender and arrives by receiver
-            sent: Wave = []
-            for sender, receiver, request in sorted(wave, key=lambda row: (row[1], row[0])):
-                if receiver >= len(self.routers):
-                    self._queue(receiver, request)
-                elif sender == (receiver - 1) // 2 and receiver:
-                    sent += self._take_from_parent(receiver, request)
-                else:
-                    sent += self._decide(receiver, request)
-            wave = sent
-        for machine in self._met:
-            self.leaves[machine].sort(now)
-            self.reports[machine] = self.leaves[machine].report(self.rules, now)
-        self._met.clear()
-        for router in self.routers:
-            router.debts.clear()
-
-    def fail(self, machine: int, now: int) -> None:
-        """A machine is reset: its router knows nothing, and what its leaf had is submitted again."""
-        lost = self.leaves[machine].fail(now)
-        self.reports[machine] = self.leaves[machine].report(self.rules, now)
-        if machine < len(self.routers):
-            self.routers[machine] = Router()
-            if machine:
-                self.routers[(machine - 1) // 2].told.pop(machine, None)
-            for child in (2 * machine + 1, 2 * machine + 2):
-                if child >= len(self.routers):  # a leaf, which reports again
-                    u = child - len(self.routers)
-                    self.reports[u] = self.leaves[u].report(self.rules, now)
-        for application, tasks in lost:
-            self.history.resubmitted[application] += tasks
-        self.submit(lost, now)
-
-    def beat(self, now: int) -> None:
-        """The heartbeat: the root renews its copy, and all routers hear of the rest of the tree."""
-        self.now = now
-        if self.routers:
-            self._renew_copy()
-        for k in range(1, len(self.routers)):
-            parent = (k - 1) // 2
-            self._hear(k, self._rest_of(parent, k), self.routers[parent].copy)
-            self._tell(parent, k)
-
-    def end_tasks(self, now: int) -> None:
-        """Leaves at which a task ends report."""
-        for machine, leaf in enumerate(self.leaves):
-            if leaf.next_end() <= now:
-                self.reports[machine] = leaf.report(self.rules, now)
+    def _machines(self, node: int) -> list[int]:
+        """Of the leaves below a node."""
+        if node >= len(self.routers):
+            return [node - len(self.routers)]
+        return self._machines(2 * node + 1) + self._machines(2 * node + 2)
 
     @property
     def idle(self) -> bool:
-        return all(report.idle for report in self.reports)
+        return all(leaf.idle for leaf in self.leaves)
 
-    # -- requests -----------------------------------------------------------------------------------------------------
+    # -- what happens at an instant ------------------------------------------------------------------------------------
 
-    def _queue(self, node: int, request: Request) -> None:
-        machine = node - len(self.routers)
+    def submit(self, submitted: Sequence[tuple[int, int]], now: int) -> None:
+        """Tasks of applications are submitted and placed."""
+        self.now, wave = now, []
+        for application, tasks in submitted:
+            machine = self.bags[application].submitter
+            leaf = len(self.routers) + machine
+            own = self.rules.entry == "own-router" and machine < len(self.routers)
+            entry = machine if own else max(0, (leaf - 1) // 2)
+            wave.append((leaf, entry, Request(application, tasks)))
+        while wave:
+            sent: Wave = []
+            for sender, node, request in sorted(wave, key=lambda row: (row[1], row[0])):
+                if node >= len(self.routers):
+                    self._queue(node - len(self.routers), request)
+                elif node and sender == (node - 1) // 2:
+                    sent += self._take(node, request)
+                else:
+                    sent += self._decide(node, request)
+            wave = sent
+        for machine in self.met:
+            self.leaves[machine].sort(now)
+            self.reports[machine] = self.leaves[machine].report(now)
+        self.met.clear()
+        for router in self.routers:
+            router.debts.clear()
+
+    def beat(self, now: int) -> None:
+        """The root renews its copy, and all routers hear of it and of the rest of the tree, from the top."""
+        self.now = now
+        for k in range(len(self.routers)):
+            if k == 0:
+                self._renew_copy()
+            else:
+                self._hear(k, self._rest_of((k - 1) // 2, k), self._copy_for((k - 1) // 2, k))
+
+    def end_tasks(self, now: int) -> None:
+        """Tasks end, and their leaves report."""
+        for machine, leaf in enumerate(self.leaves):
+            if leaf.next_end() <= now:
+                leaf.advance(now)
+                if leaf.idle or self.rules.update_on == "completion":
+                    self.reports[machine] = leaf.report(now)
+
+    def fail(self, machine: int, now: int) -> None:
+        """A machine is reset: its router has heard of nothing, and what its leaf had is submitted again."""
+        lost, leaves = self.leaves[machine].fail(now), {machine}
+        if machine < len(self.routers):
+            self.routers[machine] = Router()
+            children = {2 * machine + 1 - len(self.routers), 2 * machine + 2 - len(self.routers)}
+            leaves |= {u for u in children if u >= 0}  # which have to tell the router again
+        for u in leaves:
+            self.reports[u] = self.leaves[u].report(now)
+        self.history.resubmitted.update(dict(lost))
+        self.submit(lost, now)
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def _queue(self, machine: int, request: Request) -> None:
         self.leaves[machine].take(request.application, request.tasks, self.now)
-        self.history.arrivals.append((request.application, machine, request.tasks))
-        self._met.add(machine)
+        self.history.arrivals.append((machine, request.application, request.tasks, self.now))
+        self.met.add(machine)
 
     def _decide(self, k: int, request: Request) -> Wave:
-        """A request that climbs."""
-        sample = self._sample(request, [self._known(k, child) for child in (2 * k + 1, 2 * k + 2)])
-        stretch = math.inf if sample is None else float(self.rules.grid.stretch[sample])
-        accepted = k == 0 or (sample is not None and self._is_good(k, request, stretch))
-        action: Literal["passed", "accepted"] = "accepted" if accepted else "passed"
-        self.history.decisions.append(Decision(request.application, action, k, request.tasks, stretch))
-        return self._divide(k, request, sample) if accepted else [(k, (k - 1) // 2, request)]
+        """Accept a request that climbs, or pass it on."""
+        known = self._children(k)
+        sample = self._sample(request, known)
+        stretch = math.inf if sample is None else self.stretches[sample]
+        limits = self._limits(k, request) if k else {}
+        good = [by for by, limit in limits.items() if stretch <= limit * (1.0 + TOLERANCE)]
+        limit = max(limits.values(), default=math.nan)
+        self.history.cases["limit"] += limit > 0.0
+        i, n = request.application, request.tasks
+        if k and not (good and sample is not None):
+            self.history.decisions.append(Decision(i, "passed", k, n, stretch, limit))
+            self.history.cases["no promise"] += (
+                sample is not None and limits.get("root") == 0.0 != self.rules.bound
+            )
+            return [(k, (k - 1) // 2, Request(i, n, request.steps_up + 1))]
+        self.history.decisions.append(Decision(i, "accepted", k, n, stretch, limit))
+        self.history.requests.append(Accepted(i, n, self.now, k, request.steps_up, stretch))
+        self.history.cases.update(f"by {rule}" for rule in good)
+        return self._divide(k, request, known, sample)
 
-    def _is_good(self, k: int, request: Request, stretch: float) -> bool:
-        """Whether a router below the root accepts at this stretch; what it does not know speaks against it."""
-        accept, bound = self.rules.accept, self.rules.bound
-        rest = self.routers[k].rest
+    def _limits(self, k: int, request: Request) -> dict[str, float]:
+        """Up to which stretch each rule accepts below the root.  What is not known speaks against it."""
+        accept, bound, rest = self.rules.accept, self.rules.bound, self.routers[k].rest
         reports = [self.reports[machine] for machine in self.below[k]]
         if accept == "minimum":
-            elsewhere = 0.0 if self.rules.minimum_of == "all" else math.inf
-            smallest = min(elsewhere if rest is None else rest.smallest, *(r.minimum for r in reports))
-            by = {"minimum": not math.isinf(smallest) and at_most(stretch, bound * smallest)}
-        else:
-            largest = max(0.0 if rest is None else rest.largest, *(largest_of(r) for r in reports))
-            promise = self._promise(k, request)
-            by = {
-                "root": accept in ("root", "either") and at_most(stretch, bound * promise),
-                "largest": accept in ("largest", "either")
-                and at_most(stretch, (bound if accept == "largest" else 1.0) * largest),
-            }
-        for rule, good in by.items():
-            self.history.below[rule] += good
-        return any(by.values())
+            unknown = 0.0 if self.rules.minimum_of == "all" else math.inf
+            smallest = min(unknown if rest is None else rest.smallest, *(r.minimum for r in reports))
+            return {"minimum": math.nan if math.isinf(smallest) else bound * smallest}
+        limits = {}
+        if accept != "largest":
+            root = self.routers[k].copy
+            sample = None if root is None else self._sample(request, [root.summary])
+            self.history.cases["no copy"] += root is None
+            limits["root"] = 0.0 if sample is None else bound * self.stretches[sample]
+        if accept != "root":
+            largest = max(0.0 if rest is None else rest.largest, *(r.largest for r in reports))
+            limits["largest"] = largest * (bound if accept == "largest" else float(bound > 0.0))
+        return limits
 
-    def _promise(self, k: int, request: Request) -> float:
-        """What the root could promise, as far as the router knows; 0 if that is nothing."""
-        copy = self.routers[k].copy
-        sample = None if copy is None else self._sample(request, [copy.summary])
-        return 0.0 if sample is None else float(self.rules.grid.stretch[sample])
-
-    def _take_from_parent(self, k: int, request: Request) -> Wave:
+    def _take(self, k: int, request: Request) -> Wave:
         """A request from the parent, which cannot be refused."""
         assert request.rest is not None
         self._hear(k, request.rest, request.copy)
-        sample = self._sample(request, [self._known(k, child) for child in (2 * k + 1, 2 * k + 2)])
-        return self._divide(k, request, sample)
+        known = self._children(k)
+        return self._divide(k, request, known, self._sample(request, known))
 
-    def _divide(self, k: int, request: Request, sample: int | None) -> Wave:
-        """Send shares to both children, in proportion to the room that they have."""
+    def _divide(self, k: int, request: Request, known: list[Summary], sample: int | None) -> Wave:
+        """Send shares to the children, in proportion to their room; what nobody has room for, to their speed."""
         if k == 0:
             self._renew_copy()
         children = (2 * k + 1, 2 * k + 2)
-        at = len(self.rules.grid.stretch) - 1 if sample is None else sample
-        known = [self._known(k, child) for child in children]
-        room = [self._room(request, summary)[at] for summary in known]
-        if sample is None:
-            left = by_speed(max(0, request.tasks - sum(room)), [self._speed(child) for child in children])
-            shares = [n + more for n, more in zip(split(room, min(sum(room), request.tasks)).tolist(), left, strict=True)]
-        else:
-            shares = split(room, request.tasks).tolist()
+        room = [self._room(request, summary)[-1 if sample is None else sample] for summary in known]
+        hosted = min(request.tasks, sum(room))
+        others = by_speed(request.tasks - hosted, [self._speed(child) for child in children])
+        stretch = BEYOND if sample is None else self.stretches[sample]
         sent: Wave = []
-        stretch = BEYOND if sample is None else float(self.rules.grid.stretch[at])
-        release = self.bags[request.application].release / NS
-        for child, tasks, n, summary in zip(children, shares, room, known, strict=True):
-            if not tasks:
-                continue
-            machine = child if child < len(self.routers) else child - len(self.routers)
-            gave = Decision(request.application, "gave", k, tasks, float(n), machine)
-            self.history.decisions.append(gave)
-            sent.append((k, child, self._to_child(k, child, request.application, tasks)))
-            self.routers[k].debts.setdefault(child, []).append(
-                Debt(request.application, tasks, stretch, max(0.0, min(summary.newest, self.now / NS) - release))
-            )
+        for child, part, more, n, summary in zip(
+            children, split(room, hosted).tolist(), others, room, known, strict=True
+        ):
+            if part + more:
+                machine = child if child < len(self.routers) else child - len(self.routers)
+                i, tasks = request.application, part + more
+                self.history.decisions.append(Decision(i, "gave", k, tasks, float(n), machine=machine))
+                sent.append((k, child, self._share(k, child, i, tasks)))
+                debt = Debt(i, tasks, stretch, self._age(request, summary))
+                self.routers[k].debts.setdefault(child, []).append(debt)
         return sent
 
-    def _to_child(self, k: int, child: int, application: int, tasks: int) -> Request:
+    def _share(self, k: int, child: int, application: int, tasks: int) -> Request:
         if child >= len(self.routers):
             return Request(application, tasks)
-        copy = self.routers[k].copy
-        if copy is not None and copy.made <= self.routers[k].told.get(child, -1):
-            copy = None
-        self._tell(k, child)
-        return Request(application, tasks, self._rest_of(k, child), copy)
+        return Request(application, tasks, 0, self._rest_of(k, child), self._copy_for(k, child))
 
-    # -- what routers know ----------------------------------------------------------------------------------------------
+    # -- what routers know ---------------------------------------------------------------------------------------------
 
     def _renew_copy(self) -> None:
-        self.routers[0].copy = Copy(self.now, tuple(self.reports))
+        self.routers[0].copy = RootCopy(self.now, tuple(self.reports))
+        self.history.cases["copy in debt"] += any(self.routers[0].debts.values())
 
-    def _tell(self, k: int, child: int) -> None:
-        copy = self.routers[k].copy
-        if copy is not None:
-            self.routers[k].told[child] = copy.made
+    def _copy_for(self, k: int, child: int) -> RootCopy | None:
+        """The copy, if it is newer than what the child was last told."""
+        root = self.routers[k].copy
+        if root is None or root.made <= self.routers[k].told.get(child, -1):
+            return None
+        self.routers[k].told[child] = root.made
+        return root
 
-    def _hear(self, k: int, rest: Rest, copy: Copy | None) -> None:
+    def _hear(self, k: int, rest: Rest, root: RootCopy | None) -> None:
         router = self.routers[k]
         router.rest = rest
-        if copy is not None and (router.copy is None or copy.made > router.copy.made):
-            router.copy = copy
+        if root is not None and (router.copy is None or root.made > router.copy.made):
+            router.copy = root
 
     def _rest_of(self, k: int, child: int) -> Rest:
-        """Of a child: the rest of its parent, and the sibling."""
-        known = self.routers[k].rest
-        if k == 0:
-            known = Rest(math.inf, 0.0)
-        elif known is None:
-            known = Rest(0.0 if self.rules.minimum_of == "all" else math.inf, 0.0)
+        """Of a child: the rest of its parent, and its sibling."""
+        rest = self.routers[k].rest if k else Rest(math.inf, 0.0)
+        if rest is None:
+            rest = Rest(0.0 if self.rules.minimum_of == "all" else math.inf, 0.0)
         sibling = [self.reports[machine] for machine in self.below[4 * k + 3 - child]]
-        return Rest(
-            min(known.smallest, *(r.minimum for r in sibling)), max(known.largest, *map(largest_of, sibling))
-        )
+        smallest = min(rest.smallest, *(r.minimum for r in sibling))
+        return Rest(smallest, max(rest.largest, *(r.largest for r in sibling)))
 
-    def _known(self, k: int, child: int) -> Summary:
-        """The summary of a child, less what was sent there."""
+    def _children(self, k: int) -> list[Summary]:
+        """The summaries of both children, less their debts."""
+        return [self._child(k, child) for child in (2 * k + 1, 2 * k + 2)]
+
+    def _child(self, k: int, child: int) -> Summary:
         summary = Summary.of([self.reports[machine] for machine in self.below[child]])
-        debts = self.routers[k].debts.get(child)
+        debts = self.routers[k].debts.get(child, [])
         if not debts:
             return summary
-        self.history.in_debt += 1
-        bags = [self.bags[debt.application] for debt in debts]
+        self.history.cases["debt"] += 1
         left = debit(
             summary.cells,
             self.rules.grid,
             tasks=[debt.tasks for debt in debts],
-            task_size=[bag.task_size for bag in bags],
-            size=[bag.size for bag in bags],
+            task_size=[self.bags[debt.application].task_size for debt in debts],
+            size=[self.bags[debt.application].size for debt in debts],
             stretch=[debt.stretch for debt in debts],
             age=[debt.age for debt in debts],
             leaves=len(self.below[child]),
         )
         return Summary(left.astype(np.int64), summary.newest)
 
+    def _age(self, request: Request, summary: Summary) -> float:
+        """How much older (s) the request is than the summary."""
+        return max(0.0, min(summary.newest, self.now / NS) - self.bags[request.application].release / NS)
+
     def _room(self, request: Request, summary: Summary) -> list[int]:
-        """At each stretch, how many tasks of the request there is room for.
+        """How many tasks of the request there is room for, at each stretch.
 
-        A request that is older than the summary has the deadlines of a smaller one released with the summary.
+        A request that is older than the summary has the deadline of a smaller one that is not.
         """
-        grid, bag = self.rules.grid, self.bags[request.application]
-        late = max(0.0, min(summary.newest, self.now / NS) - bag.release / NS)
-        k, room = bisect_left(grid.task_size.tolist(), bag.task_size), [0] * len(grid.stretch)
-        if k == len(grid.task_size):
-            return room
-        for i, stretch in enumerate(grid.stretch.tolist()):
-            j = bisect_right(grid.size.tolist(), bag.size - late / stretch) - 1
-            if j >= 0:
-                room[i] = int(summary.cells[i, j, k])
-        return room
+        bag, age = self.bags[request.application], self._age(request, summary)
+        k = bisect_left(self.task_sizes, bag.task_size)
+        if k == len(self.task_sizes):
+            return [0] * len(self.stretches)
+        at = [bisect_right(self.sizes, bag.size - age / stretch) - 1 for stretch in self.stretches]
+        cells = summary.cells[:, :, k].tolist()
+        return [row[j] if j >= 0 else 0 for row, j in zip(cells, at, strict=True)]
 
-    def _sample(self, request: Request, summaries: list[Summary]) -> int | None:
-        """The smallest stretch sample at which there is room for all tasks, and whose deadline is to come."""
-        rooms, bag = [self._room(request, summary) for summary in summaries], self.bags[request.application]
-        for i, room in enumerate(zip(*rooms, strict=True)):
-            deadline = bag.release / NS + self.rules.grid.stretch[i] * bag.size
-            if sum(room) >= request.tasks and deadline >= self.now / NS:
+    def _sample(self, request: Request, summaries: Sequence[Summary]) -> int | None:
+        """The smallest stretch at which there is room for all tasks, and whose deadline is to come."""
+        bag, rooms = self.bags[request.application], [self._room(request, summary) for summary in summaries]
+        for i, stretch in enumerate(self.stretches):
+            due = bag.release / NS + stretch * bag.size
+            if sum(room[i] for room in rooms) >= request.tasks and due >= self.now / NS:
                 return i
         return None
 
@@ -549,16 +549,7 @@ class Tree:
         return sum(self.leaves[machine].speed for machine in self.below[node])
 
 
-def at_most(stretch: float, limit: float) -> bool:
-    return stretch <= limit * (1.0 + TOLERANCE)
-
-
-def largest_of(report: Report) -> float:
-    """An idle leaf counts 0."""
-    return 0.0 if report.idle else report.minimum
-
-
-def by_speed(tasks: int, speeds: list[float]) -> list[int]:
+def by_speed(tasks: int, speeds: Sequence[float]) -> list[int]:
     """Tasks in proportion to the speeds, by largest remainder."""
     exact = [tasks * speed / sum(speeds) for speed in speeds]
     shares = [math.floor(x) for x in exact]
@@ -568,12 +559,11 @@ def by_speed(tasks: int, speeds: list[float]) -> list[int]:
 
 
 def simulate(
-    speeds: list[float], bags: list[Bag], rules: Rules, failures: Sequence[tuple[int, int]] = ()
+    speeds: Sequence[float], bags: Sequence[Bag], rules: Rules, failures: Sequence[tuple[int, int]] = ()
 ) -> History:
-    """Run the bags, which must be in order of release; ``failures`` are (instant in ns, machine).
+    """Run the bags, which are in order of release.  ``failures`` are (instant in ns, machine), resets.
 
-    While tasks are still to be placed no instant may have two of: a release, a heartbeat, the end of a task, a
-    failure.
+    While there are tasks to be placed, no instant may have two of: releases, a heartbeat, ends of tasks, a failure.
     """
     tree = Tree(speeds, bags, rules)
     pending, failing, beat = list(range(len(bags))), sorted(failures), rules.heartbeat
@@ -581,19 +571,19 @@ def simulate(
         release = bags[pending[0]].release if pending else math.inf
         failure = failing[0][0] if failing else math.inf
         end = min(leaf.next_end() for leaf in tree.leaves)
-        now = int(min(release, beat, end, failure))
-        assert (now == release) + (now == beat) + (now == end) + (now == failure) == 1, f"a tie at {now} ns"
+        now = int(min(release, failure, end, beat))
+        assert (now == release) + (now == failure) + (now == end) + (now == beat) == 1, f"a tie at {now} ns"
         if now == release:
             together = [i for i in pending if bags[i].release == now]
             pending = pending[len(together) :]
             tree.submit([(i, bags[i].tasks) for i in together], now)
-        elif now == beat:
-            tree.beat(now)
-            beat += rules.heartbeat
+        elif now == failure:
+            tree.fail(failing.pop(0)[1], now)
         elif now == end:
             tree.end_tasks(now)
         else:
-            tree.fail(failing.pop(0)[1], now)
+            tree.beat(now)
+            beat += rules.heartbeat
     for leaf in tree.leaves:
         leaf.advance(2**62)
     return tree.history
