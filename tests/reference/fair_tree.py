@@ -1,9 +1,9 @@
-"""A simulator of the fair tree where messages take no time, written from its description and not from its code.
+"""A simulator of the fair tree where messages take no time, written from its description, not from its code.
 
-It has no messages but requests.  Between two instants all summaries have arrived and all debts are paid, so what a
-router knows of a child is what the leaves below it last reported.  Within an instant requests travel in waves, one hop
-a wave, and leaves report when all tasks are placed.  Only two things that a router knows may be old: the minimum
-stretches of the rest of the tree, and its copy of the root's summary.
+It has no messages but requests.  Between two instants all summaries have arrived and all debts are paid, so
+what a router knows of a child is what the leaves below it last reported.  Within an instant requests travel in
+waves, one hop a wave, and leaves report when all tasks are placed.  Only two things that a router knows may be
+old: the minimum stretches of the rest of the tree, and its copy of the root's summary.
 
 Summaries are computed only where a router looks at them.
 """
@@ -68,10 +68,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a router did with a request: passed it up, accepted it, or gave some of it to a child on ``machine``.
+    """What a router did with a request: passed it up, accepted it, or gave some of it to a child.
 
-    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` what that is compared with,
-    NaN for nothing.  Of ``gave``, ``saw`` is how many tasks the child has room for at that stretch.
+    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` what it is compared
+    with, NaN for nothing.  Of ``gave``, ``saw`` is how many tasks the child on ``machine`` has room for.
     """
 
     application: int
@@ -109,12 +109,12 @@ class History:
     cases: Counter[str] = field(default_factory=Counter)
 
 
-# --- a leaf -----------------------------------------------------------------------------------------------------------
+# --- a leaf ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a leaf last said: its queue, in which a task that starts at that instant has started, and its minimum."""
+    """What a leaf last said: its queue, where a task that starts just then has started, and its minimum."""
 
     grid: SummaryGrid
     now: float
@@ -124,7 +124,7 @@ class Report:
 
     @cached_property
     def cells(self) -> Cells:
-        """n[S, w, a]: what is due before goes first, and what is due later is delayed by its slack at most."""
+        """n[S, w, a]: what is due before goes first, what is due later is delayed by its slack at most."""
         start, speed = self.queue.free_at, self.queue.speed
         stretch = self.grid.stretch[:, np.newaxis]
         due = np.array(self.queue.release) + stretch * np.array(self.queue.size)
@@ -140,7 +140,10 @@ class Report:
         slack = np.where(before, math.inf, ((due - start) * speed - done)[:, np.newaxis])
         room = np.minimum((deadline[:, :, 0] - start) * speed - ahead, slack.min(axis=2, initial=math.inf))
         room[late | (self.grid.stretch * (1.0 + LATE) < self.queue.floor)] = 0.0
-        return np.floor(np.maximum(room, 0.0)[:, :, np.newaxis] / self.grid.task_size).astype(np.int64)
+        tasks: Cells = np.floor(np.maximum(room, 0.0)[:, :, np.newaxis] / self.grid.task_size).astype(
+            np.int64
+        )
+        return tasks
 
     @property
     def largest(self) -> float:
@@ -178,8 +181,8 @@ class Leaf:
                 self.running = None
             if not self.shares or self.free_at >= until:
                 return
-            first, i = self.history.first_start, self.shares[0][0]
-            first[i] = min(first.get(i, self.free_at), self.free_at)
+            first, application = self.history.first_start, self.shares[0][0]
+            first[application] = min(first.get(application, self.free_at), self.free_at)
             self._start()
 
     def take(self, application: int, tasks: int, now: int) -> None:
@@ -236,7 +239,7 @@ class Leaf:
         return max(1, round(self.bags[application].task_size / self.speed * NS))
 
 
-# --- routers ----------------------------------------------------------------------------------------------------------
+# --- routers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,7 @@ class Summary:
     """What leaves can take together, less what was sent there."""
 
     cells: Cells
-    newest: float  # s: the instant of the newest report; infinite if a leaf is idle, as its report never grows old
+    newest: float  # s: the instant of the newest report, infinite if a leaf is idle: that never grows old
 
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Summary:
@@ -274,7 +277,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Debt:
-    """Tasks sent to a child since it last reported, the stretch at which, and how old (s) the request was then."""
+    """Tasks sent to a child since it last reported, at which stretch, and how old (s) the request was."""
 
     application: int
     tasks: int
@@ -307,7 +310,7 @@ Wave = list[tuple[int, int, Request]]  # sender and receiver
 
 
 class Tree:
-    """Routers are the nodes 0..N-2 and leaves N-1..2N-2 of a heap; router k and leaf N-1+k sit on machine k."""
+    """A heap: routers are the nodes 0..N-2, leaves N-1..2N-2; router k and leaf N-1+k sit on machine k."""
 
     def __init__(self, speeds: Sequence[float], bags: Sequence[Bag], rules: Rules) -> None:
         self.bags, self.rules, self.history, self.now = bags, rules, History(), 0
@@ -330,7 +333,7 @@ class Tree:
     def idle(self) -> bool:
         return all(leaf.idle for leaf in self.leaves)
 
-    # -- what happens at an instant ------------------------------------------------------------------------------------
+    # -- what happens at an instant ----------------------------------------------------------------
 
     def submit(self, submitted: Sequence[tuple[int, int]], now: int) -> None:
         """Tasks of applications are submitted and placed."""
@@ -387,7 +390,7 @@ class Tree:
         self.history.resubmitted.update(dict(lost))
         self.submit(lost, now)
 
-    # -- requests ------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     def _queue(self, machine: int, request: Request) -> None:
         self.leaves[machine].take(request.application, request.tasks, self.now)
@@ -406,9 +409,8 @@ class Tree:
         i, n = request.application, request.tasks
         if k and not (good and sample is not None):
             self.history.decisions.append(Decision(i, "passed", k, n, stretch, limit))
-            self.history.cases["no promise"] += (
-                sample is not None and limits.get("root") == 0.0 != self.rules.bound
-            )
+            unpromised = limits.get("root") == 0.0 != self.rules.bound
+            self.history.cases["no promise"] += unpromised and sample is not None
             return [(k, (k - 1) // 2, Request(i, n, request.steps_up + 1))]
         self.history.decisions.append(Decision(i, "accepted", k, n, stretch, limit))
         self.history.requests.append(Accepted(i, n, self.now, k, request.steps_up, stretch))
@@ -442,7 +444,7 @@ class Tree:
         return self._divide(k, request, known, self._sample(request, known))
 
     def _divide(self, k: int, request: Request, known: list[Summary], sample: int | None) -> Wave:
-        """Send shares to the children, in proportion to their room; what nobody has room for, to their speed."""
+        """Send shares to the children, in proportion to their room; what has no room, to their speed."""
         if k == 0:
             self._renew_copy()
         children = (2 * k + 1, 2 * k + 2)
@@ -468,7 +470,7 @@ class Tree:
             return Request(application, tasks)
         return Request(application, tasks, 0, self._rest_of(k, child), self._copy_for(k, child))
 
-    # -- what routers know ---------------------------------------------------------------------------------------------
+    # -- what routers know -------------------------------------------------------------------------
 
     def _renew_copy(self) -> None:
         self.routers[0].copy = RootCopy(self.now, tuple(self.reports))
@@ -563,7 +565,7 @@ def simulate(
 ) -> History:
     """Run the bags, which are in order of release.  ``failures`` are (instant in ns, machine), resets.
 
-    While there are tasks to be placed, no instant may have two of: releases, a heartbeat, ends of tasks, a failure.
+    While tasks are to be placed, no instant may have two of: releases, a heartbeat, ends of tasks, a failure.
     """
     tree = Tree(speeds, bags, rules)
     pending, failing, beat = list(range(len(bags))), sorted(failures), rules.heartbeat

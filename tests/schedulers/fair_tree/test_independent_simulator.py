@@ -1,7 +1,7 @@
-"""The fair tree against a simulator that was written from its description alone, on random trees without delays.
+"""The fair tree against a simulator that was written from its description, on random trees without delays.
 
-Equal are all decisions of routers with what they saw and the limit that it was compared with, who accepted at which
-promise, what came to which machine, and every start and finish.
+Equal are all decisions of routers with what they saw and the limit that it was compared with, who accepted at
+which promise, what came to which machine, and every start and finish.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tests.reference.fair_tree import Bag, History, Rules, simulate
 
 #: Trees of each rule, without and with failures.
 TREES = {False: 50, True: 20}
-#: How often these happen on 10 trees at least: acceptance below the root by each rule, a limit above 0, a look-up less
-#: debts, a copy of the root's summary made while the root has debts, no copy or no promise in it where one is wanted.
+#: How often these happen on 10 trees at least: acceptance below the root by each rule, a limit above 0, a
+#: look-up less debts, a copy of the root's summary that is made while the root has debts, no copy where one is
+#: wanted, or no promise in it.
 CASES = {
     "minimum": {"by minimum": 4, "limit": 40, "debt": 100},
     "root": {"by root": 10, "limit": 40, "debt": 100, "copy in debt": 8, "no copy": 10, "no promise": 8},
@@ -34,7 +35,7 @@ CASES = {
     },
 }
 
-#: "minimum" accepts little below the root at small bounds.
+#: "minimum" accepts hardly anything below the root at small bounds.
 BOUNDS = {
     "minimum": [0.0, 1.0, 1.25, 2.0, 4.0, 8.0],
     "root": [0.0, 1.0, 1.06, 1.25, 2.0],
@@ -83,7 +84,7 @@ def log_uniform(rng: np.random.Generator, low: float, high: float, count: int | 
 
 
 def draw(accept: str, failing: bool, seed: int) -> Case:
-    """Up to 40 machines with at most 15 bags, a quarter of them released together with the one before."""
+    """Up to 40 machines and 19 bags, of which a quarter is released together with the one before."""
     rng = np.random.default_rng((seed, failing, list(CASES).index(accept)))
     machines, bags = int(1 + 40 * rng.random() ** 1.5), int(rng.integers(5, 20))
     speeds = log_uniform(rng, 500, 3000, machines)
@@ -93,7 +94,7 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
     if rng.random() < 0.4:
         task_size[:] = task_size[0]
     tasks = np.ceil(log_uniform(rng, 0.03, 6.0, bags) * machines).astype(int)
-    tasks[0] += 5 * machines * rng.integers(2)  # which keep all machines busy, if the bag is larger
+    tasks[0] += 5 * machines * rng.integers(2)  # enough to keep all machines busy, or not
     size = tasks * task_size
     gap = size.mean() / speeds.sum() / rng.choice([0.5, 2.0, 8.0])
     gaps = rng.exponential(gap, bags) * (rng.random(bags) >= 0.25)
