@@ -1,9 +1,9 @@
 """A simulator of the fair tree where messages take no time, written from its description, not from its code.
 
 It has no messages but requests.  Between two instants all summaries have arrived and all debts are paid, so
-what a router knows of a child is what the leaves below it last reported.  Within an instant requests travel in
-waves, one hop a wave, and leaves report when all tasks are placed.  Only two things that a router knows may be
-old: the minimum stretches of the rest of the tree, and its copy of the root's summary.
+what a router knows of a child is what the leaves below it last reported.  Within an instant requests travel
+in waves, one hop a wave, and leaves report when all tasks are placed.  Only two things that a router knows
+may be old: the minimum stretches of the rest of the tree, and its copy of the root's summary.
 
 Summaries are computed only where a router looks at them.
 """

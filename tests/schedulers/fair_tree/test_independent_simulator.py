@@ -23,8 +23,8 @@ from tests.reference.fair_tree import Bag, History, Rules, simulate
 #: Trees of each rule, without and with failures.
 TREES = {False: 50, True: 20}
 #: How often these happen on 10 trees at least: acceptance below the root by each rule, a limit above 0, a
-#: look-up less debts, a copy of the root's summary that is made while the root has debts, no copy where one is
-#: wanted, or no promise in it.
+#: look-up less debts, a copy of the root's summary that is made while the root has debts, no copy where one
+#: is wanted, or no promise in it.
 CASES = {
     "minimum": {"by minimum": 4, "limit": 40, "debt": 100},
     "root": {"by root": 10, "limit": 40, "debt": 100, "copy in debt": 8, "no copy": 10, "no promise": 8},
