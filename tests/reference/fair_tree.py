@@ -232,7 +232,7 @@ class Leaf:
 
     def _start(self) -> None:
         self.running, tasks = self.shares[0]
-        self.shares = [[self.running, tasks - 1], *self.shares[1:]][tasks == 1 :]
+        self.shares = ([[self.running, tasks - 1]] if tasks > 1 else []) + self.shares[1:]
         self.free_at += self._length(self.running)
 
     def _length(self, application: int) -> int:
@@ -526,26 +526,23 @@ class Tree:
         return max(0.0, min(summary.newest, self.now / NS) - self.bags[request.application].release / NS)
 
     def _room(self, request: Request, summary: Summary) -> list[int]:
-        """How many tasks of the request there is room for, at each stretch.
+        """How many tasks of the request there is room for, at each stretch; none once its deadline is over.
 
         A request that is older than the summary has the deadline of a smaller one that is not.
         """
         bag, age = self.bags[request.application], self._age(request, summary)
-        k = bisect_left(self.task_sizes, bag.task_size)
-        if k == len(self.task_sizes):
-            return [0] * len(self.stretches)
-        at = [bisect_right(self.sizes, bag.size - age / stretch) - 1 for stretch in self.stretches]
-        cells = summary.cells[:, :, k].tolist()
-        return [row[j] if j >= 0 else 0 for row, j in zip(cells, at, strict=True)]
+        late, k = (self.now - bag.release) / NS, bisect_left(self.task_sizes, bag.task_size)
+        room = [0] * len(self.stretches)
+        for i, stretch in enumerate(self.stretches):
+            j = bisect_right(self.sizes, bag.size - age / stretch) - 1
+            if j >= 0 and k < len(self.task_sizes) and stretch * bag.size >= late:
+                room[i] = int(summary.cells[i, j, k])
+        return room
 
     def _sample(self, request: Request, summaries: Sequence[Summary]) -> int | None:
-        """The smallest stretch at which there is room for all tasks, and whose deadline is to come."""
-        bag, rooms = self.bags[request.application], [self._room(request, summary) for summary in summaries]
-        for i, stretch in enumerate(self.stretches):
-            due = bag.release / NS + stretch * bag.size
-            if sum(room[i] for room in rooms) >= request.tasks and due >= self.now / NS:
-                return i
-        return None
+        """The smallest stretch at which there is room for all tasks."""
+        rooms = zip(*(self._room(request, summary) for summary in summaries), strict=True)
+        return next((i for i, room in enumerate(rooms) if sum(room) >= request.tasks), None)
 
     def _speed(self, node: int) -> float:
         return sum(self.leaves[machine].speed for machine in self.below[node])

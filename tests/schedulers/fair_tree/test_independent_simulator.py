@@ -84,7 +84,7 @@ def log_uniform(rng: np.random.Generator, low: float, high: float, count: int | 
 
 
 def draw(accept: str, failing: bool, seed: int) -> Case:
-    """Up to 40 machines and 19 bags, of which a quarter is released together with the one before."""
+    """Up to 40 machines and 19 bags, many of which are released together with the one before."""
     rng = np.random.default_rng((seed, failing, list(CASES).index(accept)))
     machines, bags = int(1 + 40 * rng.random() ** 1.5), int(rng.integers(5, 20))
     speeds = log_uniform(rng, 500, 3000, machines)
@@ -97,7 +97,7 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
     tasks[0] += 5 * machines * rng.integers(2)  # enough to keep all machines busy, or not
     size = tasks * task_size
     gap = size.mean() / speeds.sum() / rng.choice([0.5, 2.0, 8.0])
-    gaps = rng.exponential(gap, bags) * (rng.random(bags) >= 0.25)
+    gaps = rng.exponential(gap, bags) * (rng.random(bags) >= 0.4)
     release = np.cumsum(np.round(gaps * NS).astype(int)) + 1
 
     parameters: dict[str, Any] = {
