@@ -115,7 +115,10 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
         longest = log_uniform(rng, 0.5, 50.0) * max(size.max() / size.min(), size.max() / speeds.sum() / gap)
         ranges = (
             (0.5 / speeds.sum(), longest / speeds.sum()),
-            (size.min() * rng.uniform(0.8, 1.02), size.max() * rng.uniform(1.03, 1.5)),
+            (
+                size.min() * rng.uniform(0.8, 1.02) * (0.03 if failing else 1.0),
+                size.max() * rng.uniform(1.03, 1.5),
+            ),
             (task_size.min() * 0.9, task_size.max() * rng.uniform(0.97, 1.3)),
         )
         parameters["grid"] = tuple(
