@@ -190,9 +190,7 @@ def figure(report: Report) -> Figure:
 
     made, panels = plots.figure(len(KINDS))
     papers = {TREE: CALM_PAPER, **{with_failures(TREE, reading): HIT_PAPER for reading in READINGS}}
-    labels = [
-        f"{end}{case}" for case in ("", ", failures", ", failures, new") for end in ("smallest", "largest")
-    ]
+    labels = [f"{end}{case}" for case in ("", ", failures", ", failures, new") for end in ("min", "max")]
     printed = [None if report.quick else value for paper in papers.values() for value in paper]
     for axes, kind in zip(panels, KINDS, strict=True):
         found = [report.data[kind][name][end] for name in papers for end in ("min", "max")]

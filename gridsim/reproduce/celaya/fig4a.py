@@ -45,6 +45,7 @@ from gridsim.reproduce.framework import (
     seeds_above,
 )
 from gridsim.results.metrics.estimates import Estimate, estimate
+from gridsim.schedulers import FairTree
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 
@@ -186,7 +187,7 @@ def _grids(
     ratios: dict[str, list[Estimate | str]] = {
         name: [points.get(nodes, "-") for nodes in made] for name, points in series.items()
     }
-    trees = [name for name in series if not math.isnan(made[max(made)].mean(name, "requests").mean)]
+    trees = [name for name, one in {**_calm(), **_hit(kind)}.items() if isinstance(one, FairTree)]
     shares: dict[str, list[Estimate | str]] = {
         f"{name}: {what}": [one.mean(name, what) if name in one.schedulers else "-" for one in made.values()]
         for name in trees
@@ -237,4 +238,5 @@ def figure(report: Report) -> Figure:
         axes.set_title(kind)
         axes.set_xlabel("machines")
         axes.set_ylabel("maximum stretch / MinCent")
+    plots.shared_legend(made)
     return made
