@@ -335,7 +335,7 @@ ENTRIES: dict[str, Entry] = {
             Choice(
                 "free",
                 [
-                    {"bound": bound, "minimum_of": of}
+                    {"accept": "minimum", "bound": bound, "minimum_of": of}
                     for of, bounds in (
                         ("all", (1.25, 2.0)),
                         ("busy", (1.25, 2.0)),
@@ -344,15 +344,16 @@ ENTRIES: dict[str, Entry] = {
                     for bound in bounds
                 ],
             ),
-            Choice("free", vary("samples", 180, 360, 1440, 5760, (10, 9, 8))),
+            Choice("free", vary("samples", 180, 360, 1440, (10, 9, 8))),
             Choice("paper", vary("update_on", "change"), only="load 0.9"),
             Choice("free", vary("hold_off", 0.1, 5.0), only="load 0.9"),
             Choice("paper, corrected", vary("release_cell", 300.0), only="load 0.9"),
             Choice("free", vary("refresh", 60.0, 300.0), only="load 0.9"),
             Choice("free", vary("entry", "parent"), only="load 0.9"),
-            Choice("free", vary("spread", "change"), {"bound": 2.0, "minimum_of": "busy"}, only="load 0.9"),
+            Choice("free", vary("spread", "change"), only="load 0.9"),
             Choice("paper", vary("update_rate", 1_000.0, 100_000.0, 0.0), only="load 0.9"),
-            Choice("paper", vary("heartbeat", 60.0), only="load 0.9, failing"),
+            Choice("free", vary("heartbeat", 30.0, 300.0), only="load 0.9"),
+            Choice("free", vary("detection", 0.0, 10.0, 60.0), only="load 0.9, failing"),
         ],
     ),
     "dgs-asap": Entry(

@@ -40,14 +40,6 @@ CALIBRATIONS = {
 #: equality: an equal value is neither better nor worse.
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
-#: Parameters of the fair tree in experiments on its update times and messages; the paper does not give B.
-TREE: dict[str, Any] = {
-    "accept": "minimum",
-    "bound": 2.0,
-    "minimum_of": "busy",
-    "samples": (10, 9, 8),
-    "update_on": "completion",
-}
 _TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
 
 
@@ -154,16 +146,26 @@ def near(
     return judge(claim, quantity, f"{paper:g}", measured, low, high, **named)
 
 
-def sign(claim: str, quantity: str, paper: str, differences: Any, *, unit: str = "") -> Row:
+def sign(
+    claim: str,
+    quantity: str,
+    paper: str,
+    differences: Any,
+    *,
+    unit: str = "",
+    seeds: Sequence[int] | None = None,
+) -> Row:
     """Return a row whose verdict depends on the signs of n differences, one per seed.
 
     The verdict is "reproduced" if all differences are above 0, "not reproduced" if none is, and "not robust"
-    if some are.  It is "undecided" for fewer than `FEW` seeds.
+    if some are.  It is "undecided" for fewer than `FEW` seeds.  The reason names those of the n `seeds`, if
+    they are given, whose difference is not above 0.
     """
     values = np.asarray(differences, dtype=np.float64)
     above = int((values > 0).sum())
     verdict: Verdict
-    reason = f"wanted above 0; it is in {above} of {len(values)} seeds"
+    count = f"{above} of {len(values)} seeds" if seeds is None else seeds_above(values, seeds)
+    reason = f"wanted above 0; it is in {count}"
     if len(values) < FEW:
         verdict, reason = "undecided", f"{reason}; fewer than {FEW} seeds"
     elif above == len(values):
@@ -171,6 +173,14 @@ def sign(claim: str, quantity: str, paper: str, differences: Any, *, unit: str =
     else:
         verdict = "not robust" if above else "not reproduced"
     return Row(claim, quantity, paper, estimate(values), unit, verdict, reason)
+
+
+def seeds_above(differences: Any, seeds: Sequence[int]) -> str:
+    """Return in how many of n `seeds` the difference is above 0, and in which it is not."""
+    values = np.asarray(differences, dtype=np.float64)
+    not_above = [f"{seed}" for value, seed in zip(values, seeds, strict=True) if not value > 0]
+    count = f"{len(values) - len(not_above)} of {len(values)} seeds"
+    return f"{count}, not in {', '.join(not_above)}" if not_above else count
 
 
 def exact(claim: str, quantity: str, paper: str, holds: bool, why: str) -> Row:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from gridsim.reproduce.celaya.common import AT_ROOT, ROOT, TREE, TREE_REMARK, paper_tree
 from gridsim.reproduce.framework import (
     CALIBRATIONS,
     POSITIVE,
-    TREE,
     Grid,
     Make,
     Report,
@@ -18,7 +18,7 @@ from gridsim.reproduce.framework import (
     per_doubling,
 )
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
-from gridsim.schedulers import FairTree
+from gridsim.scheduling.contract import Scheduler
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,16 +31,14 @@ CLAIMS = (FAST, GROWS)
 SEEDS = (20, 5)
 
 SIZES, SMALL = (50, 100, 200, 500, 1000), (50, 100, 200)
-SCHEDULER = FairTree(update_rate=10_000.0, **TREE)
+SCHEDULERS: dict[str, Scheduler] = {TREE: paper_tree(), ROOT: paper_tree(**AT_ROOT)}
 
 
 def run(how: Run) -> Report:
     """Measure the longest update time of each run, at each size."""
     sizes = SMALL if how.quick else SIZES
-    found = [
-        how.replicate(Make("U", nodes), {"tree": SCHEDULER}, {"time": latest_update})["time"]["tree"]
-        for nodes in sizes
-    ]
+    made = [how.replicate(Make("U", nodes), SCHEDULERS, {"time": latest_update})["time"] for nodes in sizes]
+    found = [times[TREE] for times in made]
     slope = estimate(per_doubling(sizes, found))
     # Logarithmic growth: the growth per doubling is about the same above the middle size as below it.
     half = len(sizes) // 2
@@ -70,19 +68,21 @@ def run(how: Run) -> Report:
     ]
     columns = ["maximum update time (s)", "mean", "smallest", "median", "largest"]
     spread: dict[str, list[Estimate | str]] = {}
-    for nodes, values in zip(sizes, found, strict=True):
-        ordered = sorted(values.tolist())
-        middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-        spread[f"N = {nodes}"] = [
-            estimate(values),
-            *(f"{value:.4g}" for value in (ordered[0], middle, ordered[-1])),
-        ]
+    for name in SCHEDULERS:
+        for nodes, times in zip(sizes, made, strict=True):
+            ordered = sorted(times[name].tolist())
+            middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+            spread[f"N = {nodes}, {name}"] = [
+                estimate(times[name]),
+                *(f"{value:.4g}" for value in (ordered[0], middle, ordered[-1])),
+            ]
     data = {"sizes": sizes, "times": [values.tolist() for values in found]}
     grid = Grid("Distribution over seeds", columns, spread)
     return Report(tuple(how.seeds), how.quick, rows, (grid,), _REMARKS, data)
 
 
 _REMARKS = (
+    TREE_REMARK,
     f"Platform and tasks: {CALIBRATIONS['U']}; the paper gives no task size.",
     "The time from a change at a leaf until the root knows, of changes from the first release on; the "
     "maximum of each run.  The paper does not say over what its distribution is; here it is over seeds.",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gridsim.model.network import Network
-from gridsim.reproduce.celaya.fig4a import BASE, EARLY
+from gridsim.reproduce.celaya.common import AT_ROOT, BASE, EARLY, MINCENT, ROOT, TREE_REMARK, paper_tree
 from gridsim.reproduce.framework import CALIBRATIONS, Grid, Make, Report, Run, failing
 from gridsim.results.metrics.estimates import estimate
-from gridsim.schedulers import FairTree, MinCent
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 
@@ -31,16 +30,18 @@ def ideal(seed: int) -> dict[str, Any]:
 
 
 #: Steps that remove possible causes of the loss, alone and then together: the parameters of the tree, and
-#: what else the scenario has.  "As it is" is the default tree; the steps after it are compared with it.
+#: what else the scenario has.  "As it is" is the paper's tree; the steps after it are compared with it.
 CALM, FAILURES = "as it is", "as it is, with failures"
-LADDER: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]] | None]] = {
+LADDER: dict[str, tuple[Mapping[str, Any], Callable[[int], dict[str, Any]] | None]] = {
     CALM: ({}, None),
+    ROOT: (AT_ROOT, None),
     "early acceptance (B = 2, busy leaves)": (EARLY, None),
     "20 times the samples": ({"samples": 14400}, None),
     "no limit of the update rate": ({"update_rate": 0.0}, None),
     "messages take no time": ({}, ideal),
     "all but the first": ({"samples": 14400, "update_rate": 0.0}, ideal),
     FAILURES: ({}, failing),
+    f"{ROOT}, with failures": (AT_ROOT, failing),
     "what is lost is known at once": ({"detection": 0.0}, failing),
     "routers are out of the tree for 60 s": ({"repair": 60.0}, failing),
     "lost tasks are new requests": ({"resubmit": "new"}, failing),
@@ -53,10 +54,10 @@ def run(how: Run) -> Report:
     made: Replicates | None = None
     for further in (None, ideal, failing):
         steps: dict[str, Scheduler] = {
-            name: FairTree(**parameters) for name, (parameters, of) in LADDER.items() if of is further
+            name: paper_tree(**parameters) for name, (parameters, of) in LADDER.items() if of is further
         }
         if further is None:
-            steps[BASE] = MinCent()
+            steps[BASE] = MINCENT
         found = how.replicate(Make(KIND, nodes, further), steps)
         made = found if made is None else made.joined(found)
     assert made is not None
@@ -73,6 +74,7 @@ def run(how: Run) -> Report:
 
 
 _REMARKS = (
+    TREE_REMARK,
     "The papers say nothing of this.  All ratios are to MinCent without failures, and so is what is gained.",
 )
 

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.model.network import Network
+from gridsim.reproduce.celaya.common import (
+    AT_ROOT,
+    PAPER_TREE,
+    ROOT,
+    TREE_REMARK,
+    paper_tree,
+    requests_at_root,
+)
 from gridsim.reproduce.framework import (
     CALIBRATIONS,
-    TREE,
     Grid,
     Make,
     Report,
@@ -24,7 +31,6 @@ from gridsim.reproduce.framework import (
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
-from gridsim.schedulers import FairTree
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.overlays import tree_level
 from gridsim.studies.replicate import Replicates
@@ -50,9 +56,10 @@ TIME = (12.3, 6.61, 3.68, 2.33, 1.81)
 MEAN = (2.41, 3.78, 4.28, 5.0, 5.84)
 PEAK = (11.41, 16.43, 24.88, 40.45, 72.63)
 NODES, SMALL = 1000, 100
-SCHEDULERS: dict[str, Scheduler] = {
-    f"{rate} B/s": FairTree(update_rate=float(rate), **TREE) for rate in RATES
-}
+SCHEDULERS: dict[str, Scheduler] = {f"{rate} B/s": paper_tree(update_rate=float(rate)) for rate in RATES}
+#: The paper's own rate, bytes/s, at which its tree is compared with one that decides all at its root.
+OWN_RATE = 10_000
+OWN, OWN_ROOT = f"{OWN_RATE} B/s", f"{OWN_RATE} B/s, {ROOT}"
 
 
 def recording(seed: int = 0) -> dict[str, Any]:
@@ -60,11 +67,11 @@ def recording(seed: int = 0) -> dict[str, Any]:
     return {"network": Network(record_use=True)}
 
 
-#: Bytes of data of a task, and the update rate (bytes/s) at which they are compared with the messages.
-TASK_DATA, DATA_RATE = 512_000.0, 10_000
+#: Bytes of data of a task.
+TASK_DATA = 512_000.0
 #: Bytes of a summary, and the number of summaries per task that gives the paper's ratio of 10; each summary
 #: crosses two interfaces.
-SUMMARY = 2970.0
+SUMMARY = float(paper_tree().summary_bytes(int(np.prod(PAPER_TREE["samples"].value))))
 SUMMARIES = TASK_DATA / 10.0 / SUMMARY / 2.0
 
 
@@ -130,6 +137,7 @@ METRICS: dict[str, MetricFunction] = {
     "peak_1s": peak_1s,
     "peak_10s": peak_10s,
     "share": summary_share,
+    "requests": requests_at_root,
 }
 
 
@@ -141,7 +149,8 @@ def run(how: Run) -> Report:
     nodes = SMALL if how.quick else NODES
     levels = range(int(math.log2(nodes - 1)) + 1)  # of the routers 0..nodes - 2
     metrics = METRICS | {f"level {level}": partial(level_peak, level=level) for level in levels}
-    made = {kind: how.replicate(Make(kind, nodes, recording), SCHEDULERS, metrics) for kind in KINDS}
+    schedulers = {**SCHEDULERS, OWN_ROOT: paper_tree(update_rate=float(OWN_RATE), **AT_ROOT)}
+    made = {kind: how.replicate(Make(kind, nodes, recording), schedulers, metrics) for kind in KINDS}
     rows: list[Row] = []
     for claim, kind, metric, what, unit, printed in (
         (UPDATES, "U", "time", "maximum update time", "s", TIME),
@@ -173,20 +182,34 @@ def run(how: Run) -> Report:
         )
         for kind in KINDS
     ]
+    grids += [_compared(kind, made[kind]) for kind in KINDS]
     data = {metric: [_recorded(made["U"], name, metric) for name in SCHEDULERS] for metric in METRICS}
     data |= {f"V {metric}": [_recorded(made["V"], name, metric) for name in SCHEDULERS] for metric in METRICS}
     return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
 
 
+def _compared(kind: str, made: Replicates) -> Grid:
+    """Return the grid of the paper's tree beside one that decides all at its root, at the paper's rate."""
+    columns = {
+        "requests": "requests decided at the root, %",
+        "time": "maximum update time (s)",
+        "mean": "mean link use, %",
+        "peak_10s": "peak in 10 s, %",
+        "share": "summaries' share of bytes, %",
+    }
+    rows = {name: [_recorded(made, name, metric) or "-" for metric in columns] for name in (OWN, OWN_ROOT)}
+    return Grid(f"{kind}: where requests are decided", ["tree", *columns.values()], rows)
+
+
 def _task_data(nodes: int, how: Run) -> list[Row]:
-    tree = FairTree(update_rate=float(DATA_RATE), run_on=True, **TREE)
+    tree = paper_tree(update_rate=float(OWN_RATE), run_on=True)
     metrics: dict[str, MetricFunction] = {"ratio": data_ratio, "summaries": summaries_per_task}
     rows = []
     for kind in KINDS:
         made = how.replicate(Make(kind, nodes, fetching), {"tree": tree}, metrics)
-        what = f"{kind}: task data / messages, {DATA_RATE} B/s"
+        what = f"{kind}: task data / messages, {OWN_RATE} B/s"
         rows.append(near(DATA, what, 10.0, made.mean("tree", "ratio"), why=_FEWER))
-        what = f"{kind}: summaries a task, {DATA_RATE} B/s"
+        what = f"{kind}: summaries a task, {OWN_RATE} B/s"
         rows.append(Row(DATA, what, f"{SUMMARIES:.1f} for a ratio of 10", made.mean("tree", "summaries")))
     return rows
 
@@ -209,6 +232,7 @@ WHY = {
 }
 
 _REMARKS = (
+    TREE_REMARK,
     *(f"{kind}: {CALIBRATIONS[kind]}." for kind in KINDS),
     "The paper gives no task size.  Update times hardly depend on it, and neither do stretches times "
     "aggregate speed; link use does, as each task that ends makes its leaf report.",

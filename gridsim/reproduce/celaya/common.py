@@ -1,0 +1,200 @@
+"""What the experiments of section 7 share: the paper's tree, the readings of resubmission, and FCFS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsim.reproduce.framework import POSITIVE, Grid, Row, conclude, judge, sign
+from gridsim.results.metrics.estimates import estimate
+from gridsim.results.metrics.registry import MetricFunction
+from gridsim.results.result import Result
+from gridsim.schedulers import FairTree, Fcfs, MinCent
+from gridsim.scheduling.contract import Scheduler
+from gridsim.studies.replicate import Replicates
+from gridsim.support.arrays import Floats
+
+# -- the tree ---------------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """A parameter's value in the paper's tree, and where it comes from."""
+
+    value: Any
+    source: str
+
+
+#: The tree of all experiments of section 7, and the only place that states it.  Parameters that are not here
+#: have their defaults, which are not the paper's to give.
+PAPER_TREE: Mapping[str, Setting] = {
+    "accept": Setting(
+        "root", "section 6 has S <= B S_min, which with B = 1 decides all requests at the root"
+    ),
+    "bound": Setting(1.0, "B is not printed"),
+    "samples": Setting(720, "not printed; summaries of 3 kB fit the update times of Table 1"),
+    "update_rate": Setting(10_000.0, "section 7.2; Table 1 varies it"),
+    "update_on": Setting("completion", "section 7.2: when tasks arrive or finish"),
+    "release_cell": Setting(0.0, "section 5.2 has a multiple of five minutes, which is no bound for others"),
+    "heartbeat": Setting(60.0, "section 6: periodically; the only period printed is five minutes (5.2)"),
+    "detection": Setting(None, "section 4: when failures are detected; here at the next heartbeat"),
+}
+#: What the remarks of each report say about the tree.
+TREE_REMARK = (
+    "The paper's tree: "
+    + "; ".join(f"{name} = {value!r} ({source})" for name, (value, source) in PAPER_TREE.items())
+    + ".  It is the same in all experiments of section 7; other parameters have their defaults."
+)
+
+
+def paper_tree(**changes: Any) -> FairTree:
+    """Return the paper's tree with the parameters `changes`."""
+    return FairTree(**{**{name: value for name, (value, _) in PAPER_TREE.items()}, **changes})
+
+
+TREE, ROOT = "tree", "all at the root"
+#: Parameters of a tree whose root decides on every request, so that nothing is decided below.
+AT_ROOT: Mapping[str, Any] = {"accept": "minimum", "bound": 0.0}
+#: Parameters of a tree that accepts early: its bound refers to the minimum stretch of busy leaves only.
+EARLY: Mapping[str, Any] = {"accept": "minimum", "bound": 2.0, "minimum_of": "busy"}
+
+BASE, ECT, RANDOM = "MinCent", "FCFS ect", "FCFS random"
+MINCENT = MinCent()
+FCFS: Mapping[str, Scheduler] = {ECT: Fcfs(), RANDOM: Fcfs(mode="random")}
+
+
+# -- metrics ----------------------------------------------------------------------------------------------
+
+
+def most(result: Result) -> float:
+    """Largest stretch, 1e-8 s/Mflop."""
+    return result.max_stretch * 1e8
+
+
+def requests_at_root(result: Result) -> float:
+    """Share of requests, those for lost tasks included, that the root decided, %; NaN without a tree."""
+    return _percent(result, "requests_at_root")
+
+
+def applications_at_root(result: Result) -> float:
+    """Share of applications whose first request the root decided, %; NaN without a tree."""
+    return _percent(result, "applications_at_root")
+
+
+def _percent(result: Result, fact: str) -> float:
+    share = result.facts.get(fact)
+    return math.nan if share is None else 100.0 * float(share)
+
+
+#: The metrics of experiments on stretches: the first is what schedulers are compared by.
+METRICS: Mapping[str, MetricFunction] = {
+    "max": most,
+    "requests": requests_at_root,
+    "applications": applications_at_root,
+}
+
+
+# -- lost tasks -------------------------------------------------------------------------------------------
+
+#: The readings of "we just resubmit tasks" (section 4) -> `FairTree.resubmit`: lost tasks keep the release
+#: and size of their application, or are an application of their own.
+READINGS: Mapping[str, str] = {"lost tasks as they were": "as-is", "lost tasks as new requests": "new"}
+#: The calibration that has both readings, since runs with new requests take minutes each.
+BOTH = "K1"
+READINGS_REMARK = (
+    '"We just resubmit tasks" (section 4) has two readings.  As they were: lost tasks keep the release and '
+    "the size of their application.  As new requests: they are released when they are submitted again, and "
+    f"have a size of their own.  Claims on failures have a verdict for each; the second is run with {BOTH}."
+)
+FAILURES_REMARK = (
+    "Failures: each machine is reset once in 14,400 s on average; lost tasks are noticed at the next "
+    f"heartbeat ({PAPER_TREE['heartbeat'].value:g} s).  The readings are the tree's: MinCent and FCFS know "
+    "at once which tasks were lost, and place them again."
+)
+
+
+def readings(kind: str) -> tuple[str, ...]:
+    """Return the readings with which a calibration is run."""
+    return tuple(READINGS) if kind == BOTH else tuple(READINGS)[:1]
+
+
+def with_failures(name: str, reading: str = "") -> str:
+    """Return the label of a scheduler that meets failures."""
+    return ", ".join(filter(None, (name, "failures", reading)))
+
+
+def hit(name: str, reading: str, **changes: Any) -> dict[str, Scheduler]:
+    """Return the paper's tree with `changes` under its label for failures, with lost tasks read so."""
+    return {with_failures(name, reading): paper_tree(resubmit=READINGS[reading], **changes)}
+
+
+def by_reading(sentence: str, reading: str) -> str:
+    """Return the claim that a sentence is with one reading of resubmission."""
+    return f"{sentence} ({reading})"
+
+
+def claims_by_reading(*sentences: str) -> tuple[str, ...]:
+    """Return the claims that sentences are, first all with the first reading."""
+    return tuple(by_reading(sentence, reading) for reading in READINGS for sentence in sentences)
+
+
+def verdicts(
+    sentences: Sequence[str], rows: Mapping[tuple[str, str], Sequence[Row]], *, quick: bool
+) -> tuple[Grid, str]:
+    """Return a grid of verdicts, and a remark on whether all sentences hold together.
+
+    rows : calibration and reading -> the rows about them.  quick : whether verdicts are marked as quick.
+    """
+    concluded = {
+        where: [conclude(by_reading(sentence, where[1]), part).verdict for sentence in sentences]
+        for where, part in rows.items()
+    }
+    mark = " (quick)" if quick else ""
+    grid = Grid(
+        f"Verdicts by calibration and reading{mark}",
+        ["claim", *(f"{kind}, {reading}" for kind, reading in rows)],
+        {sentence: [column[k] for column in concluded.values()] for k, sentence in enumerate(sentences)},
+    )
+    holding = [f"{kind}, {reading}" for (kind, reading), column in concluded.items() if _all_hold(column)]
+    if holding:
+        return grid, f"All claims on failures here are reproduced together with: {'; '.join(holding)}{mark}."
+    return grid, f"No reading gives all claims on failures here, with any of the calibrations{mark}."
+
+
+def _all_hold(column: Sequence[str]) -> bool:
+    return all(verdict == "reproduced" for verdict in column)
+
+
+# -- against FCFS -----------------------------------------------------------------------------------------
+
+WORSE = "with failures the fair tree is worse than without, but better than FCFS"
+
+
+def fcfs_margin(made: Replicates, tree: str, *, failing: bool) -> Floats:
+    """Return by how much the better FCFS of each seed exceeds `tree`, in units of MinCent without failures.
+
+    made : replicates of `METRICS` with MinCent and with both kinds of FCFS.  failing : whether FCFS meets
+    failures as well.
+    """
+    values = made["max"]
+    names = [with_failures(name) if failing else name for name in FCFS]
+    margin: Floats = (np.minimum(*(values[name] for name in names)) - values[tree]) / values[BASE]
+    return margin
+
+
+def against_fcfs(at: str, reading: str, made: Replicates) -> list[Row]:
+    """Return the rows of `WORSE` with one reading.
+
+    at : calibration and size.  made : as in `fcfs_margin`, and with the paper's tree, without and with
+    failures.
+    """
+    claim, tree, values = by_reading(WORSE, reading), with_failures(TREE, reading), made["max"]
+    worse = estimate((values[tree] - values[TREE]) / values[BASE])
+    rows = [judge(claim, f"{at}: {tree} - without failures", "> 0", worse, POSITIVE, math.inf)]
+    for failing in (True, False):
+        what = f"{at}: better FCFS{', failures' if failing else ''} - {tree}"
+        margin = fcfs_margin(made, tree, failing=failing)
+        rows.append(sign(claim, what, "> 0", margin, seeds=made.seeds))
+    return rows
