@@ -2,15 +2,37 @@ from __future__ import annotations
 
 import pytest
 
-from gridsim.reproduce.framework import Run
+from gridsim.reproduce.framework import Run, conclude
 from gridsim.reproduce.others import emulation
-from gridsim.reproduce.others.emulation import Size
+from gridsim.reproduce.others.emulation import MESSAGES, STRETCH, TIMES, TURNAROUND, WAITING, Size
 
 
 @pytest.mark.slow
 def test_simulated_and_emulated_runs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulation, "QUICK", Size(8, 2, 2, 4, 200.0))
     report = emulation.run(Run((1, 2), quick=True))
-    assert {row.claim for row in report.rows} >= set(emulation.CLAIMS)
+    claims = {row.quantity.partition(",")[0]: row.claim for row in report.rows}
+    for system in emulation.SYSTEMS:
+        assert claims[f"{system}: {WAITING}"] == claims[f"{system}: {STRETCH}"] == TIMES
+    assert claims["fair-tree: summary"] == claims["dgs-asap: commit"] == claims["rjss: probe"] == MESSAGES
     assert [grid.title.partition(":")[0] for grid in report.grids[:5]] == list(emulation.SYSTEMS)
     assert emulation.figure(report).axes
+
+
+def test_what_fails_is_in_the_report_as_failed() -> None:
+    """A kind of message that only one of both runs sends, a wait that is half as long again."""
+    simulated = {"request": 100.0, "cancel": 0.0, "fetch": 5.0, WAITING: 2.0, TURNAROUND: 9.0, STRETCH: 1.0}
+    emulated = {"request": 100.0, "cancel": 4.0, WAITING: 3.0, TURNAROUND: 10.0, STRETCH: 1.05}
+    some = {**simulated, "cancel": 2.0}  # what the simulator sends with some seeds only
+    pairs = [(some, emulated), (simulated, emulated)] * 4
+    rows = emulation.judged("dgs-asap", pairs)
+    verdicts = {row.quantity.removeprefix("dgs-asap: ").partition(",")[0]: row.verdict for row in rows}
+    assert verdicts == {
+        "request": "reproduced",
+        "cancel": "not reproduced",
+        "fetch": "not reproduced",
+        WAITING: "not reproduced",
+        TURNAROUND: "",
+        STRETCH: "reproduced",
+    }
+    assert conclude(TIMES, rows).verdict == conclude(MESSAGES, rows).verdict == "partly reproduced"

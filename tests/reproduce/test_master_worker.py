@@ -35,7 +35,8 @@ def test_the_order_of_links_is_seen_in_small(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(master_worker, "MOVING_APPLICATIONS", 2)
     report = master_worker.run(Run(range(1, 6), quick=True))
     verdicts = {row.claim: row.verdict for row in report.rows if row.verdict}
-    assert verdicts[STAR] == "reproduced" and verdicts.keys() == {STAR, THIRDS, WORSE}
+    # local rules and trees are not those of the paper: its shares are not judged
+    assert verdicts == {STAR: "reproduced", THIRDS: "cannot be compared", WORSE: "cannot be compared"}
     [lines] = report.data["series"].values()
     sorted_, in_turn = (lines[name][0].mean for name in (master_worker.SORTED, master_worker.IN_TURN))
     assert np.isfinite(sorted_) and sorted_ > in_turn

@@ -229,7 +229,7 @@ def test_schedules_of_a_policy():
 # -- RJSS -------------------------------------------------------------------------------------------------
 
 
-def test_arrivals_while_a_job_is_on_its_way():
+def test_arrivals_while_a_job_is_on_its_way(monkeypatch):
     """Of node 1, of 50 Mflop/s, come 0.2 jobs a second of its own, and by 20 s two others were sent there."""
     made = result(
         jobs={
@@ -256,3 +256,9 @@ def test_arrivals_while_a_job_is_on_its_way():
     errors = [abs(3.0 + second - 4.0) / 4.0, abs(4.0 + last - 10.0) / 10.0]
     assert rjss_fig1.mean_error(made) == pytest.approx(np.mean(errors))
     assert rjss_fig1.deviation(made) == pytest.approx(np.std(errors))
+    assert rjss_fig1.share_of_small(made) == 1.0
+    monkeypatch.setattr(
+        rjss_fig1, "SMALL", 0.3
+    )  # between the two errors; a third job moved and found no queue
+    assert rjss_fig1.share_of_small(made) == 1 / 2
+    assert rjss_fig1.share_of_moved(made) == 1 / 3

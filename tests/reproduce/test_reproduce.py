@@ -42,7 +42,9 @@ from gridsim.reproduce.written import write
 from gridsim.results.metrics.estimates import FEW, Estimate, estimate
 from gridsim.results.table import Table
 from gridsim.scheduling.description import describe
+from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.processes import executor_of
+from gridsim.support.random_streams import Streams
 
 pytestmark = pytest.mark.slow
 
@@ -462,6 +464,10 @@ def test_messages_of_floods_and_of_jobs(monkeypatch):
     monkeypatch.setattr(coallocation, "HOPS", (1, 2))
     monkeypatch.setattr(coallocation, "FLOODED", 300)
     assert coallocation.floods(repeats=True) == {1: 8, 2: 72}
+    # a flood to the end misses who is nobody's neighbour: with seed 9 node 188, with seed 8 nobody
+    overlay = random_neighbours(300, 8, Streams(9)("zorilla overlay"))
+    assert np.setdiff1d(np.arange(300), overlay).tolist() == [188]
+    assert [coallocation.unreached(seed) for seed in (8, 9)] == [0, 1]
     scenario = Jobs(20, 5, 0.3, widest=4)(1)
     dgs = gs.simulate(scenario, coallocation.SCHEDULERS[coallocation.DGS])
     schedules = dgs.tables["exchanges"]["schedules"].sum()

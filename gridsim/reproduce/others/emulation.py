@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap, FairTree, Rjss, Sparrow, WqrFt
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import simulate
+from gridsim.support.arrays import Floats
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 NAME = "emulation"
 TITLE = "node programs simulated, and run for real in processes that send messages over sockets"
-MESSAGES = "the simulator counts the same messages, within 5 %, where their number does not depend on timing"
-TIMES = "mean waiting or maximum stretch is that of the simulator, within 10 %"
+MESSAGES = "nodes send as many messages of each kind as in the simulator, within 5 %"
+TIMES = "mean waiting and maximum stretch are those of the simulator, within 10 %"
 CLAIMS = (MESSAGES, TIMES)
 SEEDS = (10, 5)
 
@@ -56,8 +57,6 @@ SYSTEMS: dict[str, Scheduler] = {
     "rjss": Rjss(probe_latency="network"),
     "WQR-FT": WqrFt(),
 }
-#: Kinds of messages of which the workload says how many there are, whatever the timing.
-FIXED = {"sparrow": ("probe", "fetch", "task", "none"), "dgs-asap": ("request", "answer")}
 WAITING, TURNAROUND, STRETCH = "mean waiting", "mean turnaround", "maximum stretch"
 
 
@@ -114,13 +113,11 @@ def run(how: Run) -> Report:
     for system in SYSTEMS:
         pairs = [both(system, size, seed) for seed in how.seeds]
         values = [(measured(one), measured(other)) for one, other in pairs]
-        names = [name for name in values[0][0] if all(name in each for pair in values for each in pair)]
-        cells: dict[str, list[Estimate | str]] = {}
-        for name in names:
-            simulated, emulated = (np.array([pair[k][name] for pair in values]) for k in range(2))
-            ratio = estimate(emulated / simulated)
-            cells[name] = [estimate(simulated), estimate(emulated), ratio]
-            rows.append(_row(system, name, ratio))
+        cells: dict[str, list[Estimate | str]] = {
+            name: [estimate(simulated), estimate(emulated), _ratio(simulated, emulated)]
+            for name, (simulated, emulated) in compared(values).items()
+        }
+        rows += judged(system, values)
         cells["tasks on the same machine"] = ["", "", estimate([same_places(*pair) for pair in pairs])]
         title = f"{system}: simulated and emulated, and the ratio of the two"
         grids.append(Grid(title, ["", "simulated", "emulated", "ratio"], cells))
@@ -141,13 +138,48 @@ def run(how: Run) -> Report:
     return Report(tuple(how.seeds), how.quick, rows, grids, _remarks(size), {"rows": rows})
 
 
-def _row(system: str, name: str, ratio: Estimate) -> Row:
-    quantity = f"{system}: {name}, emulated / simulated"
-    if name in FIXED.get(system, ()):
-        return judge(MESSAGES, quantity, "within 5 %", ratio, 0.95, 1.05)
-    if name == (STRETCH if system == "fair-tree" else WAITING):
-        return judge(TIMES, quantity, "within 10 %", ratio, 0.9, 1.1)
-    return Row("", quantity, "", ratio)
+#: Of each seed what was measured in the simulated and in the emulated run.
+Pairs = Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
+
+
+def compared(pairs: Pairs) -> dict[str, tuple[Floats, Floats]]:
+    """Return name -> values of the simulated and of the emulated runs, float64[seeds] each.
+
+    A kind of message that a run has not sent counts 0 there.
+    """
+    names = dict.fromkeys(name for pair in pairs for values in pair for name in values)
+    return {
+        name: (
+            np.array([simulated.get(name, 0.0) for simulated, _ in pairs]),
+            np.array([emulated.get(name, 0.0) for _, emulated in pairs]),
+        )
+        for name in names
+    }
+
+
+def judged(system: str, pairs: Pairs) -> list[Row]:
+    """Return a row for every kind of message and every time, whether or not it is as in the simulator."""
+    rows = []
+    for name, values in compared(pairs).items():
+        quantity, ratio = f"{system}: {name}, emulated / simulated", _ratio(*values)
+        if name == TURNAROUND:
+            rows.append(Row("", quantity, "", ratio))
+        elif name in (WAITING, STRETCH):
+            rows.append(judge(TIMES, quantity, "within 10 %", ratio, 0.9, 1.1))
+        else:
+            rows.append(judge(MESSAGES, quantity, "within 5 %", ratio, 0.95, 1.05))
+    return rows
+
+
+def _ratio(simulated: Floats, emulated: Floats) -> Estimate:
+    """Return the mean of the ratios seed by seed.
+
+    A seed may have no message of a kind: if neither run has one the ratio is 1, and if only the simulated one
+    has none, it is over one message.
+    """
+    return estimate(
+        np.where(emulated == simulated, 1.0, emulated / np.where(simulated == 0.0, 1.0, simulated))
+    )
 
 
 def _remarks(size: Size) -> tuple[str, ...]:
@@ -156,7 +188,9 @@ def _remarks(size: Size) -> tuple[str, ...]:
         f"{size.bags} bags of about {size.machines} tasks, for DGS_ASAP {size.jobs} rigid jobs.",
         "Messages take the time that the network of the scenario says, or longer where the computer is late.",
         "No emulated run is like another one: the intervals are those of seeds and of the computer at once.",
-        "Where a row has no verdict, the number depends on who hears of what first.",
+        "All rows are judged but those of the mean turnaround, of which no claim speaks.  In real time "
+        "handlers take time, and no two things happen at the same instant; the page on emulation explains "
+        "what differs.",
     )
 
 

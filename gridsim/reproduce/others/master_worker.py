@@ -15,7 +15,7 @@ import numpy as np
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import POSITIVE, Grid, Report, Row, Run, exact, judge, near, panels
+from gridsim.reproduce.framework import Grid, Report, Row, Run, exact, incomparable, panels
 from gridsim.reproduce.others.data_tree import GAP, Moving, over_bound
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
@@ -120,7 +120,6 @@ def run(how: Run) -> Report:
         for load in LOADS
     }
     shares = {label: _share(reached, label, SAME) for label in (SORTED, IN_TURN)}
-    best = max(shares, key=lambda label: float(shares[label].mean()))
     far = {label: 1.0 - _share(reached, label, FAR) for label in shares}
     least = {
         label: estimate(np.min([each[label] / each[CENTRAL] for each in reached.values()], axis=0))
@@ -128,18 +127,13 @@ def run(how: Run) -> Report:
     }
     alike = f"share of trees with {SAME:g} of its throughput or more"
     worse = f"share of trees with less than {FAR:g} of it"
-    rows = [
-        _star(how),
-        near(THIRDS, f"{alike}, {best}", 2 / 3, estimate(shares[best])),
-        judge(WORSE, f"{worse}, {best}", "a few", estimate(far[best]), POSITIVE, 0.2),
-    ]
+    rows = [_star(how)]
     for label in shares:
-        if label != best:
-            rows.append(Row("", f"{alike}, {label}", "", estimate(shares[label])))
-            rows.append(Row("", f"{worse}, {label}", "", estimate(far[label])))
-        rows.append(
-            Row("", f"smallest share of its throughput in the trees of a seed, {label}", "", least[label])
-        )
+        rows += [
+            incomparable(THIRDS, f"{alike}, {label}", "about two thirds", estimate(shares[label]), _OURS),
+            incomparable(WORSE, f"{worse}, {label}", "a few", estimate(far[label]), _OURS),
+            Row("", f"smallest share of its throughput in the trees of a seed, {label}", "", least[label]),
+        ]
     series = {
         f"{branching} children a node": {
             label: [estimate(reached[branching, load][label]) for load in LOADS] for label in schedulers(0)
@@ -213,6 +207,8 @@ def makespan(result: Result) -> float:
     return float(result.applications["finish"].max())
 
 
+#: Why what the abstracts say of local rules cannot be compared with what is measured.
+_OURS = "the abstract's rules, trees and limits are not printed; these are ours"
 _REMARKS = (
     f"{MACHINES} machines of {SPEEDS[0]:g}..{SPEEDS[1]:g} Mflop/s, uniform, with links of "
     f"{LINKS[0]:g}..{LINKS[1]:g} bytes/s whose logarithms are uniform, in the order of their numbers in a "
@@ -221,8 +217,10 @@ _REMARKS = (
     "to a hundredfold.",
     "Throughput: of the application that has the least, its tasks over the time until the last is done; so "
     "the beginning and the end of a run count, and nothing reaches the optimum.",
-    "The abstracts have no number besides the two thirds.  The platforms, the local rules, and what counts "
-    f"as the same ({SAME:g}) and as far worse (below {FAR:g}) are ours.",
+    "The abstracts have no number besides the two thirds, which are of heuristics and test cases that they "
+    "do not describe.  The platforms, the local rules, and what counts as the same "
+    f"({SAME:g}) and as far worse (below {FAR:g}) are ours: what is measured is not what the two thirds are "
+    "of, and speaks neither for nor against them.",
     f"Independent links: the scenario of data-tree with {MOVING_APPLICATIONS} applications, over bytes per "
     "Mflop relative to what the links carry; no port is shared there.",
 )

@@ -54,10 +54,11 @@ class Market(LocalScheduler, frozen=True, kw_only=True):
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("closed",)
     messages: ClassVar[Mapping[str, Message]] = {
-        "announce": Message(96, application=int, call=int, tasks=int, deadline=float),
-        "bid": Message(88, call=int, room=int, price=float, work=float),
+        # in this order: what a call has decided leaves, and is handled, before the next call for the rest
         "award": Message(170, moves_tasks=True, application=int, tasks=int, call=int, deadline=float),
         "decline": Message(64, call=int),
+        "announce": Message(96, application=int, call=int, tasks=int, deadline=float),
+        "bid": Message(88, call=int, room=int, price=float, work=float),
     }
     tables: ClassVar = {"payments": {"machine": int, "application": int, "late": int, "paid": float}}
     decision_words: ClassVar[Words] = {

@@ -51,6 +51,13 @@ def test_time_that_was_offered_is_offered_again_by_who_competes(competition: flo
     assert len(paid) == 4 and paid["late"].sum() == 2 and (paid["machine"] == 2).sum() == sold
 
 
+@pytest.mark.parametrize("network", [gs.Network(), INSTANT])
+def test_no_machine_bids_again_before_it_knows_what_it_has_sold(network: gs.Network) -> None:
+    """Tasks of 10 s, deadlines after 100 s: the only one with more than 10 gets what nobody has room for."""
+    scenario = gs.Scenario(gs.Platform.equal(10), gs.Workload.of([0.0], 300, 10_000.0, [0]), network, seed=1)
+    assert np.sort(gs.simulate(scenario, gs.Market()).machines["tasks"])[-2] <= 10
+
+
 def test_tasks_that_are_kept_since_nobody_answers_are_a_decision() -> None:
     """All others are down, and the machine does not ask itself with this seed."""
     down = gs.Faults.of([*range(1, 9)], [0.0] * 8, [600.0] * 8)
