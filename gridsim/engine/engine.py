@@ -84,6 +84,8 @@ class Engine:
         # The last wave of `now` whose deliveries have begun.
         self._wave = -1
         self._stopped = False
+        # Whether the last run was stopped within a wave, so that the hooks of this wave have not been called.
+        self._cut = False
         self._hooks: list[Callable[[], None]] = []
         self._sources: list[Source] = []
 
@@ -272,8 +274,19 @@ class Engine:
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop` has been called, so that `run` is about to end."""
+        """Whether `stop` has been called, so that `run` is about to end, or `leave`."""
         return self._stopped
+
+    def leave(self) -> None:
+        """Call the hooks of a wave that `stop` has cut off, because no further `run` will end it.
+
+        What the wave's handlers have sent is sent, whatever else was still due in the wave.
+        """
+        if self._cut:
+            self._cut, self._stopped = False, True
+            for hook in self._hooks:
+                hook()
+            self._stopped = False
 
     def run(self, until: int = NEVER) -> bool:
         """Handle everything due up to and including `until` ns, or until `stop` is called.
@@ -283,6 +296,7 @@ class Engine:
         queue, handlers, periods = self._queue, self._handlers, self._periods
         near, sources, hooks = queue.near, self._sources, self._hooks
         instant, rounds = -1, 0
+        self._cut = False
         while not self._stopped:
             rounds += 1
             if self.now != instant:
@@ -332,6 +346,8 @@ class Engine:
                 if not near or near[0][0] != time or near[0][1] >> _PRIORITY_BITS != wave:
                     for hook in hooks:
                         hook()
+                elif self._stopped:
+                    self._cut = True
         stopped, self._stopped = self._stopped, False
         if not stopped and self.now < until < NEVER:
             self._start(until)

@@ -220,7 +220,8 @@ class Policy(Stateful, ABC):
     """A scheduler during one run.
 
     The run ends when the engine has nothing left to do or the policy calls ``run.engine.stop()``.  A policy
-    may do that after the last release, once no later event can change what it reports.
+    may do that after the last release, once no later event can change what it reports.  What has been sent
+    in the present wave still leaves, and counts.
 
     `STATE` names the attributes that change during the run, if the run may be kept in a checkpoint.  They may
     be kernels and other objects with ``getstate`` and ``setstate``, numbers, text, arrays, generators, and

@@ -496,6 +496,7 @@ class Simulation(Stateful):
         with _watch(progress, self.scheduler.name, len(self.applications), engine, self.released):
             last = math.inf if limit is None else limit
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
+            engine.leave()
         outages.end(stopped)
         if not stopped and limit is not None and not engine.exhausted():
             holders = self.policy.unplaced()

@@ -117,6 +117,28 @@ def test_stop_leaves_the_rest_pending() -> None:
     assert (engine.now, fired) == (20, [(4, [1]), (9, [2])])
 
 
+def test_leave_ends_the_wave_that_stop_has_cut_off() -> None:
+    engine = Engine()
+    ends: list[tuple[int, bool]] = []
+    engine.at_wave_end(lambda: ends.append((engine.now, engine.stopping)))
+    engine.on("stop", lambda _: engine.stop(), priority=0, phase=TIMER)
+    fired = timers(engine, priority=1)
+    for at in (4, 5, 9):
+        engine.at(at, "stop")
+    engine.at(5, "t")
+    engine.leave()
+    assert engine.run() and ends == [(4, True)]
+    engine.leave()
+    assert engine.run() and ends == [(4, True)]
+    engine.leave()
+    engine.leave()
+    assert ends == [(4, True), (5, True)] and not engine.stopping
+    assert engine.run() and fired == [(5, [0])]
+    assert ends == [(4, True), (5, True), (5, False), (9, True)]
+    engine.leave()
+    assert len(ends) == 4
+
+
 def test_stop_before_run_holds_for_that_run() -> None:
     engine = Engine()
     fired = timers(engine)

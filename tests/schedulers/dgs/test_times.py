@@ -57,6 +57,18 @@ def test_both_forms_are_equal_and_keep_the_times(
     assert validate_result(one) == []
 
 
+@pytest.mark.parametrize("cancel_at", [2.0, 2.5])
+def test_the_last_cancellation_is_sent(cancel_at: float) -> None:
+    """Also at 2 s, when the other job ends, and more events are due in the wave that ends the run."""
+    jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 1], [30.0, 1.0], cancel_at=[cancel_at, math.inf])
+    scenario = gs.Scenario(gs.Platform.equal(7), jobs, gs.Network(latency=0.0, bandwidth=1e6))
+    one, other = (gs.simulate(scenario, gs.DgsAsap(slot=1.0), nodes=form) for form in FORMS)
+    for result in one, other:
+        assert result.applications["finish"][1] == 2.0 and result.applications["cancelled"].tolist() == [1, 0]
+        assert result.messages["sent"][result.messages["kind"].tolist().index("cancel")] == 1
+    assert one.digest == other.digest, first_difference(one, other)
+
+
 @settings(max_examples=15, deadline=None)
 @given(data=st.data(), fails=st.booleans())
 def test_the_search_of_all_machines_keeps_the_times(data: st.DataObject, fails: bool) -> None:
