@@ -26,18 +26,18 @@ import gridsim as gs
 from gridsim import plots
 from gridsim.results.metrics.estimates import estimate
 
-ROOT = "all at the root"
+ROOT, LITERAL, DEFAULT = "all at the root", "minimum, B = 1", "root, B = 1"
 RULES: dict[str, dict[str, Any]] = {
     ROOT: {"bound": 0.0},
-    "minimum, B = 1": {"accept": "minimum", "bound": 1.0},
+    LITERAL: {"accept": "minimum", "bound": 1.0},
     "minimum, B = 1.25": {"accept": "minimum", "bound": 1.25},
-    "root, B = 1": {"accept": "root", "bound": 1.0},
+    DEFAULT: {"accept": "root", "bound": 1.0},
     "root, B = 1.15": {"accept": "root", "bound": 1.15},
     "largest, B = 1": {"accept": "largest", "bound": 1.0},
     "either, B = 1": {"accept": "either", "bound": 1.0},
 }
 #: The rules that also run on more than 100 machines.
-FEW = (ROOT, "minimum, B = 1.25", "root, B = 1", "either, B = 1")
+FEW = (ROOT, "minimum, B = 1.25", DEFAULT, "either, B = 1")
 HEARTBEAT = 60.0
 FACTS = ("applications_at_root", "requests_at_root", "root_bytes_per_s", "decision_wait_mean_s")
 Make = Callable[[int], gs.Scenario]
@@ -176,30 +176,30 @@ def rows(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def table(lines: list[dict[str, Any]]) -> None:
     """Print the table: a row a cell, a column a rule."""
-    rules = [rule for rule in RULES if rule != ROOT]
-    print("| cell |", " | ".join(rules), "|")
-    print("|---" * (len(rules) + 1) + "|")
+    rules = [rule for rule in RULES if rule not in (ROOT, LITERAL)]
+    print("| bags, machines | seeds |", " | ".join(rules), "|")
+    print("|---" * (len(rules) + 2) + "|")
     by_cell: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows(lines):
         by_cell.setdefault(row["cell"], {})[row["rule"]] = row
     for cell, of in by_cell.items():
-        share = "requests_at_root" if "failing" in cell else "applications_at_root"
-        texts = (
-            f"{of[rule]['max_stretch']:.2f} [{of[rule]['low']:.2f}, {of[rule]['high']:.2f}]; "
-            f"{of[rule]['mean_stretch']:.2f}; {100 * of[rule][share]:.0f} %; {of[rule]['messages']:.2f}"
-            if rule in of
-            else ""
-            for rule in rules
-        )
-        print(f"| {cell} |", " | ".join(texts), "|")
+        texts = [_text(of[rule], "failing" in cell) if rule in of else "" for rule in rules]
+        print(f"| {cell} | {of[DEFAULT]['seeds']} |", " | ".join(texts), "|")
+
+
+def _text(row: dict[str, Any], failing: bool) -> str:
+    interval = "" if row["seeds"] < 5 else f" [{row['low']:.2f}, {row['high']:.2f}]"
+    share = row["requests_at_root" if failing else "applications_at_root"]
+    values = f"{row['mean_stretch']:.2f}; {100 * share:.0f} %; {row['messages']:.2f}"
+    return f"{row['max_stretch']:.2f}{interval}; {values}"
 
 
 def plot(lines: list[dict[str, Any]], path: Path) -> None:
     """Draw maximum stretch over the share that is decided at the root, a point a cell and rule."""
-    made, panels = plots.figure(2, width=9.0, height=4.0)
+    made, panels = plots.figure(2, width=5.0, height=4.0)
     for axes, failing in zip(panels, (False, True), strict=True):
         share = "requests_at_root" if failing else "applications_at_root"
-        for k, rule in enumerate(rule for rule in RULES if rule != ROOT):
+        for k, rule in enumerate(rule for rule in RULES if rule not in (ROOT, LITERAL)):
             mine = [
                 row for row in rows(lines) if row["rule"] == rule and ("failing" in row["cell"]) == failing
             ]
