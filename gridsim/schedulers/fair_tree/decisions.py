@@ -22,7 +22,7 @@ WORDS: Words = {
     "requested": ("sent a request for {tasks} tasks to machine {machine}", "", ""),
     "requested-again": ("sent a request for {tasks} tasks that were lost to machine {machine}", "", ""),
     "passed-on": (_ON + "too large a stretch for its {among} machines", *_STRETCH),
-    "passed-on-idle": (_ON + "no busy one known, besides its {among}, to compare it with", *_STRETCH),
+    "passed-on-idle": (_ON + "nothing known yet of the rest to compare its {among} machines with", *_STRETCH),
     "passed-on-full": (_ON + "no room on its {among} machines in any sample", *_STRETCH),
     "accepted": ("accepted {tasks} tasks for its {among} machines and promised the stretch", *_STRETCH),
     "accepted-at-root": (_ROOT + "and promised the stretch", *_STRETCH),

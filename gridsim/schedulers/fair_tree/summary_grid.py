@@ -21,9 +21,10 @@ the platform and the workload (n tasks of an application, s the speed of machine
   second and third of the three as if it were larger, by what all machines do over what those do that suit.
 * Neighbouring stretches differ by at least 5 %; a narrower range is widened at its lower end.
 
-A given number of cells is divided by the same rule for every workload.  Stretches come first, with one cell
-in 18 but at least 20; then up to 9 sizes; then up to 5 task sizes; and stretches get what is left.  No axis
-has more samples than keep its neighbouring samples within 14 % (stretches) or 30 % (sizes and task sizes).
+A given number of cells is divided by the same rule for every workload.  Task sizes and sizes first get as many
+samples as keep neighbours within a factor of 4 and of 6, but no more than 8 and 9, and leave room for 10
+stretches: with fewer, a small application of a job log finds no room anywhere.  Then come stretches, sizes and
+task sizes, up to what keeps neighbours within 14 % (stretches) or 30 % (sizes and task sizes).
 
 The window is fixed for the run.  Every result says how many decisions fell on its lowest sample or above its
 highest.
@@ -49,10 +50,11 @@ _BELOW_FAILING, _BELOW = 0.02, 0.5
 #: Factor on both ends of the sizes, so that a request that is a little late finds its sample.
 _MARGIN = 0.99
 #: Where `samples` is the number of cells: ratios of neighbouring stretches, and of neighbouring sizes and
-#: task sizes, that are close enough; the largest numbers of sizes and task sizes; what stretches get first.
-_STRETCH_RATIO, _SIZE_RATIO = 1.14, 1.3
-_SIZES, _TASK_SIZES = 9, 5
-_LEAST_STRETCHES, _CELLS_A_STRETCH = 20, 18
+#: task sizes, that are close enough; the largest ratios of sizes and of task sizes that are good enough; the
+#: largest numbers of sizes and task sizes, and the least number of stretches.
+_STRETCH_RATIO, _FINE_RATIO = 1.14, 1.3
+_SIZE_RATIO, _TASK_SIZE_RATIO = 6.0, 4.0
+_SIZES, _TASK_SIZES, _STRETCHES = 9, 8, 10
 
 
 def derive_grid(
@@ -113,11 +115,15 @@ def _shared_out(cells: int, stretches: float, sizes: float, task_sizes: float) -
 
     stretches, sizes, task_sizes : the logarithm of the ratio of the ends of each axis.
     """
-    enough = _steps(stretches, _STRETCH_RATIO) + 1
-    first = min(enough, max(_LEAST_STRETCHES, cells // _CELLS_A_STRETCH), cells)
-    of_sizes = min(_SIZES, _steps(sizes, _SIZE_RATIO) + 1, cells // first)
-    of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _SIZE_RATIO) + 1, cells // (first * of_sizes))
-    return min(enough, cells // (of_sizes * of_task_sizes)), of_sizes, of_task_sizes
+    room = max(1, cells // _STRETCHES)
+    of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _TASK_SIZE_RATIO) + 1, room)
+    of_sizes = min(_SIZES, _steps(sizes, _SIZE_RATIO) + 1, room // of_task_sizes)
+    of_stretches = min(_steps(stretches, _STRETCH_RATIO) + 1, cells // (of_sizes * of_task_sizes))
+    fine = min(_SIZES, _steps(sizes, _FINE_RATIO) + 1)
+    of_sizes = max(of_sizes, min(fine, cells // (of_stretches * of_task_sizes)))
+    fine = min(_TASK_SIZES, _steps(task_sizes, _FINE_RATIO) + 1)
+    of_task_sizes = max(of_task_sizes, min(fine, cells // (of_stretches * of_sizes)))
+    return of_stretches, of_sizes, of_task_sizes
 
 
 def _steps(wide: float, ratio: float) -> int:
