@@ -20,11 +20,14 @@ the platform and the workload (n tasks of an application, s the speed of machine
 * Where not all machines have the memory and disk that the tasks of an application need, it counts for the
   second and third of the three as if it were larger, by what all machines do over what those do that suit.
 * Neighbouring stretches differ by at least 5 %; a narrower range is widened at its lower end.
+* Where the number of cells is given, and sizes and task sizes are far apart, stretches end higher by the
+  square root of the product of both ratios, over 1.3: an application is looked up at the next size and task
+  size.
 
-A given number of cells is divided by the same rule for every workload.  Task sizes and sizes first get as many
-samples as keep neighbours within a factor of 4 and of 6, but no more than 8 and 9, and leave room for 10
-stretches: with fewer, a small application of a job log finds no room anywhere.  Then come stretches, sizes and
-task sizes, up to what keeps neighbours within 14 % (stretches) or 30 % (sizes and task sizes).
+A given number of cells is divided by the same rule for every workload.  Task sizes and sizes first get as
+many samples as keep neighbours within a factor of 4 and of 6, but no more than 8 and 9, and leave room for 10
+stretches: with fewer, a small application of a job log finds no room anywhere.  Then come stretches, sizes
+and task sizes, up to what keeps neighbours within 14 % (stretches) or 30 % (sizes and task sizes).
 
 The window is fixed for the run.  Every result says how many decisions fell on its lowest sample or above its
 highest.
@@ -102,7 +105,12 @@ def derive_grid(
         (float(applications.task_size.min()), longest),
     )
     if isinstance(samples, int):
-        samples = _shared_out(samples, *(math.log(high) - math.log(low) for low, high in ranges))
+        stretches, *others = (math.log(high) - math.log(low) for low, high in ranges)
+        counts = _shared_out(samples, stretches, *others)
+        apart = sum(wide / (count - 1) for wide, count in zip(others, counts[1:], strict=True) if count > 1)
+        more = max(0.0, apart / 2.0 - math.log(_FINE_RATIO))
+        ranges = ((ranges[0][0], highest * math.exp(more)), *ranges[1:])
+        samples = _shared_out(samples, stretches + more, *others)
     axes = [_axis(low, high, count) for (low, high), count in zip(ranges, samples, strict=True)]
     if samples[1] == 1:  # a single size serves all applications if it is that of the smallest
         alone_size = _MARGIN * float(applications.size.min())
