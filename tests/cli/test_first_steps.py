@@ -56,7 +56,7 @@ def test_lists_have_everything() -> None:
 def test_the_shell_completes_schedulers() -> None:
     completed = ShellComplete(cli, {}, "gridsim", "_GRIDSIM_COMPLETE")
     found = completed.get_completions(["compare", "--schedulers"], "mincent,fair-")
-    assert [each.value for each in found] == ["mincent,fair-tree"]
+    assert [each.value for each in found] == ["mincent,fair-tree", "mincent,fair-tree-root"]
 
 
 # -- files to begin with ------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_who_joins_later_works_later() -> None:
 def test_nothing_lost_is_noticed_before_its_time() -> None:
     of: dict[str, Any] = {"machine": [1], "down": [0.5], "up": [inf]}
     makespans = [
-        gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3), detection=detection)).makespan
+        gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3), heartbeat=300.0, detection=detection)).makespan
         for detection in (0.0, 100.0, None)
     ]
     assert makespans[0] < 100.0 < makespans[1] < 300.0 < makespans[2]

@@ -156,4 +156,4 @@ def test_summaries_say_their_samples_and_bytes():
     given = ((0.0, 5e10), (4e9, 5e10))
     result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), need_samples=given))
     assert result.facts["grid"]["needs"] == [list(pair) for pair in given]
-    assert result.facts["summary_bytes"] == 2 * 24 * 4 + 90
+    assert result.facts["summary_bytes"] == 2 * 24 * 4 + 90 + 4

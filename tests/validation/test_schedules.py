@@ -135,7 +135,7 @@ def test_the_request_of_an_application_may_be_lost_on_its_way() -> None:
         gs.Network(latency=0.0, bandwidth=float("inf")),
         faults=gs.Faults.of([0, 1], [0.0, 0.0], [0.0, 0.0]),
     )
-    tree = gs.FairTree(bound=0.0, update_rate=0.0, repair=3.0, resubmit="new")
+    tree = gs.FairTree(bound=0.0, update_rate=0.0, heartbeat=300.0, repair=3.0, resubmit="new")
     result = gs.simulate(scenario, tree, record=True)
     assert result.tables["requests"]["release"].tolist() == [300.0]
     assert validate_result(result) == []

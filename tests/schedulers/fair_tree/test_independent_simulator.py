@@ -103,7 +103,7 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
     parameters: dict[str, Any] = {
         "accept": accept,
         "bound": float(rng.choice(BOUNDS[accept])),
-        "minimum_of": str(rng.choice(["all", "busy", "inverse-speed"])),
+        "minimum_of": str(rng.choice(["all", "busy", "inverse-speed"])) if accept == "minimum" else "all",
         "entry": str(rng.choice(["own-router", "parent"])),
         "update_on": str(rng.choice(["completion", "change"])),
         "heartbeat": float(round(gap * rng.uniform(0.2, 2.0), 9)),
