@@ -159,17 +159,20 @@ class MachineQueues(_Columns):
     def sample(self, machine: int, grid: Any, release: int) -> NDArray[np.uint32]:
         """Return how many further tasks the machine could take, released at `release` ns."""
         of, now = self.of[machine], self.engine.now
-        queue, running, end = _counted(of.queue), of.running, max(of.planned, now)
+        queue, running = _counted(of.queue), of.running
+        end = max(of.planned, now) if running >= 0 else now
         floor = 0.0
-        if release > now:
-            floor = self.minimum_stretch(machine) if queue or running >= 0 else 0.0
+        overdue = running >= 0 and self.sizes is not None and of.planned <= now  # the next one may begin now
+        if release > now and (queue or running >= 0):
+            floor = self.minimum_stretch(machine)
+        if release > now or overdue:
             while end <= release and queue:
                 running = queue[0][0]
                 end += self.planned(machine, running)
                 queue[0][1] -= 1
                 if not queue[0][1]:
                     del queue[0]
-            end = max(end, release) if running >= 0 and end > release else release
+            end = max(end, release)
         asked = self._queue(machine, release, queue, running, end)
         cells = sample_availability(grid, release / NS, **asked, free_at=end / NS)
         if floor:

@@ -62,6 +62,8 @@ def test_estimates_are_what_schedulers_see_and_no_task_is(
     check_sizes(emulated, EQUAL)
     for column in ("first_start", "finish", "nodes_used", "estimate"):
         assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
+    for column in ("promised", "level") if "requests" in simulated.tables else ():
+        assert emulated.tables["requests"][column].tolist() == simulated.tables["requests"][column].tolist()
     assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
 
 
