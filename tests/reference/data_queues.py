@@ -201,7 +201,10 @@ class DataQueues(TaskQueues):
     def _projected(self, u: int, at: int) -> edf.Queue:
         """The queue that `u` will hold at `at` ns; a task that can be taken then has been."""
         later = self._later(u)
-        later._advance(u, at + 1)
+        later._advance(u, at)
+        queue = later._machine[u].queue
+        while queue and later._taken_at(u, queue[0].application) <= at:
+            later._start(u)
         return later._as_queue(u, at)
 
     def _as_queue(self, u: int, now: int) -> edf.Queue:

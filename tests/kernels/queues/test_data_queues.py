@@ -80,6 +80,16 @@ class WithoutAny(WithData):
     data, other = False, WithoutData
 
 
+def test_a_task_that_ends_a_nanosecond_later_still_runs():
+    program = WithData()
+    more = {"order": "edf", "watch": "idle", "log": False, "record": False}
+    program.start(speed=[1.5], seed=1, aware=False, more=more)  # tasks of 0.666666667 s
+    program.both("enqueue", [0], [0], [3], 0)
+    program.both("advance", 2 * NS, None)
+    program.now, program.enqueued = 2 * NS, 3
+    program.equal()
+
+
 for _program in (WithData, WithoutAny):
     _program.TestCase.settings = settings(stateful_step_count=20, deadline=None)
 TestWithData, TestWithoutAny = WithData.TestCase, WithoutAny.TestCase
