@@ -83,8 +83,8 @@ class WithoutAny(WithData):
 def test_a_task_that_ends_a_nanosecond_later_still_runs():
     program = WithData()
     more = {"order": "edf", "watch": "idle", "log": False, "record": False}
-    program.start(speed=[1.5], seed=1, aware=False, more=more)  # tasks of 0.666666667 s
-    program.both("enqueue", [0], [0], [3], 0)
+    program.start(speed=[0.5, 1.5], seed=510511, aware=False, more=more)
+    program.both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s a task
     program.both("advance", 2 * NS, None)
     program.now, program.enqueued = 2 * NS, 3
     program.equal()
