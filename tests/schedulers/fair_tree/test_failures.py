@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import gridsim as gs
+from gridsim.scheduling.contract import NodeForm
 from gridsim.validation.results import validate_result
 
 
@@ -214,6 +215,8 @@ def test_a_router_that_was_reset_does_not_accept_what_it_cannot_compare() -> Non
         gs.Network(latency=1.0),
         faults=gs.Faults.of([3], [28.3], [28.3]),
     )
-    for nodes in ("compiled", "interpreted"):
-        result = gs.simulate(scenario, gs.FairTree(bound=2.5, detection=1.0), nodes=nodes)  # type: ignore[arg-type]
+    tree = gs.FairTree(accept="minimum", bound=2.5, detection=1.0, heartbeat=300.0)
+    forms: tuple[NodeForm, ...] = ("compiled", "interpreted")
+    for nodes in forms:
+        result = gs.simulate(scenario, tree, nodes=nodes)
         assert result.makespan < 62.0  # with the rest of the tree taken for infinite: 80.6 s
