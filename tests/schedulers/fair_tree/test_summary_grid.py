@@ -155,6 +155,19 @@ def test_every_application_is_on_the_grid(
         assert (axis[1:] >= axis[:-1] * 1.05 * (1 - 1e-9)).all()
 
 
+def test_task_sizes_over_decades_come_before_fine_stretches() -> None:
+    """With stretches first a job log had two task sizes, and its small applications found no room."""
+    count = 60
+    task_size = 10.0 ** np.linspace(3.0, 7.0, count)
+    log = applications(np.arange(count) * 100.0, [1, 3, 50] * 20, task_size)
+    assert derive_grid(np.full(200, 1000.0), log, 720).shape == (10, 9, 8)
+    equal = applications(
+        np.arange(count) * 10.0, [900 + 5 * k for k in range(count)], np.full(count, 65536.0)
+    )
+    stretch = derive_grid(np.linspace(1000.0, 3000.0, 100), equal, 720).stretch
+    assert (stretch[1:] <= 1.14 * stretch[:-1] * (1 + 1e-9)).all()
+
+
 # -- explicit grids -----------------------------------------------------------------------------------------
 
 
