@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
-ADDED = ("PKG-INFO", "setup.cfg", "gridcore.egg-info/")
+ADDED = ("PKG-INFO", "setup.cfg", "gridsched.egg-info/")
 PACKAGES = ("gridcore", "gridsim")
 MADE = {"gridcore/common/_cyutility.pyx"}  # of no source: what Cython adds to all kernels, see setup.py
 UNTYPED = {"gridcore/common/arguments.pyi"}  # of a kernel that has nothing for Python

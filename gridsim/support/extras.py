@@ -32,4 +32,4 @@ def need(module: str, extra: str, what: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtra(f'{what} needs {package}: pip install "gridcore[{extra}]"') from error
+        raise MissingExtra(f'{what} needs {package}: pip install "gridsched[{extra}]"') from error

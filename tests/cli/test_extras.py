@@ -53,7 +53,7 @@ def test_the_error_says_what_to_install(module, extra, code, tmp_path):
     found = without(module, code, tmp_path)
     last = found.stderr.splitlines()[-1]
     assert found.returncode == 1
-    assert last.endswith(f' needs {module}: pip install "gridcore[{extra}]"') and "MissingExtra: " in last
+    assert last.endswith(f' needs {module}: pip install "gridsched[{extra}]"') and "MissingExtra: " in last
 
 
 REPRODUCE = "reproduce celaya-fig4b --out x"
@@ -62,14 +62,14 @@ REPRODUCE = "reproduce celaya-fig4b --out x"
 @pytest.mark.parametrize(
     ("module", "arguments", "line"),
     [
-        ("scipy", REPRODUCE, 'reproduce needs scipy: pip install "gridcore[stats]"\n'),
+        ("scipy", REPRODUCE, 'reproduce needs scipy: pip install "gridsched[stats]"\n'),
         (
             "matplotlib",
             REPRODUCE,
-            'reproduce --out needs matplotlib: pip install "gridcore[plot]"\n',
+            'reproduce --out needs matplotlib: pip install "gridsched[plot]"\n',
         ),
-        ("plotly", "run --report x.html", '--report needs plotly: pip install "gridcore[report]"\n'),
-        ("jinja2", "report x --out x.html", '--out needs jinja2: pip install "gridcore[report]"\n'),
+        ("plotly", "run --report x.html", '--report needs plotly: pip install "gridsched[report]"\n'),
+        ("jinja2", "report x --out x.html", '--out needs jinja2: pip install "gridsched[report]"\n'),
     ],
 )
 def test_a_command_says_it_in_one_line(module, arguments, line, tmp_path):

@@ -1,5 +1,6 @@
 """What a release says of itself: one version everywhere, the Pythons that are tested, whom it cites."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -26,7 +27,8 @@ def test_one_version() -> None:
     assert newest
     source = (ROOT / "gridsim" / "support" / "provenance.py").read_text()
     stated = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
-    assert stated and PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
+    assert stated and importlib.metadata.version("gridsched") == stated[1]
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
     own = stated[1]
     assert (own, own) == (cited("version"), newest[1])
     assert json.loads((ROOT / "codemeta.json").read_text())["version"] == own
@@ -64,8 +66,8 @@ def test_wheels_without_all_extras_are_tested_with_the_same_tools() -> None:
     """Where a dependency of an extra has no wheel, the other extras are there, and what tests need."""
     extras = PROJECT["project"]["optional-dependencies"]
     (override,) = PROJECT["tool"]["cibuildwheel"]["overrides"]
-    assert override["test-requires"] == [need for need in extras["test"] if need != "gridcore[all]"]
-    assert extras["all"] == [f"gridcore[{','.join(sorted([*override['test-extras'], 'plot']))}]"]
+    assert override["test-requires"] == [need for need in extras["test"] if need != "gridsched[all]"]
+    assert extras["all"] == [f"gridsched[{','.join(sorted([*override['test-extras'], 'plot']))}]"]
 
 
 def test_the_citation_names_every_paper_that_the_documents_follow() -> None:

@@ -92,7 +92,7 @@ def test_axes_that_are_given_need_no_pyplot() -> None:
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r'pip install "gridcore\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "gridsched\[plot\]"'):
         plots.figure()
 
 

@@ -171,7 +171,7 @@ def test_out_must_be_a_folder(tmp_path):
 
 def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert 'pip install "gridcore[plot]"' in wrong("celaya-fig4b", "--out", tmp_path)
+    assert 'pip install "gridsched[plot]"' in wrong("celaya-fig4b", "--out", tmp_path)
 
 
 def test_other_commands_do_not_load_what_reproduce_needs():

@@ -211,7 +211,7 @@ def test_metrics_that_are_extremes() -> None:
 
 def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "scipy.stats", None)
-    with pytest.raises(ImportError, match=r'pip install "gridcore\[stats\]"'):
+    with pytest.raises(ImportError, match=r'pip install "gridsched\[stats\]"'):
         estimate([1.0, 2.0])
 
 

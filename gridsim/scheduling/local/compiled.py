@@ -68,7 +68,7 @@ def compiled(scheduler: Any) -> Compiled:
         import numba
     except ImportError:
         raise ImportError(
-            f'compiling {policy.__name__} needs Numba; install it with: pip install "gridcore[jit]"'
+            f'compiling {policy.__name__} needs Numba; install it with: pip install "gridsched[jit]"'
         ) from None
     messages: dict[str, Message] = dict(scheduler.messages)
     _check_supported(scheduler, messages)

@@ -648,7 +648,7 @@ def test_without_numba_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
     import sys
 
     monkeypatch.setitem(sys.modules, "numba", None)
-    with pytest.raises(ImportError, match=r'Numba; install it with: pip install "gridcore\[jit\]"'):
+    with pytest.raises(ImportError, match=r'Numba; install it with: pip install "gridsched\[jit\]"'):
         gs.simulate(SMALL, scheduler_of(_fine), nodes="compiled")
 
 
