@@ -54,7 +54,7 @@ from .model.bag_workloads import (
     Normal as Normal,
 )
 from .model.faults import Faults as Faults
-from .model.fluctuation import Fluctuation as Fluctuation
+from .model.background_load import Fluctuation as Fluctuation
 from .model.network import Network as Network
 from .model.platform import Platform as Platform
 from .model.scenario import Scenario as Scenario
@@ -244,19 +244,19 @@ from .scheduling.contract import Outcome as Outcome
 from .scheduling.contract import Policy as Policy
 from .scheduling.contract import Run as Run
 from .scheduling.contract import Scheduler as Scheduler
-from .scheduling.local.adapter import (
+from .scheduling.nodes.adapter import (
     LocalPolicy as LocalPolicy,
 )
-from .scheduling.local.adapter import (
+from .scheduling.nodes.adapter import (
     LocalScheduler as LocalScheduler,
 )
-from .scheduling.local.adapter import (
+from .scheduling.nodes.adapter import (
     Message as Message,
 )
-from .scheduling.local.adapter import (
+from .scheduling.nodes.adapter import (
     array as array,
 )
-from .scheduling.local.informed import (
+from .scheduling.nodes.board import (
     Informed as Informed,
 )
 from .scheduling.registry import register as register
@@ -267,7 +267,7 @@ from .studies.compare import compare as compare
 from .studies.execution.store import Store as Store
 from .studies.ladder import Ladder as Ladder
 from .studies.ladder import ladder as ladder
-from .studies.replicas import replica as replica
+from .studies.replications import replica as replica
 from .studies.replicate import Replicates as Replicates
 from .studies.replicate import replicate as replicate
 from .studies.sweep import Sweep as Sweep

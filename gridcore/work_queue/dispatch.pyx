@@ -13,7 +13,7 @@ from gridcore.work_queue.agenda cimport ABSENT, Agenda
 from gridcore.common.arguments cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
 from gridcore.common.memory cimport grown, large_pages, prefetch
 from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_make, radix_pop
-from gridcore.work_queue.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
+from gridcore.work_queue.uptime_prediction cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
 from gridcore.common.instants cimport NEVER
 from gridcore.work_queue.progress cimport lasts
 from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task

@@ -2,7 +2,7 @@
 
 from gridcore.work_queue.agenda cimport Agenda
 from gridcore.common.memory cimport prefetch
-from gridcore.work_queue.outlook cimport outlook_until
+from gridcore.work_queue.uptime_prediction cimport outlook_until
 from gridcore.common.instants cimport NEVER
 from gridcore.work_queue.progress cimport lasts
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_first, tournament_from

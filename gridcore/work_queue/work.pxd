@@ -7,7 +7,7 @@ from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport prefetch
 from gridcore.common.radix_heap cimport RadixHeap, radix_clear, radix_full, radix_pop, radix_push, radix_refill
 from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_drop, agenda_reserve, agenda_set, bunch_add, bunch_drop
-from gridcore.work_queue.outlook cimport Outlook, outlook_down, outlook_until, outlook_up
+from gridcore.work_queue.uptime_prediction cimport Outlook, outlook_down, outlook_until, outlook_up
 from gridcore.work_queue.progress cimport (
     Copy, Rules, Spent, copy_begin, copy_mark_at, copy_marks, copy_saved, copy_spent,
 )

@@ -38,7 +38,7 @@ from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
-from gridsim.cli.own_frames import own_frames
+from gridsim.cli.user_traceback import own_frames
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, recorded, run_options
 from gridsim.cli.signals import Terminated, begin, end, heed

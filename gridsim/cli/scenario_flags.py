@@ -306,7 +306,7 @@ def blaming(flag_of: Mapping[str, str]) -> Iterator[None]:
 
 
 def _task_size(value: Any) -> Any:
-    from gridsim.model.amounts import Range
+    from gridsim.model.distributions import Range
 
     if not isinstance(value, str):
         return value

@@ -23,8 +23,8 @@ from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.local.adapter import Adapter
-from gridsim.scheduling.local.slots import OwnSlots
+from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.slots import OwnSlots
 
 
 def check_scheduler(scheduler: Scheduler) -> None:

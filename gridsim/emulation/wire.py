@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError, SchedulerError
-from gridsim.scheduling.local.policy import Array
+from gridsim.scheduling.nodes.program import Array
 
 #: The only address on which an emulation listens, and to which it connects.
 LOOPBACK = "127.0.0.1"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.amounts import Amount, checked_amount, drawn, largest
+from gridsim.model.distributions import Amount, checked_amount, drawn, largest
 from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Listed, Machines
 from gridsim.model.attributes import Constraints, ListedMemory, Wants, check_constraints, drawn_wants
 from gridsim.model.platform import Platform

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.amounts import Amount, Range, amount_of, checked_amount
+from gridsim.model.distributions import Amount, Range, amount_of, checked_amount
 from gridsim.model.attributes import Attributes, AttributesRecipe
 from gridsim.support.arguments import explained, normalise, real, shown, text
 from gridsim.support.arrays import Floats

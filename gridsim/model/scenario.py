@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
-from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
+from gridsim.model.background_load import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.rigid_workloads import JobLogRecipe

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.amounts import amount_of
+from gridsim.model.distributions import amount_of
 from gridsim.model.applications import Applications, Listed
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (

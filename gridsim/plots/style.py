@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import FaultsRecipe
-from gridsim.model.fluctuation import FluctuationRecipe
+from gridsim.model.background_load import FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import PlatformRecipe
 from gridsim.model.workload import WorkloadRecipe

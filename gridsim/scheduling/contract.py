@@ -21,7 +21,7 @@ from gridsim.errors import SchedulerError
 from gridsim.model.applications import Applications, JobTime
 from gridsim.model.attributes import Attributes
 from gridsim.model.fault_events import Events
-from gridsim.model.fluctuation import Pace
+from gridsim.model.background_load import Pace
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, Words
 from gridsim.support.arrays import Floats, Integers

@@ -19,7 +19,7 @@ from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
-from gridsim.model.plausible import warn_unusual
+from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import ArchivedScenario, Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result

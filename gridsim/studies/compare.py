@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
-from gridsim.model.plausible import warn_unusual
+from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result

@@ -21,7 +21,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
-from gridsim.model.plausible import warn_unusual
+from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.estimates import LEVEL, Estimate
@@ -29,12 +29,12 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
-from gridsim.scheduling.local.informed import Informed
+from gridsim.scheduling.nodes.board import Informed
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
-from gridsim.studies.replicas import replica
+from gridsim.studies.replications import replica
 from gridsim.studies.replicate import Replicates, arranged
 from gridsim.support.arguments import real, unknown, whole
 from gridsim.support.text import align
@@ -239,7 +239,7 @@ def ladder(
     time_limit: float | None = None,
     **how: Any,
 ) -> Ladder:
-    """Run each step on `replicates` replications of `scenario`; see `gridsim.studies.replicas.replica`.
+    """Run each step on `replicates` replications of `scenario`; see `gridsim.studies.replications.replica`.
 
     scheduler : the decentralized scheduler at the end of the ladder, a `FairTree` or one that derives from
         `Informed` for bags of tasks, and a `DgsAsap` for rigid jobs; None for a `FairTree` or `DgsAsap` with

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.model.plausible import warn_unusual
+from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.registry import (
@@ -34,7 +34,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.replicas import replica
+from gridsim.studies.replications import replica
 from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
 from gridsim.support.arguments import Named, real, sequence, unknown, whole
@@ -318,7 +318,7 @@ def replicate(
 ) -> Replicates:
     """Run each of `schedulers` on the same replications of `scenario`.
 
-    scenario : the scenario; replication k is ``gridsim.studies.replicas.replica(scenario, k, hold)``.  Or a
+    scenario : the scenario; replication k is ``gridsim.studies.replications.replica(scenario, k, hold)``.  Or a
         function that returns the scenario for a seed; it is called once per seed, in this process.
     schedulers : as in `gridsim.compare`.
     seeds : numbers of the replications, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
@@ -328,7 +328,7 @@ def replicate(
         favours narrow intervals, so they contain the true value a little less often than in 95 % of cases:
         see docs/guides/experiments.md.
     at_most : the most replications that are run for `half_width`.
-    hold : parts of the scenario that are the same in all replications; see `gridsim.studies.replicas.PARTS`.
+    hold : parts of the scenario that are the same in all replications; see `gridsim.studies.replications.PARTS`.
     baseline : the scheduler to compare with.
     metrics : names in `gridsim.results.metrics.registry.METRICS`, or name -> function that returns a number
         for a `Result`; None for the usual metrics of such schedulers.

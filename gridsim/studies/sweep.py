@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.plausible import warn_unusual
+from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import METRICS, UNITS, MetricFunction, usual_metrics, wanted_metrics
 from gridsim.scheduling.contract import Scheduler
@@ -30,7 +30,7 @@ from gridsim.simulation.simulate import checked_limit
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.replicas import replica
+from gridsim.studies.replications import replica
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
 from gridsim.support import html
 from gridsim.support import toml as toml_files
@@ -56,7 +56,7 @@ class Sweep:
         called NAME here.  An axis that changes several entries at once maps labels to such paths and values.
         The points are all combinations, in an order in which the last axis varies fastest.
     replicates : the number of replications of each point.
-    hold : parts that are the same in all replications; see `gridsim.studies.replicas.replica`.
+    hold : parts that are the same in all replications; see `gridsim.studies.replications.replica`.
     metrics : as in `gridsim.replicate`.  baseline : the scheduler to compare with.
     time_limit : as in `simulate`.
     folder : the folder that files named in ``over`` are relative to; for a sweep file its own folder, else

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gridsim.testing.conformance import check_scheduler
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
     from gridsim.testing.violation import ConformanceError
-    from gridsim.testing.ways import differential
+    from gridsim.testing.differential import differential
 
 _PLACES = {
     "conformance": ("check_scheduler",),

@@ -34,19 +34,19 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import large_bag, scenarios, without_needs
 from gridsim.testing.closed import Watched, watching
-from gridsim.testing.elsewhere import INTERPRETERS, afresh, interpreter
+from gridsim.testing.other_interpreters import INTERPRETERS, afresh, interpreter
 from gridsim.testing.first_look import policy_of
-from gridsim.testing.foresight import FORESEEN, foreknown
+from gridsim.testing.clairvoyance import FORESEEN, foreknown
 from gridsim.testing.isolated import can_be_isolated, isolated
 from gridsim.testing.locality import differing_decision
 from gridsim.testing.order import broken_promise
 from gridsim.testing.own import Own
 from gridsim.testing.patience import LIMITS, LONGEST, MOST_EVENTS, PATIENCE, patience
-from gridsim.testing.reached import Reached
+from gridsim.testing.coverage import Reached
 from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.testing.served import unserved
-from gridsim.testing.struck import asked_anew, cut_off, struck
-from gridsim.testing.truth import false_decision
+from gridsim.testing.failure_injection import asked_anew, cut_off, struck
+from gridsim.testing.decision_checks import false_decision
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 

@@ -24,10 +24,10 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
-from gridsim.testing.changes import AFTER_THE_END, Change, all_changes, failure, only_owners
+from gridsim.testing.perturbations import AFTER_THE_END, Change, all_changes, failure, only_owners
 from gridsim.testing.forgotten import remembering
-from gridsim.testing.observed import Seen, first_apart, observe
-from gridsim.testing.truth import unheard, with_servers
+from gridsim.testing.run_traces import Seen, first_apart, observe
+from gridsim.testing.decision_checks import unheard, with_servers
 from gridsim.validation.results import validate_result
 
 #: s, the latency of messages in these runs, so long that others learn late what happens at one machine.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
-from gridsim.model.fluctuation import Pace
+from gridsim.model.background_load import Pace
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
 from gridsim.validation.common import Violation, broken, column, differs, few

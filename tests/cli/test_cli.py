@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import gridsim
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.model.amounts import Range
+from gridsim.model.distributions import Range
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload

@@ -219,7 +219,7 @@ def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
 
 
 def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[str]:
-    from gridsim.model.plausible import unusual
+    from gridsim.model.sanity_checks import unusual
 
     faults = gs.Faults.of(machine=machine, down=down, up=[at + 1.0 for at in down])
     workload = gs.Workload.bags(applications=1, tasks=2.0, seed=1)
@@ -241,7 +241,7 @@ def test_listed_outages_warn_only_where_machines_fail_often() -> None:
 
 def test_the_default_scenario_is_usual(recwarn: pytest.WarningsRecorder) -> None:
     from gridsim.cli.scenario_flags import default_scenario
-    from gridsim.model.plausible import unusual
+    from gridsim.model.sanity_checks import unusual
 
     assert not list(unusual(default_scenario()))
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import DrawnAttributes
-from gridsim.model.plausible import unusual
+from gridsim.model.sanity_checks import unusual
 from gridsim.model.time_zones import DAY, Zones
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.copies import computed

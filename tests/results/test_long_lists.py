@@ -23,7 +23,7 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
-from gridsim.studies.replicas import replica
+from gridsim.studies.replications import replica
 from gridsim.support.columns import content_name
 from gridsim.validation.results import validate_result
 

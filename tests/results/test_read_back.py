@@ -21,8 +21,8 @@ from gridsim.results.formats.perfetto import to_perfetto
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.simulation.simulate import execute
 from gridsim.validation.results import validate_result

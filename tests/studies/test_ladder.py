@@ -12,7 +12,7 @@ import pytest
 import gridsim as gs
 from gridsim import plots
 from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of_dgs_asap
-from gridsim.studies.replicas import replica
+from gridsim.studies.replications import replica
 from gridsim.studies.replicate import Replicates
 
 BAGS = gs.Scenario(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.studies.replicas import PARTS, replica
+from gridsim.studies.replications import PARTS, replica
 from gridsim.studies.sweep import Sweep, sweep
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.text import to_json

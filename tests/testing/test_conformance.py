@@ -20,7 +20,7 @@ from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler, conformance, first_look
-from gridsim.testing.foresight import foreknown
+from gridsim.testing.clairvoyance import foreknown
 from tests._helpers.scenarios import (
     CENTRAL,
     CLASSICS,

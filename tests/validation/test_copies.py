@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.fluctuation import Pace
+from gridsim.model.background_load import Pace
 from gridsim.validation import copies
 from gridsim.validation.copies import Copies, FluctuatingRules, Rules, _begins, overtaken
 from gridsim.validation.results import validate_result

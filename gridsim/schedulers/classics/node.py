@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.scheduling.local.policy import LocalPolicy
+from gridsim.scheduling.nodes.program import LocalPolicy
 
 __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNode"]
 

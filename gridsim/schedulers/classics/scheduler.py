@@ -19,9 +19,9 @@ from gridsim.schedulers.classics.node import (
     StealingNode,
     WorkNode,
 )
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.informed import Informed
-from gridsim.scheduling.local.oracle import Truth, TruthOf
+from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.board import Informed
+from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.support.parameters import Limits
 
 #: Size of a message without a task, bytes.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsim.scheduling.local.policy import LocalPolicy, Message, View
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
 from gridsim.support.clock import NS
 
 #: What becomes of a job.  Broken: it has lost a machine, and the node in charge does not know it yet.

@@ -22,9 +22,9 @@ from gridsim.schedulers.coallocation.claims import (
 )
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
-from gridsim.scheduling.local.adapter import Adapter
-from gridsim.scheduling.local.declarations import Declarations
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import check_names

@@ -24,8 +24,8 @@ from gridsim.schedulers.coallocation.claims import (
 )
 from gridsim.schedulers.coallocation.grid import Grid, Nodes
 from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.policy import Message, View, array
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.program import Message, View, array
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits

@@ -22,7 +22,7 @@ from gridsim.schedulers.coallocation.claims import (
 )
 from gridsim.schedulers.coallocation.grid import Grid, Nodes
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
-from gridsim.scheduling.local.policy import Message, View
+from gridsim.scheduling.nodes.program import Message, View
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds

@@ -21,7 +21,7 @@ from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import Candidates, Job
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 

@@ -18,10 +18,10 @@ from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import set_cancellations
 from gridsim.scheduling.contract import Outcome, Run
-from gridsim.scheduling.local.adapter import Adapter
-from gridsim.scheduling.local.declarations import Declarations
-from gridsim.scheduling.local.policy import View
-from gridsim.scheduling.local.slots import OwnSlots
+from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.program import View
+from gridsim.scheduling.nodes.slots import OwnSlots
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.state import check_names
 

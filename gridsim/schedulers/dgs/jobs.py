@@ -11,7 +11,7 @@ from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import slots_allowed
 from gridsim.scheduling.contract import Outcome, Run
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import nanoseconds
 

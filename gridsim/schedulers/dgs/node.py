@@ -30,7 +30,7 @@ from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.scheduling.local.policy import LocalPolicy, Message, View, array
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, View, array
 from gridsim.support.arrays import Bools
 from gridsim.support.clock import NS, nanoseconds
 

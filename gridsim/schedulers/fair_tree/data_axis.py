@@ -43,7 +43,7 @@ from gridsim.scheduling.overlays import added_up
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
-    from gridsim.scheduling.local.policy import View
+    from gridsim.scheduling.nodes.program import View
 
 #: Tasks are counted in parts while what they take is subtracted: a power of two, so that nothing is rounded.
 _PARTS = 1024

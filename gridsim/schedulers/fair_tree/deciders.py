@@ -11,7 +11,7 @@ from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import leaves_below
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.local.oracle import Decider
+from gridsim.scheduling.nodes.ground_truth import Decider
 from gridsim.scheduling.overlays import tree_level
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS

@@ -24,10 +24,10 @@ from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.contract import Outcome, Run
-from gridsim.scheduling.local.adapter import Adapter
-from gridsim.scheduling.local.declarations import Declarations
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import Decider
+from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.ground_truth import Decider
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Floats, Integers

@@ -26,7 +26,7 @@ from gridsim.schedulers.fair_tree.part import Part, near
 from gridsim.schedulers.fair_tree.records import Records
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.schedulers.fair_tree.worker import Worker
-from gridsim.scheduling.local.policy import LocalPolicy, View
+from gridsim.scheduling.nodes.program import LocalPolicy, View
 from gridsim.support.clock import NEVER, nanoseconds
 
 #: A claim on a router: since when (ns), and on which machine it is.

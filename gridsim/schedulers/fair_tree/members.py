@@ -20,9 +20,9 @@ from gridsim.schedulers.fair_tree.records import Records
 from gridsim.schedulers.fair_tree.seats import repairs
 from gridsim.schedulers.fair_tree.worker import Worker
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
-from gridsim.scheduling.local.declarations import Declarations
-from gridsim.scheduling.local.oracle import Decider
-from gridsim.scheduling.local.policy import LocalPolicy, Message, array
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.ground_truth import Decider
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, array
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 

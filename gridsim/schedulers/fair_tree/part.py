@@ -6,7 +6,7 @@ import copy
 from typing import Any, Protocol
 
 from gridsim.schedulers.fair_tree.tree import Tree
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.clock import nanoseconds
 
 

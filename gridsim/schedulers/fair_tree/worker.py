@@ -6,7 +6,7 @@ from typing import Any
 
 from gridsim.schedulers.fair_tree.node import Leaf
 from gridsim.schedulers.fair_tree.tree import Tree
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.clock import nanoseconds
 
 

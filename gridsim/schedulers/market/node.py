@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gridsim.scheduling.local.policy import LocalPolicy, View
+from gridsim.scheduling.nodes.program import LocalPolicy, View
 
 
 class MarketNode(LocalPolicy):

@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar
 from gridsim.results.decisions import Words
 from gridsim.schedulers.market.node import MarketNode
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.oracle import Truth
+from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.ground_truth import Truth
 from gridsim.support.parameters import Limits
 
 _Share = Annotated[float, Limits(low=0, high=1)]

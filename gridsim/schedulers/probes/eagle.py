@@ -29,11 +29,11 @@ from gridsim.schedulers.probes.worker import (
     with_center,
 )
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, Message
-from gridsim.scheduling.local.informed import Informed
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import TruthOf
-from gridsim.scheduling.local.policy import View, array
+from gridsim.scheduling.nodes.adapter import Adapter, LocalPolicy, Message
+from gridsim.scheduling.nodes.board import Informed
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.ground_truth import TruthOf
+from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
 #: Rounds of probes: to all workers; to those without long tasks, as far as known; to the reserved ones.

@@ -25,9 +25,9 @@ from gridsim.schedulers.probes.worker import (
     with_center,
 )
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.local.adapter import LocalPolicy, Message
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.policy import View, array
+from gridsim.scheduling.nodes.adapter import LocalPolicy, Message
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
 

@@ -18,9 +18,9 @@ from gridcore.probes import workers
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.oracle import Truth, TruthOf
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.adapter import Adapter, LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
 
 Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]

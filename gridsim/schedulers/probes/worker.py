@@ -10,9 +10,9 @@ import numpy as np
 
 from gridcore.probes.waiting_times import StaleTimes, WaitingTimes
 from gridsim.schedulers.probes.sparrow import SparrowNode
-from gridsim.scheduling.local.adapter import Message
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.adapter import Message
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
 from gridsim.support.state import kept_in_checkpoints
 

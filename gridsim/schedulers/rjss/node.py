@@ -20,7 +20,7 @@ from typing import Any
 from gridcore.common.state import LATEST
 from gridcore.random_walk.state import FITS, OTHERS, OWN, SLOW
 from gridsim.model.applications import Application
-from gridsim.scheduling.local.policy import LocalPolicy, Message, View
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
 from gridsim.support.clock import NS
 
 #: Columns of what nodes tell of jobs that are back, and of what they ask, for the result; times are ns.

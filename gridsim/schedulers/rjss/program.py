@@ -20,8 +20,8 @@ from gridsim.schedulers.rjss.decisions import note_walks
 from gridsim.schedulers.rjss.node import TABLES, RjssNode, messages
 from gridsim.schedulers.rjss.policy import Jobs, outcome_of
 from gridsim.scheduling.contract import Outcome
-from gridsim.scheduling.local.adapter import Adapter, LocalScheduler
-from gridsim.scheduling.local.policy import Message
+from gridsim.scheduling.nodes.adapter import Adapter, LocalScheduler
+from gridsim.scheduling.nodes.program import Message
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful

@@ -18,8 +18,8 @@ from gridsim.schedulers.rjss.policy import Jobs
 from gridsim.schedulers.rjss.program import Programs, WalkNodes
 from gridsim.schedulers.rjss.volunteer import TABLES, VolunteerNode, messages
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome
-from gridsim.scheduling.local.oracle import Decider, Truth, TruthOf
-from gridsim.scheduling.local.source import CorePolicy
+from gridsim.scheduling.nodes.ground_truth import Decider, Truth, TruthOf
+from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
@@ -50,7 +50,7 @@ class VolunteerNodes(WalkNodes, frozen=True, kw_only=True):
 
     @property
     def truths(self) -> Mapping[str, TruthOf]:  # type: ignore[override]
-        """See `gridsim.scheduling.local.adapter.LocalScheduler`."""
+        """See `gridsim.scheduling.nodes.adapter.LocalScheduler`."""
         return dict.fromkeys(("sent", "kept"), self.true_stay)
 
 
@@ -95,11 +95,11 @@ class Volunteers(Programs):
         )
 
     def program(self, node: int) -> VolunteerNode:
-        """See `gridsim.scheduling.local.adapter.Adapter`."""
+        """See `gridsim.scheduling.nodes.adapter.Adapter`."""
         return VolunteerNode(self.parameters, float(self.jobs.rates[node]), self.owners[node])
 
     def make_decider(self) -> Decider:
-        """See `gridsim.scheduling.local.adapter.Adapter`."""
+        """See `gridsim.scheduling.nodes.adapter.Adapter`."""
         return JobDecider(self)
 
     def _true_stay(self, truth: Truth, node: int, machine: int) -> tuple[float, float]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from gridsim.model.applications import Application
 from gridsim.results.decisions import Words
-from gridsim.scheduling.local.oracle import Truth, TruthOf
-from gridsim.scheduling.local.policy import LocalPolicy, Message, View
+from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
 
 #: Bytes of a message's header; each field takes 8 more.
 _HEADER = 64

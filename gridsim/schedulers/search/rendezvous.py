@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gridsim.schedulers.search.node import SearchNode
-from gridsim.scheduling.local.policy import View
+from gridsim.scheduling.nodes.program import View
 
 
 class RendezvousNode(SearchNode):

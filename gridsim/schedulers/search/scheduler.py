@@ -23,8 +23,8 @@ from gridsim.schedulers.search.node import (
     small,
 )
 from gridsim.schedulers.search.rendezvous import RendezvousNode
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.oracle import TruthOf
+from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.support.parameters import Limits
 
 #: Size of a machine's description, bytes.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
-from gridsim.scheduling.local.policy import LocalPolicy, View
+from gridsim.scheduling.nodes.program import LocalPolicy, View
 
 
 class Place(NamedTuple):

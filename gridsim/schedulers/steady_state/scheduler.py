@@ -19,8 +19,8 @@ from gridsim.results.decisions import Words
 from gridsim.results.metrics.throughput import Port, Throughput, optimal_throughput
 from gridsim.schedulers.steady_state.node import InTurnNode, Place, PlannedNode, SortedNode, TreeNode
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.local.adapter import Adapter, LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.nodes.adapter import Adapter, LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Integers
 from gridsim.support.extras import need

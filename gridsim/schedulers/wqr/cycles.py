@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.fluctuation import Pace
+from gridsim.model.background_load import Pace
 from gridsim.schedulers.wqr.rules import LONGEST, Rules
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER

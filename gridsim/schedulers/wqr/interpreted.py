@@ -18,10 +18,10 @@ from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
 from gridsim.schedulers.wqr.outcome import check_waiting, outcome
 from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
-from gridsim.scheduling.local.adapter import Adapter
-from gridsim.scheduling.local.declarations import Declarations
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import Truth, TruthOf
+from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER
 

@@ -26,8 +26,8 @@ from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
 from gridsim.schedulers.wqr.decisions import seconds
 from gridsim.schedulers.wqr.rules import uniform
 from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
-from gridsim.scheduling.local.policy import LocalPolicy, Message, View
-from gridsim.scheduling.stays import likely_until, remember
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
+from gridsim.scheduling.availability_prediction import likely_until, remember
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 

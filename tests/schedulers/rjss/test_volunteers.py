@@ -9,7 +9,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.result import Result
-from gridsim.scheduling.stays import KEPT, likely_until, remember
+from gridsim.scheduling.availability_prediction import KEPT, likely_until, remember
 from gridsim.support.clock import NEVER
 from gridsim.validation.results import validate_result
 from tests.schedulers.rjss.test_scheduler import few, rows, second, streams

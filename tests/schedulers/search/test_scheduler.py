@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import gridsim as gs
-from gridsim.scheduling.local import adapter as local_adapter
+from gridsim.scheduling.nodes import adapter as local_adapter
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 

@@ -15,7 +15,7 @@ from gridsim.studies.execution import store as stores
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
-from gridsim.studies.replicas import replica
+from gridsim.studies.replications import replica
 
 
 def small(seed: int = 1) -> gs.Scenario:

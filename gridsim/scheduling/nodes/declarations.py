@@ -12,9 +12,9 @@ from gridcore.nodes.board import Board
 from gridcore.nodes.handlers import Handlers
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import TruthOf
-from gridsim.scheduling.local.policy import Message
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.ground_truth import TruthOf
+from gridsim.scheduling.nodes.program import Message
 from gridsim.support.random_streams import Streams
 
 

@@ -21,13 +21,13 @@ from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
-from gridsim.scheduling.local.compiled import Compiled, compiled
-from gridsim.scheduling.local.declarations import Declarations
-from gridsim.scheduling.local.handlers import check_declared, check_handlers, defined, handler_of
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.oracle import Decider
-from gridsim.scheduling.local.policy import LocalPolicy, Message, Notes, View, array, as_number
-from gridsim.scheduling.local.source import CorePolicy
+from gridsim.scheduling.nodes.compiled import Compiled, compiled
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.handlers import check_declared, check_handlers, defined, handler_of
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.ground_truth import Decider
+from gridsim.scheduling.nodes.program import LocalPolicy, Message, Notes, View, array, as_number
+from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.scheduling.queues import moved_bytes
 from gridsim.support.arrays import Floats, Integers

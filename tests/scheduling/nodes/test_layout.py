@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.local.layout import Layout
+from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.testing.resuming import differing_end
 from gridsim.validation.results import validate_result
 

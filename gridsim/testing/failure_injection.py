@@ -11,7 +11,7 @@ from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
-from gridsim.testing.changes import changed_workload
+from gridsim.testing.perturbations import changed_workload
 
 #: s that a machine is down, by turns.
 _OUTAGES = (0.0, 1.0, 30.0, 700.0)

@@ -4,7 +4,7 @@ Methods of nodes are compiled with two more passes than Numba has.  The first on
 puts checked functions in the place of those that return a number where Python raises, such as ``int(nan)``
 and ``math.sqrt(-1.0)``.  The second one refuses what cannot be compiled, or would round otherwise.
 
-Only `gridsim.scheduling.local.numba_methods` imports this module, since it needs the extra ``jit``.
+Only `gridsim.scheduling.nodes.numba_methods` imports this module, since it needs the extra ``jit``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from numba.core.typing import signature
 from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
-from gridsim.scheduling.local.compilable import NotCompiled
-from gridsim.scheduling.local.numba_types import (
+from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.numba_types import (
     I64,
     ApplicationType,
     MessageType,

@@ -1,6 +1,6 @@
 """The methods of views in compiled node programs, and how the message core enters a handler.
 
-See `gridsim.scheduling.local.numba_types`.
+See `gridsim.scheduling.nodes.numba_types`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
 
 from gridcore.common.names import listed
-from gridsim.scheduling.local.compilable import NotCompiled
-from gridsim.scheduling.local.numba_checks import Checked
-from gridsim.scheduling.local.numba_types import (
+from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.numba_checks import Checked
+from gridsim.scheduling.nodes.numba_types import (
     F64,
     I32,
     I64,

@@ -10,8 +10,8 @@ from typing import Any, get_args
 from gridcore.common.names import listed
 from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.local.compilable import place_of
-from gridsim.scheduling.local.policy import LocalPolicy, Message
+from gridsim.scheduling.nodes.compilable import place_of
+from gridsim.scheduling.nodes.program import LocalPolicy, Message
 from gridsim.support.arguments import one_of, shown
 
 __all__ = ["check_declared", "check_handlers", "defined", "handler_of", "takes_value"]

@@ -1,7 +1,7 @@
 """Compiles the handlers of a node program, and keeps the machine code on disk.
 
 The same class runs interpreted and compiled.  Its attributes become a record for each node, its handlers
-functions that the message core calls through pointers; `gridsim.scheduling.local.numba_types` says how.  The
+functions that the message core calls through pointers; `gridsim.scheduling.nodes.numba_types` says how.  The
 machine code is kept in a folder of the user's cache, named by all that it depends on.
 """
 
@@ -25,9 +25,9 @@ import numpy as np
 
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.errors import CompileError
-from gridsim.scheduling.local.compilable import explained, place_of
-from gridsim.scheduling.local.handlers import handler_of, takes_value
-from gridsim.scheduling.local.policy import LocalPolicy, Message
+from gridsim.scheduling.nodes.compilable import explained, place_of
+from gridsim.scheduling.nodes.handlers import handler_of, takes_value
+from gridsim.scheduling.nodes.program import LocalPolicy, Message
 
 __all__ = ["Compiled", "compiled"]
 
@@ -89,7 +89,7 @@ def compiled(scheduler: Any) -> Compiled:
     store = _Store(key)
     addresses = store.load([name for name, _, _ in wanted], code)
     if addresses is None:
-        made = import_module("gridsim.scheduling.local.numba_methods")
+        made = import_module("gridsim.scheduling.nodes.numba_methods")
         program = made.Program(
             policy,
             fresh.dtype,

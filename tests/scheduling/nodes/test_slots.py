@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant
-from gridsim.scheduling.local.slots import OwnSlots
+from gridsim.scheduling.nodes.slots import OwnSlots
 
 
 def test_a_machine_reserves_and_releases_its_own_slots() -> None:

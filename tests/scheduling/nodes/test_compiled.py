@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import differing_end
-from tests.scheduling.local.test_message_core import scenarios
+from tests.scheduling.nodes.test_message_core import scenarios
 
 numba = pytest.importorskip("numba", reason="needs the extra jit")
 
@@ -613,7 +613,7 @@ def test_an_index_out_of_range_is_an_error() -> None:
 
 
 def test_machine_code_is_kept_and_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gridsim.scheduling.local import compiled
+    from gridsim.scheduling.nodes import compiled
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
     made: list[str] = []

@@ -13,8 +13,8 @@ from gridcore.common.names import listed
 from gridcore.nodes.message_core import NodeCore
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.local.layout import Layout
-from gridsim.scheduling.local.policy import LocalPolicy, as_number
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.program import LocalPolicy, as_number
 from gridsim.support.clock import NS
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.model.fluctuation import Pace
-from gridsim.studies.replicas import PARTS, replica
+from gridsim.model.background_load import Pace
+from gridsim.studies.replications import PARTS, replica
 from gridsim.support.random_streams import Streams
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gridcore.common.names import closest
 from gridsim.errors import CompileError, GridSimError
-from gridsim.scheduling.local.policy import LocalPolicy
+from gridsim.scheduling.nodes.program import LocalPolicy
 
 __all__ = ["NotCompiled", "check_source", "explained", "place_of"]
 
@@ -148,7 +148,7 @@ _OURS = Path(__file__).parent
 def explained(program: Any, method: str, error: Exception) -> Exception:
     """Return the error for what a handler, `method`, has that cannot be compiled: where, and what to write.
 
-    program : a `gridsim.scheduling.local.numba_types.Program`.
+    program : a `gridsim.scheduling.nodes.numba_types.Program`.
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error

@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.local.adapter import LocalScheduler
+from gridsim.scheduling.nodes.adapter import LocalScheduler
 from gridsim.support.arrays import Bools
 
 #: A sentence of an action that gives tasks to a machine, if messages that move tasks bear it out.

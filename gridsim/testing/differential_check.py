@@ -26,7 +26,7 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
 from gridsim.testing.cases import scenarios
 from gridsim.testing.conformance import RECORDED, Findings, drawing, forms_for
-from gridsim.testing.elsewhere import COPIES, afresh, interpreter
+from gridsim.testing.other_interpreters import COPIES, afresh, interpreter
 from gridsim.testing.first_look import policy_of
 from gridsim.testing.patience import LIMITS, PATIENCE, patience
 from gridsim.testing.resuming import differing_end, keeps_state
@@ -94,7 +94,7 @@ def differential(
     """Run random scenarios in all ways that must not change the result, and compare them with one another.
 
     Each scenario is run as usual, and again; with nodes interpreted and compiled; with cohorts cut at 1 and 3
-    rows; with 2 threads; in another process (see `gridsim.testing.elsewhere`); and from checkpoints.
+    rows; with 2 threads; in another process (see `gridsim.testing.other_interpreters`); and from checkpoints.
     Scenarios are those of `check_scheduler`.
 
     schedulers : the schedulers, or their names; None for all that are registered.

@@ -10,7 +10,7 @@ import pytest
 import gridsim as gs
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
 from gridsim.testing import check_scheduler
 
 GRID = SummaryGrid.geometric((0.001, 0.1, 4), (1000.0, 50_000.0, 3), (500.0, 1000.0, 2))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
-from gridsim.scheduling.local.adapter import LocalScheduler
+from gridsim.scheduling.nodes.adapter import LocalScheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.random_streams import Streams

@@ -5,7 +5,7 @@ record of the message or the `Context` of the message core, and to calls of func
 (`gridcore.nodes.compiled_calls.CONTEXT`).  Nothing here is specific to one program: a type carries a
 `Program`.
 
-Only `gridsim.scheduling.local.compiled` imports this module, since it needs the extra ``jit``.
+Only `gridsim.scheduling.nodes.compiled` imports this module, since it needs the extra ``jit``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
-from gridsim.scheduling.local.compilable import NotCompiled, check_source
+from gridsim.scheduling.nodes.compilable import NotCompiled, check_source
 
 __all__ = [
     "ApplicationType",

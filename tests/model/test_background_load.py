@@ -11,7 +11,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.model.fluctuation import Pace
+from gridsim.model.background_load import Pace
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import registered
 from gridsim.testing import check_scheduler, scenarios

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gridsim.errors import ModelWarning
-from gridsim.model.amounts import largest
+from gridsim.model.distributions import largest
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 

@@ -85,7 +85,7 @@ class Keeping(gs.LocalScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("faults", [None, gs.Faults.exponential(6000.0, 500.0, seed=1)])
 def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch, faults: Any) -> None:
-    monkeypatch.setattr("gridsim.scheduling.local.adapter.PATIENCE", 1_000)
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE", 1_000)
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=2), gs.Workload.of([0.0, 9.0], [1, 3], [1e3, 1e3], [1, 1]), faults=faults
     )
@@ -192,7 +192,7 @@ class Chatting(Keeping, frozen=True, kw_only=True):
 
 def test_what_goes_on_after_the_last_task_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PATIENCE", "PATIENCE_A_NODE"):
-        monkeypatch.setattr(f"gridsim.scheduling.local.adapter.{name}", 1)
+        monkeypatch.setattr(f"gridsim.scheduling.nodes.adapter.{name}", 1)
     grid = gs.Platform.equal(nodes=6)
     result = gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))
     assert result.messages["sent"].sum() == 100_001
