@@ -36,7 +36,7 @@ DEGREE, GAP, SHARES = 8, 10.0, 64
 # -- ours --------------------------------------------------------------------------------------------------
 
 
-class TokenNode(gs.LocalPolicy):
+class TokenNode(gs.NodeProgram):
     def on_start(self, view: Any) -> None:
         view.send(view.neighbours[0], "token", hops=self.parameters.hops)
 
@@ -49,13 +49,13 @@ class TokenNode(gs.LocalPolicy):
             view.send(others[(message.hops * 7 + view.node) % len(others)], "token", hops=message.hops - 1)
 
 
-class Tokens(gs.LocalScheduler, frozen=True, kw_only=True):
+class Tokens(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = TokenNode
     messages: ClassVar[dict[str, gs.Message]] = {"token": gs.Message(NBYTES["token"], hops=int)}
     hops: int = 50
 
 
-class ChoiceNode(gs.LocalPolicy):
+class ChoiceNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.application = -1  # whose shares are being placed
@@ -87,7 +87,7 @@ class ChoiceNode(gs.LocalPolicy):
         view.enqueue(message.application, message.tasks)
 
 
-class Choices(gs.LocalScheduler, frozen=True, kw_only=True):
+class Choices(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = ChoiceNode
     local_order = "fifo"
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -106,7 +106,7 @@ def submissions(nodes: int, messages: int) -> list[tuple[float, int]]:
 def ours(program: str, nodes: int, network: str, messages: int, form: str) -> tuple[float, int]:
     """Return s of a processor and messages, with all that a run of the library has around it."""
     if program == "tokens":
-        scheduler: gs.LocalScheduler = Tokens(hops=max(1, messages // nodes), degree=DEGREE)
+        scheduler: gs.NodeScheduler = Tokens(hops=max(1, messages // nodes), degree=DEGREE)
         workload = gs.Workload.of(release=[1e6], tasks=[1], task_size=[SIZE], submitter=[0])
     else:
         scheduler = Choices(degree=1)

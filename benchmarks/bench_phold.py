@@ -30,7 +30,7 @@ LOOKAHEAD, MEAN = 0.1, 0.9
 NS = 10**9
 
 
-class Phold(gs.LocalPolicy):
+class Phold(gs.NodeProgram):
     def on_start(self, view: Any) -> None:
         view.timer(view.random.exponential(MEAN), "next")
 
@@ -44,7 +44,7 @@ class Phold(gs.LocalPolicy):
         view.enqueue(application.number, tasks)
 
 
-class PholdNodes(gs.LocalScheduler, frozen=True, kw_only=True):
+class PholdNodes(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Phold
     timers = ("next",)
     messages: ClassVar[dict[str, gs.Message]] = {"event": gs.Message(8, delay=LOOKAHEAD)}

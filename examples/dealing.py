@@ -6,7 +6,7 @@ gridsim compare scenario.toml --schedulers dealing:Dealing,fair-tree,mincent
 import gridsim as gs
 
 
-class DealingNode(gs.LocalPolicy):
+class DealingNode(gs.NodeProgram):
     """What one machine does; it knows of others only what messages say."""
 
     def on_release(self, view, application, tasks):  # submitted here
@@ -22,7 +22,7 @@ class DealingNode(gs.LocalPolicy):
         view.enqueue(message.application, message.tasks)
 
 
-class Dealing(gs.LocalScheduler, frozen=True, kw_only=True):
+class Dealing(gs.NodeScheduler, frozen=True, kw_only=True):
     """Deals each application to the machine where it is submitted and to its neighbours."""
 
     name = "dealing"

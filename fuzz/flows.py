@@ -126,7 +126,7 @@ def flow_records(c: Context) -> Any:
 
 
 FLOW = Part(
-    "TreeFlow",
+    "FairTreeProtocol",
     {
         **{name: (lambda c, name=name: c.of[name]) for name in ("tree", "queues", "links")},
         "summary": lambda c: (0, 100),
@@ -203,7 +203,7 @@ def _settings(c: Context) -> dict[str, Any]:
 
 
 JOBFLOW = Part(
-    "JobFlow",
+    "DgsProtocol",
     {
         **{name: (lambda c, name=name: c.of[name]) for name in ("schedules", "views", "links")},
         "kinds": lambda c: [(k, 100) for k in range(5)],

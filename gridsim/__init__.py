@@ -9,7 +9,7 @@ A scenario: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; d
 Exponential, LogNormal, LogUniform, Normal; machines that differ, DrawnAttributes and ListedAttributes, and
 what jobs want of them, Constraints.
 
-Running: simulate, emulate, resume, compare, replicate, sweep, ladder, replica; Sweep, Store.
+Running: simulate, emulate, resume, compare, replicate, sweep, ladder, replication; Sweep, Store.
 
 Results: Result, Table, Comparison, Replicates, SweepResult, Ladder, Estimate, write_report; bounds Bound,
 fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_perfetto, result_from_log,
@@ -24,7 +24,7 @@ DgsAcap, Zorilla, Metascheduler, Asap, Backfill.
 Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES; map_arrivals, affinity,
 Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.
 
-A scheduler of your own: LocalScheduler, LocalPolicy, Message, array, Informed; Scheduler, Policy, Run,
+A scheduler of your own: NodeScheduler, NodeProgram, Message, array, BoardScheduler; Scheduler, Policy, Run,
 Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,

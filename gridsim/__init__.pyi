@@ -41,6 +41,7 @@ from .model.attributes import (
 from .model.attributes import (
     ListedAttributes as ListedAttributes,
 )
+from .model.background_load import Fluctuation as Fluctuation
 from .model.bag_workloads import (
     Exponential as Exponential,
 )
@@ -54,7 +55,6 @@ from .model.bag_workloads import (
     Normal as Normal,
 )
 from .model.faults import Faults as Faults
-from .model.background_load import Fluctuation as Fluctuation
 from .model.network import Network as Network
 from .model.platform import Platform as Platform
 from .model.scenario import Scenario as Scenario
@@ -245,19 +245,19 @@ from .scheduling.contract import Policy as Policy
 from .scheduling.contract import Run as Run
 from .scheduling.contract import Scheduler as Scheduler
 from .scheduling.nodes.adapter import (
-    LocalPolicy as LocalPolicy,
-)
-from .scheduling.nodes.adapter import (
-    LocalScheduler as LocalScheduler,
-)
-from .scheduling.nodes.adapter import (
     Message as Message,
+)
+from .scheduling.nodes.adapter import (
+    NodeProgram as NodeProgram,
+)
+from .scheduling.nodes.adapter import (
+    NodeScheduler as NodeScheduler,
 )
 from .scheduling.nodes.adapter import (
     array as array,
 )
 from .scheduling.nodes.board import (
-    Informed as Informed,
+    BoardScheduler as BoardScheduler,
 )
 from .scheduling.registry import register as register
 from .simulation.resume import resume as resume
@@ -267,9 +267,9 @@ from .studies.compare import compare as compare
 from .studies.execution.store import Store as Store
 from .studies.ladder import Ladder as Ladder
 from .studies.ladder import ladder as ladder
-from .studies.replications import replica as replica
 from .studies.replicate import Replicates as Replicates
 from .studies.replicate import replicate as replicate
+from .studies.replications import replication as replication
 from .studies.sweep import Sweep as Sweep
 from .studies.sweep import sweep as sweep
 from .studies.sweep_result import SweepResult as SweepResult

@@ -10,7 +10,7 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.centralized.durations cimport duration
 from gridcore.common.arguments cimport (
-    POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, writable,
+    POSITIVE, _Guard, check_array, check_lengths, check_scalar, doubles, guard, writable,
 )
 from gridcore.common.heap cimport Entry, heap_make, heap_pop, heap_push, heap_settle
 from gridcore.common.instants cimport NEVER
@@ -185,7 +185,7 @@ cdef class EarliestEnds:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, kinds
     cdef readonly long long now
     cdef const double[::1] speed            # by kind
@@ -223,7 +223,7 @@ cdef class EarliestEnds:
 
         Raises ValueError naming the argument, its index and value.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] at = writable(free_at, "free_at")
         cdef const unsigned char[::1] on = np.ascontiguousarray(up, np.bool_).view(np.uint8)
         cdef Py_ssize_t u, k
@@ -269,7 +269,7 @@ cdef class EarliestEnds:
         Raises ValueError naming the argument and its value, or if there are tasks and no machine is up;
         OverflowError if a task ends after the last instant.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef long long[::1] at = writable(free_at, "free_at")
         cdef Py_ssize_t k, j, best, count
         cdef long long end, least, length

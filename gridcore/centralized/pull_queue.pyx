@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from gridcore.centralized.durations cimport duration
 from gridcore.common.arguments cimport (
-    POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers, plain, refuse, writable,
+    POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, integers, plain, refuse, writable,
 )
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.heap cimport Entry, heap_pop, heap_push
@@ -24,7 +24,7 @@ from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_
 
 import numpy as np
 
-from gridcore.common.state import ANY, FLAG, INSTANT, OR_NEVER, Array, Number, Rows, like, read, shown
+from gridcore.common.state import ANY, FLAG, INSTANT, OR_NEVER, Array, Number, Rows, like, read, read_only
 
 __all__ = ["PullQueue"]
 
@@ -95,7 +95,7 @@ cdef class PullQueue:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log
@@ -213,7 +213,7 @@ cdef class PullQueue:
 
     def backlog(self, long long now) -> float:
         """Return the Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
         cdef const Machine* m
@@ -230,7 +230,7 @@ cdef class PullQueue:
         machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
         first_start, nodes_used and busy include lost tasks, too; busy includes them up to their loss.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t r
         cdef const Machine* m
         ends = np.array(self.finish)
@@ -249,7 +249,7 @@ cdef class PullQueue:
 
         Lost tasks are included, with the end that they would have had.  Empty without ``log``.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return self._starts()
 
     cdef tuple _starts(self):
@@ -267,7 +267,7 @@ cdef class PullQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
         met = [i for i in range(self.applications) if self.seen[i] != NULL]
         seen_array = np.empty((len(met), words), np.uint64)
@@ -275,7 +275,7 @@ cdef class PullQueue:
         for k, i in enumerate(met):
             memcpy(&seen[k, 0], self.seen[i], words * sizeof(long long))
         few = [((pair - 1) >> 32, (pair - 1) >> 1 & 0x7FFFFFFF) for pair in self._few()]
-        return shown({
+        return read_only({
             **self._columns(), "now": self.now, "seen_of": np.array(met, np.int64), "seen": seen_array,
             "few": np.array(sorted(few), np.int64).reshape(-1, 2),
             "log": np.stack(self._starts(), axis=1),
@@ -290,7 +290,7 @@ cdef class PullQueue:
 
         Raises ValueError for a state that does not fit.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         known = self._columns()
         given = read(state, {
@@ -353,7 +353,7 @@ cdef class PullQueue:
 
         Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -394,7 +394,7 @@ cdef class PullQueue:
 
         Raises ValueError naming the argument, its index and value; OverflowError if a task ends after the last instant.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] at = instants(released)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -426,7 +426,7 @@ cdef class PullQueue:
         task that ends at `now` has ended.  A lost task counts as never done; the caller must put it into
         `left` again.  Raises ValueError naming the index of a bad machine.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0
         cdef Machine* m
@@ -455,7 +455,7 @@ cdef class PullQueue:
 
         Raises ValueError naming the index of a bad machine.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k, r
         for k in range(who.shape[0]):

@@ -1,4 +1,4 @@
-"""Checks of arguments, and `hold`, for all kernels."""
+"""Checks of arguments, and `guard`, for all kernels."""
 
 cdef enum:
     FINITE = 0
@@ -6,11 +6,11 @@ cdef enum:
     POSITIVE = 2
     NUMBER = 3                     # +inf is allowed, nan and -inf are not
 
-cdef class _Held:                  # a reservation of an object, see `hold`
+cdef class _Guard:                  # a reservation of an object, see `guard`
     cdef bint* occupied
-    cdef _Held rest
+    cdef _Guard rest
 
-cdef _Held hold(bint* occupied, _Held rest=*)
+cdef _Guard guard(bint* occupied, _Guard rest=*)
 
 cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)

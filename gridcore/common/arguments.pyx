@@ -134,13 +134,13 @@ cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except 
 @cython.freelist(32)
 @cython.no_gc
 @cython.auto_pickle(False)
-cdef class _Held:
+cdef class _Guard:
     def __dealloc__(self):
         if self.occupied != NULL:
             self.occupied[0] = False
 
 
-cdef _Held hold(bint* occupied, _Held rest=None):
+cdef _Guard guard(bint* occupied, _Guard rest=None):
     """Reserve an object (and those held by `rest`) for one call, for as long as the result lives.
 
     Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
@@ -149,7 +149,7 @@ cdef _Held hold(bint* occupied, _Held rest=None):
     """
     if occupied[0]:
         raise RuntimeError("this object is in use: it is for one thread, and one call, at a time")
-    cdef _Held held = _Held.__new__(_Held)
+    cdef _Guard held = _Guard.__new__(_Guard)
     held.occupied, held.rest = occupied, rest
     occupied[0] = True
     return held

@@ -1,7 +1,7 @@
 """A heap of instants, ties by number: for `gridcore.centralized` and `gridcore.rigid_queue.backfill`.
 
 A heap is an array in which each node has four children.  Its owner makes it large enough for all entries that it
-will ever hold, and keeps the number of entries.
+will ever guard, and keeps the number of entries.
 """
 
 cdef struct Entry:

@@ -1,7 +1,7 @@
 """The state of a kernel, as it is kept in a checkpoint.
 
 ``getstate`` of a kernel returns what has changed since it was made: whole numbers, arrays, and iterators of
-arrays where there are many.  The arrays may be the kernel's own memory (`shown`): they are read-only, and
+arrays where there are many.  The arrays may be the kernel's own memory (`read_only`): they are read-only, and
 good until it goes on.  ``setstate`` puts such a state into a kernel made with the same arguments, which then
 goes on as the first would have, bit for bit.
 
@@ -24,12 +24,14 @@ LATEST = 2**61
 NEVER = 2**63 - 1
 
 
-def shown(state: dict[str, Any]) -> dict[str, Any]:
+def read_only(state: dict[str, Any]) -> dict[str, Any]:
     """`state` with arrays that are read-only: what a kernel has checked, nobody is to change."""
-    return {name: _shown(value) if isinstance(value, np.ndarray) else value for name, value in state.items()}
+    return {
+        name: _read_only(value) if isinstance(value, np.ndarray) else value for name, value in state.items()
+    }
 
 
-def _shown(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     memory: Any = array  # of which numpy's types do not know that it is a buffer
     return np.asarray(memoryview(memory).toreadonly())  # a flag could be set again
 

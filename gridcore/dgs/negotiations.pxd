@@ -1,6 +1,6 @@
 """C-level contract of what the compiled protocol of DGS_ASAP knows."""
 
-from gridcore.common.arguments cimport _Held
+from gridcore.common.arguments cimport _Guard
 from gridcore.common.pending cimport Pending
 from gridcore.dgs.decision_log cimport DecisionLog
 from gridcore.dgs.outbox cimport Delayed, Outbox, Row
@@ -19,7 +19,7 @@ cpdef enum:
 
 
 cdef class Negotiations:
-    cdef bint occupied                  # see `gridcore.common.arguments.hold`
+    cdef bint occupied                  # see `gridcore.common.arguments.guard`
     cdef SlotSchedules schedules
     cdef Views views
     cdef Links links
@@ -52,15 +52,15 @@ cdef class Negotiations:
     cdef readonly long long extended, displaced     # reservations extended and jobs displaced by that so far
     cdef long long reported_end             # ns, the last end of runs or waits that `advance` has returned
     cdef bint record
-    cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `JobFlow.read_outcomes`
-    cdef object _stopped                # see `JobFlow.stopped`
-    cdef object _moved                  # see `JobFlow.moved`
+    cdef object _waiting, _given_up     # jobs that the policy has still to learn about, see `DgsProtocol.read_outcomes`
+    cdef object _stopped                # see `DgsProtocol.stopped`
+    cdef object _moved                  # see `DgsProtocol.moved`
     cdef DecisionLog log
     cdef bint recorded                  # whether decisions are
     cdef long long detection            # ns, see `gridsim.schedulers.dgs.failures`
-    cdef object decided                 # see `JobFlow`
+    cdef object decided                 # see `DgsProtocol`
 
-    cdef _Held _hold(self)
+    cdef _Guard _guard(self)
     cdef int _hand_over(self) except -1
     cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil
     cdef int _watch(self, Py_ssize_t job) except -1

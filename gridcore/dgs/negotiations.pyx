@@ -6,7 +6,7 @@
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from gridcore.common.arguments cimport _Held, hold, indices, plain
+from gridcore.common.arguments cimport _Guard, guard, indices, plain
 from gridcore.common.instants cimport LATEST
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport pending_clear, pending_free, pending_push, pending_read
@@ -19,7 +19,7 @@ from gridcore.network.links cimport Links
 
 import numpy as np
 
-from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
+from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, read_only
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_talks
 
 __all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DISPLACED", "DONE", "FAILED", "NEW",
@@ -74,7 +74,7 @@ cdef int _check_names(str what, dict given, tuple names) except -1:
 
 
 cdef class Negotiations:
-    """The negotiations about the jobs of a run; `gridcore.dgs.protocol.JobFlow` starts and moves them."""
+    """The negotiations about the jobs of a run; `gridcore.dgs.protocol.DgsProtocol` starts and moves them."""
 
     def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds: list[tuple[int, int]], dict jobs,
                   dict nodes, counts: Integers, dict settings, suited: Bools | None = None,
@@ -135,7 +135,7 @@ cdef class Negotiations:
 
     def bind(self, dict jobs, dict nodes, counts: Integers):
         """Replace the arrays that are shared with the policy."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         def column(values, name, n, dtype=np.int64):
             values = plain(values)
             if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
@@ -192,8 +192,8 @@ cdef class Negotiations:
         pending_free(&self.overdue)
         pending_free(&self.outliving)
 
-    cdef _Held _hold(self):
-        return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
+    cdef _Guard _guard(self):
+        return guard(&self.occupied, guard(&self.schedules.occupied, guard(&self.views.occupied, guard(&self.links.occupied))))
 
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
         if n > self.room:
@@ -246,7 +246,7 @@ cdef class Negotiations:
 
         why : "too_large", "too_late" (for its deadline), or empty if all its searches were in vain.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []
         return result
@@ -256,7 +256,7 @@ cdef class Negotiations:
 
         These are cancellations of jobs that have lost a machine, in order.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         result, self._stopped = self._stopped, []
         return result
 
@@ -265,7 +265,7 @@ cdef class Negotiations:
 
         The scheduling node of each is sent a message; where machines fail, it may not come.  Empty without failures.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         result, self._moved = self._moved, []
         return result
 
@@ -276,19 +276,19 @@ cdef class Negotiations:
 
     def start_of(self, Py_ssize_t job) -> int:
         """Return the slot in which a placed job starts or has started."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._check_placed(job)
         return self.talk[job].start
 
     def machines_of(self, Py_ssize_t job) -> Integers:
         """Return int64[tasks]: the machines on which a placed job runs or has run."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._check_placed(job)
         return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
 
     def hand_over(self):
         """Give the decisions that are still in the log to the policy (`decided`)."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._hand_over()
 
     cdef int _hand_over(self) except -1:
@@ -313,7 +313,7 @@ cdef class Negotiations:
 
         `read_outcomes`, `stopped`, `moved` and `flush` must have been called before: RuntimeError if anything is left for them.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t job, k
         cdef Tables rows
         self._hand_over()
@@ -345,7 +345,7 @@ cdef class Negotiations:
         thinking = thinking[np.argsort(thinking[:, 1])]
         thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
                      self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
-        return shown({
+        return read_only({
             "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
             "taken": np.asarray(taken), "pool": np.asarray(pool), "looked": np.asarray(looked),
             "candidates": np.asarray(candidates), "thinking": thinking[:, 0].copy(),
@@ -362,7 +362,7 @@ cdef class Negotiations:
         The policy's arrays (`bind`) and the other kernels must have been restored before.  Raises ValueError for
         a state that does not fit.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t job, k
         cdef Tables rows
         cdef Row thought

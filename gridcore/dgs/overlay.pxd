@@ -19,7 +19,7 @@ cdef extern from "shuffle.h":
 
 
 cdef class Views:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, degree, shuffle
     # the records of the nodes, the offsets of their fields, and the state of the random stream
     cdef Records it

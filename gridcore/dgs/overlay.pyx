@@ -14,11 +14,11 @@ implementation is `tests.reference.overlay`.
 
 cimport cython
 
-from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
+from gridcore.common.arguments cimport _Guard, guard, indices, integers, plain
 
 import numpy as np
 
-from gridcore.common.state import Array, read, shown
+from gridcore.common.state import Array, read, read_only
 
 __all__ = ["Views"]
 
@@ -128,7 +128,7 @@ cdef class Views:
 
     def in_degree(self) -> Integers:
         """Return int64[nodes]: how many nodes know each node."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
 
@@ -141,7 +141,7 @@ cdef class Views:
 
         Returns (offsets, chosen): the nodes drawn for ``nodes[i]`` are ``chosen[offsets[i]:offsets[i + 1]]``.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const long long[::1] a = integers(first, "first"), b = integers(second, "second")
         cdef const unsigned char[::1] gone = self._there(away, "away")
@@ -193,7 +193,7 @@ cdef class Views:
 
         Returns (exchanges, entries dropped because their node was down, entries that were new to their receiver).
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)
         cdef long long[3] done
         cdef const unsigned char* who = NULL
@@ -208,7 +208,7 @@ cdef class Views:
 
     def leave(self, nodes: ArrayLike):
         """Empty the views of `nodes` (int64[k]); nodes that know them find out in their next exchange with them."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] gone = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j
         for k in range(gone.shape[0]):
@@ -224,7 +224,7 @@ cdef class Views:
         `node` gets an entry for that node instead.  A step that would lead to `node`, or to a node that is down
         (`up`, as for `cycle`), is not made: the walk stays where it is.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)
         cdef Py_ssize_t walk, step, at, k
         cdef int next_
@@ -271,8 +271,8 @@ cdef class Views:
 
     def getstate(self) -> dict[str, Any]:
         """Return the views and the state of the random stream; see `gridcore.common.state`."""
-        cdef _Held alone = hold(&self.occupied)
-        return shown({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
+        cdef _Guard alone = guard(&self.occupied)
+        return read_only({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
                       "chance": np.array([self.it.chance], np.uint64)})
 
     def setstate(self, state):
@@ -280,7 +280,7 @@ cdef class Views:
 
         Raises ValueError for a state that does not fit.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         given = read(state, _STATE, nodes=self.nodes, degree=self.degree)
         view = given["views"]
         count = (view >= 0).sum(axis=1)

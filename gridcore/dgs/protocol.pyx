@@ -1,6 +1,6 @@
 """The compiled protocol of DGS_ASAP: searches, answers, commits and ends of jobs, without Python handlers.
 
-`JobFlow` ties the slot schedules, the overlay's views and the links together.  It runs everything that happens
+`DgsProtocol` ties the slot schedules, the overlay's views and the links together.  It runs everything that happens
 between two instants at which the caller must act: requests that arrive, searches that take time, allocations that
 are tried one after the other, waits that are limited, and jobs that end.  The caller tells it which machines fail
 (`fail`), what jobs lose by that (`hit`), and when their scheduling nodes learn of it (`missed`).  It has no reference
@@ -10,7 +10,7 @@ implementation of its own: it is tested by the digest, which is the same in a ru
 from libc.math cimport NAN
 from libc.stdlib cimport free, qsort
 
-from gridcore.common.arguments cimport _Held, check_instant, indices
+from gridcore.common.arguments cimport _Guard, check_instant, indices
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
@@ -29,7 +29,7 @@ from gridcore.dgs.talks cimport Answer, Looked, Talk, claim, talk_drop, talk_ope
 import numpy as np
 
 
-__all__ = ["JobFlow"]
+__all__ = ["DgsProtocol"]
 
 # The largest instant that a caller may give, ns.
 cdef long long _LAST = 8 * 10**17
@@ -41,7 +41,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
     return -1 if a < b else a > b
 
 
-cdef class JobFlow(Negotiations):
+cdef class DgsProtocol(Negotiations):
     """Runs the negotiations about jobs over `links`.
 
     schedules, views, links : the objects that the policy uses, too.
@@ -73,7 +73,7 @@ cdef class JobFlow(Negotiations):
 
     def flush(self, long long now):
         """Send the messages of the wave that is over, by kind, then by sender, then in the sender's own order."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._flush(now)
 
     cdef int _flush(self, long long now) except -1:
@@ -99,7 +99,7 @@ cdef class JobFlow(Negotiations):
 
         The requests are sent by `flush`.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
         check_instant(now, "now", _LAST)
@@ -275,7 +275,7 @@ cdef class JobFlow(Negotiations):
 
         For a job that was placed, `start_of` and `machines_of` must be read before.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._check(job)
         check_instant(now, "now", _LAST)
         cdef Talk* talk = self.talk[job]
@@ -299,7 +299,7 @@ cdef class JobFlow(Negotiations):
 
     def fail(self, nodes: ArrayLike):
         """Drop the searches of `nodes` (int64[k]), which fail now."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -311,7 +311,7 @@ cdef class JobFlow(Negotiations):
         Returns what follows of it: NEW for nothing; COMMITTING if the job is being placed there, and no other
         machine of this allocation has failed before; BROKEN if it was placed there and has lost the machine.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._check(job)
         return self._hit(job, attempt)
 
@@ -332,7 +332,7 @@ cdef class JobFlow(Negotiations):
 
         failed : how many of its machines have failed meanwhile, for the record of decisions.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._check(job)
         check_instant(now, "now", _LAST)
         cdef Talk* talk = self.talk[job]
@@ -550,7 +550,7 @@ cdef class JobFlow(Negotiations):
 
     def outlive(self, long long now):
         """Extend the reservations that end by `now` ns of jobs that go on; messages are sent by `flush`."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         check_instant(now, "now", _LAST)
         self._outlive_all(now)
 
@@ -621,7 +621,7 @@ cdef class JobFlow(Negotiations):
 
     def search_anew(self, Py_ssize_t job, long long attempt, long long now):
         """Let the scheduling node of a job notice at `now` ns that a machine has displaced it in this attempt."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._check(job)
         check_instant(now, "now", _LAST)
         self._move(job, attempt, now)
@@ -644,12 +644,12 @@ cdef class JobFlow(Negotiations):
 
     def finish(self, long long now):
         """End the jobs whose runs end by `now` ns, on all their machines."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         self._finish_all(now)
 
     def end_waits(self, long long now):
         """End the waits for answers or replies that were to end by `now` ns; messages are sent by `flush`."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         check_instant(now, "now", _LAST)
         self._overdue_all(now)
 
@@ -694,7 +694,7 @@ cdef class JobFlow(Negotiations):
         Jobs, waits and reservations that end at `limit` are left to the caller, which calls `finish`, `end_waits`
         and `outlive`, in this order.  In any case it calls `flush`: messages that take no time are handled only when it has acted.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef long long at, ends
         cdef const Event* first
         cdef bint any_

@@ -39,7 +39,7 @@ cdef enum:
 
 
 cdef class SlotSchedules:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node

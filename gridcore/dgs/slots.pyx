@@ -15,14 +15,14 @@ Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  T
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
-from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
+from gridcore.common.arguments cimport _Guard, guard, indices, integers, plain
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport grown, prefetch, prefetch_at
 from gridcore.dgs.released cimport Gone, released_forget, released_keep, released_seen
 
 import numpy as np
 
-from gridcore.common.state import ANY, INSTANT, Rows, read, refuse, shown
+from gridcore.common.state import ANY, INSTANT, Rows, read, refuse, read_only
 
 __all__ = ["SlotSchedules"]
 
@@ -108,7 +108,7 @@ cdef class SlotSchedules:
 
         All are int64[k].  Returns bool[k]: whether the node was free then; if it was not, nothing is reserved.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
         cdef Py_ssize_t k
@@ -184,7 +184,7 @@ cdef class SlotSchedules:
 
         Returns bool[k]: whether there was such a reservation that ended after ``ends[k]``.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
         cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
@@ -222,7 +222,7 @@ cdef class SlotSchedules:
         Those that this meets are taken back at `now` ns.  Returns their (jobs, starts), int64[m], in order of time;
         None if there is no such reservation that ends before `end`.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self._nodes([node])
         self._slots([start, end], "start and end", 0)
         cdef Node* of = &self.node[node]
@@ -275,7 +275,7 @@ cdef class SlotSchedules:
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes)
         cdef Py_ssize_t k, i
         cdef Node* node
@@ -290,7 +290,7 @@ cdef class SlotSchedules:
 
     def forget(self, long long slot, long long before):
         """Drop what no reader needs any more: slots before `slot`, and reservations released by `before` ns."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t u
         cdef Node* node
         with nogil:
@@ -301,7 +301,7 @@ cdef class SlotSchedules:
 
     def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         cdef const Node* of = &self.node[node]
@@ -315,7 +315,7 @@ cdef class SlotSchedules:
 
         as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), seen = self._as_of(as_of, u.shape[0], "nodes")
         cdef Py_ssize_t k
         self._check_job(1, slots, start)
@@ -355,7 +355,7 @@ cdef class SlotSchedules:
         Returns (start, int64[n_nodes]): the slot and the first candidates that are free then, in their order.
         Returns None if there are fewer than `n_nodes` candidates.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(candidates), seen = self._as_of(as_of, u.shape[0], "candidates")
         cdef Py_ssize_t k
         cdef long long start
@@ -403,7 +403,7 @@ cdef class SlotSchedules:
         (number of nodes opened) are int64[k]; a start is -1 if there is none.  The nodes chosen by search i are
         ``chosen[offsets[i]:offsets[i + 1]]``.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
             views = views.copy()
         cdef const int[:, :] known = views
@@ -783,7 +783,7 @@ cdef class SlotSchedules:
 
     def getstate(self) -> dict[str, Any]:
         """Return all reservations, those kept after release, too; see `gridcore.common.state`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
             n += self.node[u].n - self.node[u].first
@@ -801,14 +801,14 @@ cdef class SlotSchedules:
                 left[m, 0] = u
                 memcpy(&left[m, 1], &self.node[u].released.item[k], 4 * sizeof(long long))
                 m += 1
-        return shown({"reservations": rows, "gone": gone})
+        return read_only({"reservations": rows, "gone": gone})
 
     def setstate(self, state):
         """Continue from a state that `getstate` returned for as many nodes.
 
         Raises ValueError for a state that does not fit.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t u, k
         cdef Gone gone
         given = read(state, _STATE, nodes=self.nodes)

@@ -1,6 +1,6 @@
 """C-level contract of the compiled protocol."""
 
-from gridcore.common.arguments cimport _Held
+from gridcore.common.arguments cimport _Guard
 from gridcore.common.pending cimport Pending
 from gridcore.fair_tree.decision_log cimport _DecisionLog
 from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary, SummaryTree
@@ -27,8 +27,8 @@ cdef class _Marked:
     cdef object read(self)
 
 
-cdef class TreeFlow:
-    cdef bint occupied                  # see `gridcore.common.arguments.hold`
+cdef class FairTreeProtocol:
+    cdef bint occupied                  # see `gridcore.common.arguments.guard`
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
@@ -65,11 +65,11 @@ cdef class TreeFlow:
     cdef Py_ssize_t n_made
 
     cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *
-    cdef _Held _hold(self)
+    cdef _Guard _guard(self)
     cdef int _act(self, long long now) except -1
     cdef bint _all_placed(self) except -1
     cdef bint _arrive(self, long long now) except -1
-    cdef bint _lose(self) noexcept nogil
+    cdef bint task_lost(self) noexcept nogil
     cdef char* _at(self, Py_ssize_t k) noexcept nogil
     cdef int _begin_spread(self, long long now) except -1
     cdef int _check(self, const Pending* p) except -1

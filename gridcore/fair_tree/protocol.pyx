@@ -1,7 +1,7 @@
 """The compiled protocol of the fair tree: handles summaries, requests and shares without Python handlers.
 
 Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
-`TreeFlow` connects the tree, the queues of the leaves and the links, and runs everything that nodes do because of a
+`FairTreeProtocol` connects the tree, the queues of the leaves and the links, and runs everything that nodes do because of a
 message, a change of a queue, or because their turn has come: summaries, spreads and requests arrive, leaves accept
 their shares and order their queues, nodes report.  The caller begins what happens at set times: releases, heartbeats,
 failures.  The node program has the same digest, and logs the same decisions; this is how it is tested.
@@ -16,7 +16,7 @@ cimport cython
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdlib cimport calloc, free, malloc
 
-from gridcore.common.arguments cimport _Held, check_instant, hold, indices, kept
+from gridcore.common.arguments cimport _Guard, check_instant, guard, indices, kept
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
@@ -31,10 +31,10 @@ from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary,
 
 import numpy as np
 
-from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, shown
+from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, read_only
 from gridcore.fair_tree.summary_tree import DECISION, LARGEST_BYTES, MADE_BYTES
 
-__all__ = ["SHARE", "TreeFlow"]
+__all__ = ["SHARE", "FairTreeProtocol"]
 
 
 #: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
@@ -86,7 +86,7 @@ cdef class _Marked:
         return np.array(self.item[:self.n], np.int64)
 
 
-cdef class TreeFlow:
+cdef class FairTreeProtocol:
     """Runs the protocol of `tree` and `queues` over `links`.
 
     Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
@@ -172,8 +172,8 @@ cdef class TreeFlow:
         free(self.sampled)
         pending_free(&self.turns)
 
-    cdef _Held _hold(self):
-        return hold(&self.occupied, hold(&self.tree.occupied, hold(&self.queues.occupied, hold(&self.links.occupied))))
+    cdef _Guard _guard(self):
+        return guard(&self.occupied, guard(&self.tree.occupied, guard(&self.queues.occupied, guard(&self.links.occupied))))
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ cdef class TreeFlow:
         must act when requests were lost, which it gets from the links, and when all tasks are placed, unless the
         protocol goes on.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef long long turn, at
         cdef bint lost = False
         while True:
@@ -195,7 +195,7 @@ cdef class TreeFlow:
             self._take_turns(at)
             while self._arrive(at):
                 self.links._advance(at)
-            if self._lose():  # the caller must act when this instant is over
+            if self.task_lost():  # the caller must act when this instant is over
                 lost, limit = True, at
             if at == self.touched_at:
                 continue      # nodes act when the caller calls `act`
@@ -306,7 +306,7 @@ cdef class TreeFlow:
             self.observe(now, kind.number, np.array(<const unsigned char[:1, :width]> <const unsigned char*> record))
         return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
 
-    cdef bint _lose(self) noexcept nogil:
+    cdef bint task_lost(self) noexcept nogil:
         """Free the payloads of dropped messages; True if others than summaries were dropped, which the caller handles."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
@@ -586,12 +586,12 @@ cdef class TreeFlow:
 
     def total(self, long long count) -> int:
         """Return `count`, or the sum of the counts of all processes where several share the run."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         return count
 
     def add_submitters(self, nodes: ArrayLike):
         """Append the submitters of further applications, which tree and queues must have already."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
         if not n == self.queues.n_applications == self.tree.size.shape[0]:
@@ -601,7 +601,7 @@ cdef class TreeFlow:
 
     def touch(self, nodes: ArrayLike, long long now):
         """Let `nodes` report at `now` ns, or when their turn comes; the caller must call `act` at `now`, too."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t k
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
@@ -614,7 +614,7 @@ cdef class TreeFlow:
 
         The messages leave when `post_spread` is called, at the same instant.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         if self.n_waiting:
             raise ValueError("post_spread must be called before the next begin_spread")
@@ -629,7 +629,7 @@ cdef class TreeFlow:
 
     def post_spread(self, long long now):
         """Send what `begin_spread` has prepared, if there is anything."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t k, n = self.n_waiting
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.n_waiting = 0
@@ -638,7 +638,7 @@ cdef class TreeFlow:
 
     def act(self, long long now):
         """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.touched_at = NEVER
         self._act(now)
@@ -648,7 +648,7 @@ cdef class TreeFlow:
 
         These are the rows since the last call.  From them on at most `most` rows are kept.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t k
         if self.log is None:
             raise ValueError("log must be given for decisions to be logged")
@@ -662,12 +662,12 @@ cdef class TreeFlow:
         """Return what has changed since this object was made, without tree, queues and links; see
         `gridcore.common.state`.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         if self.log is not None and self.log.n:
             raise RuntimeError("the state of a flow can be read without logged decisions only: call noted() before")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
         pending_read(&self.turns, turns)
-        return shown({
+        return read_only({
             "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(),
             "placed_at": self.placed_at, "touched_at": self.touched_at,
             "reports": self.reports.read(), "orders": self.orders.read(),
@@ -681,7 +681,7 @@ cdef class TreeFlow:
 
         Raises ValueError for a state, or for messages in `links`, that cannot belong to this compiled protocol.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t k
         given = read(state, {
             **_STATE, "orders": Array(np.int64, limits=(self.tree.first_leaf, "nodes")),
@@ -746,10 +746,10 @@ cdef class TreeFlow:
 
     def arrived(self) -> Integers:
         """Return int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         return np.array(self.arrivals[:self.n_arrivals])
 
     def decisions(self) -> tuple[NDArray[Any], Integers]:
         """Return (`DECISION` rows, int64[k] ns): decisions of routers on climbing requests, and their instants."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

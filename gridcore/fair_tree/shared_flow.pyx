@@ -1,7 +1,7 @@
 """The compiled protocol of the fair tree in several processes, each of which has some of the machines.
 
 `gridcore.network.exchange` says how they meet.  All processes run the same program, step by step: the caller does the
-same in each of them, and `SharedFlow` lets only the nodes act that its own machines have.
+same in each of them, and `SharedFairTreeProtocol` lets only the nodes act that its own machines have.
 
 The messages that nodes send are ordered by stages, which are the same in all processes::
 
@@ -17,20 +17,20 @@ cimport cython
 
 from libc.string cimport memcpy
 
-from gridcore.common.arguments cimport _Held, check_instant, hold, indices
+from gridcore.common.arguments cimport _Guard, check_instant, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.pending cimport pending_first
 from gridcore.fair_tree.payloads cimport (
     payloads_at, payloads_drop, payloads_new, payloads_release, payloads_wide, payloads_within,
 )
-from gridcore.fair_tree.protocol cimport TreeFlow
+from gridcore.fair_tree.protocol cimport FairTreeProtocol
 from gridcore.fair_tree.summary_tree cimport Request, Spread, Summary, SummaryTree
 from gridcore.network.exchange cimport FACTS, Exchange
 from gridcore.network.links cimport Links
 
 import numpy as np
 
-__all__ = ["SharedFlow", "TreeExchange"]
+__all__ = ["SharedFairTreeProtocol", "TreeExchange"]
 
 # The places of the parts of a stage, in bits, and the last round of a turn.
 cdef enum:
@@ -108,10 +108,10 @@ cdef class TreeExchange(Exchange):
             self.coming += sign * row.tasks
 
 
-cdef class SharedFlow(TreeFlow):
-    """A `TreeFlow` of which each of several processes runs the nodes on its machines.
+cdef class SharedFairTreeProtocol(FairTreeProtocol):
+    """A `FairTreeProtocol` of which each of several processes runs the nodes on its machines.
 
-    It takes what `TreeFlow` takes, and does nothing until `join` is called.  Machines must not fail, decisions are not
+    It takes what `FairTreeProtocol` takes, and does nothing until `join` is called.  Machines must not fail, decisions are not
     logged, and no machine has two routers.
     """
 
@@ -126,7 +126,7 @@ cdef class SharedFlow(TreeFlow):
 
         Raises ValueError for links without a delay, which give the processes nothing to do by themselves.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Links links = self.links
         if links.latency - links.jitter < 1:
             raise ValueError(f"links must delay each message, got {links.latency - links.jitter} ns")
@@ -143,7 +143,7 @@ cdef class SharedFlow(TreeFlow):
 
     def leave(self):
         """Let go of the memory that the processes share; nothing can be run any more."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         if self.exchange is not None:
             self.exchange.memory = np.zeros(0, np.uint8)
 
@@ -202,8 +202,8 @@ cdef class SharedFlow(TreeFlow):
         return self._of_all(ENQUEUED) + self._of_all(COMING) >= self.goal
 
     def advance(self, long long limit) -> int:
-        """See `TreeFlow.advance`; all processes return the same."""
-        cdef _Held alone = self._hold()
+        """See `FairTreeProtocol.advance`; all processes return the same."""
+        cdef _Guard alone = self._guard()
         cdef long long at
         cdef bint first = True
         while True:
@@ -265,7 +265,7 @@ cdef class SharedFlow(TreeFlow):
         return at if at <= limit else NEVER
 
     cdef int _begin_spread(self, long long now) except -1:
-        return TreeFlow._begin_spread(self, now) if self._mine(0) else 0
+        return FairTreeProtocol._begin_spread(self, now) if self._mine(0) else 0
 
     cdef int _handle(self, long long at, long long turn) except -1:
         """Deliver what arrives at `at` ns, and let those act whose turn has come."""
@@ -280,11 +280,11 @@ cdef class SharedFlow(TreeFlow):
 
     cdef int _route(self, const Request* row, long long now) except -1:
         self._leaves(row)
-        return TreeFlow._route(self, row, now)
+        return FairTreeProtocol._route(self, row, now)
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
         self._leaves(row)
-        return TreeFlow._enqueue(self, row, now)
+        return FairTreeProtocol._enqueue(self, row, now)
 
     cdef void _leaves(self, const Request* row) noexcept nogil:
         """Count a request as no longer on its way, if the exchange has counted it."""
@@ -292,22 +292,22 @@ cdef class SharedFlow(TreeFlow):
             self.exchange._count(row, -1)
 
     def total(self, long long count) -> int:
-        """See `TreeFlow.total`; all processes must call it together."""
-        cdef _Held alone = self._hold()
+        """See `FairTreeProtocol.total`; all processes must call it together."""
+        cdef _Guard alone = self._guard()
         cdef long long[FACTS] facts
         facts[:] = [0, count, 0, 0]
         self.exchange._share(facts)
         return self._of_all(ENQUEUED)
 
     def touch(self, nodes: ArrayLike, long long now):
-        """See `TreeFlow.touch`; nodes of other processes are left to these."""
+        """See `FairTreeProtocol.touch`; nodes of other processes are left to these."""
         cdef Py_ssize_t k
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
-        TreeFlow.touch(self, [m[k] for k in range(m.shape[0]) if self._mine(m[k])], now)
+        FairTreeProtocol.touch(self, [m[k] for k in range(m.shape[0]) if self._mine(m[k])], now)
 
     def act(self, long long now):
-        """See `TreeFlow.act`."""
-        cdef _Held alone = self._hold()
+        """See `FairTreeProtocol.act`."""
+        cdef _Guard alone = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.touched_at = NEVER
         self.together = True

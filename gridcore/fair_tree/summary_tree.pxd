@@ -60,7 +60,7 @@ cdef struct Outlook:
 
 
 cdef class SummaryTree:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid           # type: SummaryGrid
     cdef Grid g

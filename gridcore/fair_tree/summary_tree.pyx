@@ -24,7 +24,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport (
-    FINITE, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, kept,
+    FINITE, POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, kept,
 )
 from gridcore.common.instants cimport NEVER
 from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_length, debts_make,
@@ -42,7 +42,7 @@ import math
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.common.state import Array, Arrays, Number, Rows, read, refuse, shown
+from gridcore.common.state import Array, Arrays, Number, Rows, read, refuse, read_only
 
 __all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST", "RULES", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -204,7 +204,7 @@ cdef class SummaryTree:
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self._add_applications(release, size, task_size)
 
     cdef _add_applications(self, release, size, task_size):
@@ -694,7 +694,7 @@ cdef class SummaryTree:
         children send their next reports even if these contain nothing new.  The parents of `nodes` learn from the
         next report (its echo covers all earlier requests) that nothing dispatched before is still on its way.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
         cdef bint gone
@@ -738,7 +738,7 @@ cdef class SummaryTree:
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -746,7 +746,7 @@ cdef class SummaryTree:
 
     def leave(self, nodes: ArrayLike):
         """Take `nodes` out of the tree until `reset`; their parents know this and forget everything about them."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -772,7 +772,7 @@ cdef class SummaryTree:
 
     def spread(self) -> NDArray[Any]:
         """Return the `SPREAD` rows by which the root tells routers below it what they need to know of their rest."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Spread[2] made
         cdef Py_ssize_t k, n = self._spread(0, True, made) if self.first_leaf else 0
         out_array = np.empty(n, SPREAD)
@@ -808,7 +808,7 @@ cdef class SummaryTree:
 
         Nodes are stored as they are in memory, except for their debts, which come by node, the latest first.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
@@ -843,7 +843,7 @@ cdef class SummaryTree:
                 released[k] = pool_at(&self.payloads.pool[wide], k).release
             state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
             state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
-        return shown(state)
+        return read_only(state)
 
     def _chunks(self, Py_ssize_t wide):
         """Yield the summaries of a pool, chunk by chunk, as copies that do not depend on the tree."""
@@ -853,7 +853,7 @@ cdef class SummaryTree:
             k += 1
 
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t place
         result = np.empty((CHUNK, pool.nbytes), np.uint8)
@@ -867,7 +867,7 @@ cdef class SummaryTree:
 
         Raises ValueError for a state that cannot belong to this tree, which must not be used after that.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, m
         cdef Debt debt
         cdef const unsigned char[::1] chunk

@@ -7,7 +7,7 @@ The reference implementation is `tests.reference.links`.
 from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
-from gridcore.common.arguments cimport _Held, check_instant, hold, indices, integers
+from gridcore.common.arguments cimport _Guard, check_instant, guard, indices, integers
 from gridcore.common.instants cimport LATEST
 from gridcore.common.pending cimport Pending, pending_clear, pending_push, pending_read
 from gridcore.network.mailboxes cimport (
@@ -20,7 +20,7 @@ from gridcore.network.transit cimport LONGEST_MESSAGE, Message, Transit
 
 import numpy as np
 
-from gridcore.common.state import ANY, FLAG, INSTANT, Array, Number, Rows, like, read, shown
+from gridcore.common.state import ANY, FLAG, INSTANT, Array, Number, Rows, like, read, read_only
 
 __all__ = ["LOGGED", "Links"]
 
@@ -148,7 +148,7 @@ cdef class Links(Transit):
 
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send `records` (uint8[k, width]) of `kind` at `now` ns, in order; each takes `nbytes` bytes on the wire."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
         cdef long long length
@@ -175,7 +175,7 @@ cdef class Links(Transit):
 
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit with a delivery to handle, else `NEVER`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return self._advance(limit)
 
     def collect(self, long long time) -> list[tuple[int, NDArray[np.uint8]]]:
@@ -183,7 +183,7 @@ cdef class Links(Transit):
 
         Call it with the instant that `advance` returned.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t n
         cdef int kind
         result = []
@@ -200,7 +200,7 @@ cdef class Links(Transit):
 
         They are sorted by (kind, receiving machine, time), then by their arrival at its interface.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         result = []
         for kind in range(self.kinds):
             if self.deferred[kind]:
@@ -214,7 +214,7 @@ cdef class Links(Transit):
 
     def lost(self) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return messages of the kinds to `keep` dropped since the last call: a list of (kind, uint8[k, width])."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         result = []
         for k in range(self.n_missing):
@@ -230,7 +230,7 @@ cdef class Links(Transit):
 
         With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
@@ -260,7 +260,7 @@ cdef class Links(Transit):
 
     def move(self, nodes: ArrayLike, machines: ArrayLike):
         """Move `nodes` to `machines` (both int64[k]); messages in flight keep the machine they were sent to."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
@@ -272,7 +272,7 @@ cdef class Links(Transit):
 
     def detach(self, nodes: ArrayLike):
         """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef Py_ssize_t k
         for k in range(m.shape[0]):
@@ -283,7 +283,7 @@ cdef class Links(Transit):
 
         A message counts in the window in which it begins to cross the interface.  The counts are in `windows`.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         if not (0 <= start < end and width > 0):
             raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
         count = (int(end) - start + width - 1) // width
@@ -302,7 +302,7 @@ cdef class Links(Transit):
 
         Raises ValueError for an offset outside the record, and if a message has been sent already.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         offsets = integers(subjects, "subjects")
         if not 0 < limit < 2**31:
             raise ValueError(f"limit must be in 1..{2**31 - 1}, got {limit}")
@@ -321,7 +321,7 @@ cdef class Links(Transit):
 
         delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
         messagelog_copy(&self.passages, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
@@ -339,7 +339,7 @@ cdef class Links(Transit):
         Messages are sorted by where they are (first on their way to an interface, then about to be delivered,
         by kind) and by when they leave it; messages in mailboxes by box and arrival.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
         cdef int kind, entry
         cdef Message* m
@@ -390,7 +390,7 @@ cdef class Links(Transit):
             log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64), "unlogged": self.passages.missed,
                    "places": places, "letter_places": letter_places}
             messagelog_copy(&self.passages, log["logged"])
-        return shown({
+        return read_only({
             **log, **self._columns(), "sequence": self.sequence,
             "failures": np.asarray(self.failures)[:self.n_failures],
             "where": where[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
@@ -402,7 +402,7 @@ cdef class Links(Transit):
 
         Raises ValueError for a state that cannot belong to these links.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, n
         cdef int slot
         cdef Message* m
@@ -495,5 +495,5 @@ cdef class Links(Transit):
 
     def in_flight(self) -> Integers:
         """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return self.sent - self.delivered - self.dropped

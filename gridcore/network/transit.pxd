@@ -27,7 +27,7 @@ cdef struct Sent:                   # a message that waits for the exchange: whe
 
 
 cdef class Transit:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef long long latency, jitter
     cdef unsigned long long seed

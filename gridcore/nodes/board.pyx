@@ -21,7 +21,7 @@ from gridcore.nodes.random_stream cimport RandomStream
 
 import numpy as np
 
-from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Number, Rows, read, shown
+from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Number, Rows, read, read_only
 
 __all__ = ["REFRESHES", "Board"]
 
@@ -178,7 +178,7 @@ cdef class Board:
 
     def getstate(self) -> dict[str, Any]:
         """What has changed since the board was made; see `gridcore.common.state`."""
-        return shown(self._entries())
+        return read_only(self._entries())
 
     def setstate(self, state):
         """Go on from what `getstate` of a board made with the same arguments gave; raises ValueError."""

@@ -23,7 +23,7 @@ from libc.math cimport INFINITY
 
 cimport cython
 
-from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices, integers
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
@@ -42,7 +42,7 @@ from gridcore.queues.task_queues cimport TaskQueues
 import numpy as np
 
 from gridcore.common.names import listed
-from gridcore.common.state import read, shown
+from gridcore.common.state import read, read_only
 from gridcore.nodes.kinds import Received
 from gridcore.nodes.state import STATE, payload_entries
 from gridcore.nodes.view import View
@@ -96,7 +96,7 @@ cdef class NodeCore(NodeEvents):
     Raises ValueError for arguments that do not fit.
     """
 
-    cdef bint occupied                  # see `gridcore.common.arguments.hold`
+    cdef bint occupied                  # see `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
@@ -181,7 +181,7 @@ cdef class NodeCore(NodeEvents):
         What was sent by the last releases or timers of the instant `limit` has not left yet: an event of the
         engine at that instant may still fall into the same wave, after which `flush` must be called.
         """
-        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         try:
             return self._advance(limit)
         except AttributeError as error:
@@ -203,7 +203,7 @@ cdef class NodeCore(NodeEvents):
 
     def enter(self, long long now):
         """Let an event of the engine at `now` ns call handlers itself: what they send leaves after its wave (`flush`)."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
@@ -215,14 +215,14 @@ cdef class NodeCore(NodeEvents):
 
     def flush(self):
         """Let what has been sent leave, at the end of a wave of the engine."""
-        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied))
         if self.dirty:
             self._flush()
 
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left to do."""
-        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied))
         self.limit = NEVER
         return not self.dirty and self._due() == NEVER
 
@@ -240,7 +240,7 @@ cdef class NodeCore(NodeEvents):
 
         Timers that are set for this very instant fall into the same wave.
         """
-        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k
@@ -259,7 +259,7 @@ cdef class NodeCore(NodeEvents):
 
     def tick(self, nodes: ArrayLike, name: str, long long now):
         """Let the timer `name` fire on each of `nodes`, at an event of the engine at `now` ns."""
-        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -275,13 +275,13 @@ cdef class NodeCore(NodeEvents):
 
     def drain(self, long long now):
         """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
-        cdef _Held alone = hold(&self.occupied, hold(&self.links.occupied, hold(&self.queues.occupied)))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         self._reach(now)
         self._drain()
 
     def act(self, nodes: ArrayLike, long long now):
         """Let `nodes` act at `now` ns, an instant of the engine; see `View.act`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         self._reach(now)
@@ -290,12 +290,12 @@ cdef class NodeCore(NodeEvents):
 
     def add_applications(self, submitter: ArrayLike):
         """Append further applications, submitted by the machines `submitter`: only `resubmit` gives them to nodes."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
 
     def with_completions(self, long long now) -> list[int]:
         """Return the machines, ascending, that have completed tasks by `now` ns for which no node has asked."""
-        cdef _Held alone = hold(&self.occupied, hold(&self.queues.occupied))
+        cdef _Guard alone = guard(&self.occupied, guard(&self.queues.occupied))
         self._reach(now)
         self.queues._catch_up(now)
         self._read_completions()
@@ -306,7 +306,7 @@ cdef class NodeCore(NodeEvents):
 
         Returns (application, tasks) pairs: what the nodes held and had placed nowhere.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef int at
@@ -332,7 +332,7 @@ cdef class NodeCore(NodeEvents):
 
     def begin(self, nodes: ArrayLike):
         """Let `nodes` start at this instant."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.starts else 0):
@@ -342,7 +342,7 @@ cdef class NodeCore(NodeEvents):
 
     def held(self) -> Integers:
         """Return which applications nodes know, and how many tasks they must place: int64[k, (node, application, tasks)]."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return self._holding()
 
     cdef object _holding(self):
@@ -361,7 +361,7 @@ cdef class NodeCore(NodeEvents):
 
         It can be read at the end of a wave only.  Raises RuntimeError at another time.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         cdef int slot
         cdef Timer* timer
@@ -384,7 +384,7 @@ cdef class NodeCore(NodeEvents):
             stream = self.streams[k]
             if stream is not None:
                 random.append((k, stream.drawn))
-        return shown({
+        return read_only({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
             "released": self.released, "number": self.timers.number, "directs": self.directs,
             "placed": self.placed_at + 1,
@@ -404,7 +404,7 @@ cdef class NodeCore(NodeEvents):
 
         Raises ValueError for a state that cannot be its own.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         found = read(state, STATE, nodes=self.nodes, machines=self.queues.machines, applications=self.submitter.shape[0],
                      names=len(self.timer_names), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)

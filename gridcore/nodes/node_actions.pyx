@@ -66,7 +66,7 @@ cdef class NodeActions:
 
     cdef int _check_board(self, Py_ssize_t node) except -1:
         if self.board is None:
-            raise self.error(f"node {node} uses the board, which only schedulers have that derive from Informed")
+            raise self.error(f"node {node} uses the board, which only schedulers have that derive from BoardScheduler")
         return 0
 
     cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:

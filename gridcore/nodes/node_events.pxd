@@ -74,7 +74,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _drain(self) except -1
     cdef int _deliver(self, Kind kind, int slot, const long long* row) except -1
     cdef int _deliver_local(self) except -1
-    cdef int _lose(self, int slot) except -1
+    cdef int task_lost(self, int slot) except -1
 
     cdef int _next_direct(self) noexcept
     cdef int _take_direct(self, int number) except -1

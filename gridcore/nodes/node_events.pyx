@@ -293,7 +293,7 @@ cdef class NodeEvents(NodeActions):
         if local_first(self.local) <= self.now:
             self._deliver_local()
         for k in range(links.n_missing):
-            self._lose(links.missing[k])
+            self.task_lost(links.missing[k])
         links.n_missing = 0
         if self.dirty:
             self._flush()
@@ -361,7 +361,7 @@ cdef class NodeEvents(NodeActions):
             call((<Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
-    cdef int _lose(self, int slot) except -1:
+    cdef int task_lost(self, int slot) except -1:
         """A message that moves tasks or has arrays has been dropped."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef Kind kind = <Kind> self.kinds[self.links.message[slot].kind]
@@ -401,7 +401,7 @@ cdef class NodeEvents(NodeActions):
             return self._deliver(<Kind> self.kinds[number], slot, NULL)
         while self.links.n_missing:
             self.links.n_missing -= 1
-            self._lose(self.links.missing[self.links.n_missing])
+            self.task_lost(self.links.missing[self.links.n_missing])
         return 0
 
     @cython.final

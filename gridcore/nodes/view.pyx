@@ -97,10 +97,10 @@ cdef class View:
         return self.core.board.given
 
     def publish(self, value: float, falling: bool = False, application: int = -1):
-        """Put a number on the board in place of this node's last one; see `Informed` on when others see it.
+        """Put a number on the board in place of this node's last one; see `BoardScheduler` on when others see it.
 
         falling : whether it falls by 1 each second, down to 0, as s of work do.
-        application : the application that it is about, where the board is of applications (`Informed.board_of`).
+        application : the application that it is about, where the board is of applications (`BoardScheduler.board_of`).
 
         Raises SchedulerError for what is not a number, and if the scheduler has no board.
         """
@@ -124,7 +124,7 @@ cdef class View:
     def completed(self) -> list[tuple[int, int]]:
         """Return the tasks that this machine has completed since the last call: a list of (application, tasks).
 
-        The scheduler must ask for them (`LocalScheduler.reports`).
+        The scheduler must ask for them (`NodeScheduler.reports`).
         """
         self._may_act()
         done = self.core._completed(self._machine())
@@ -184,7 +184,7 @@ cdef class View:
         """Take tasks of `application` that wait here out of the queue again; return how many.
 
         These are up to `tasks`, and none if none wait; a running task stays.  The node holds them as it holds
-        tasks that are submitted here.  If then no task runs or waits here, `LocalPolicy.on_idle` is called at
+        tasks that are submitted here.  If then no task runs or waits here, `NodeProgram.on_idle` is called at
         this instant, after the handlers of the current wave, unless tasks have been enqueued by then.
         """
         self._may_act()
@@ -285,7 +285,7 @@ cdef class View:
         core.local._add(later_by(core.now, seconds), self.node, k, come)
 
     def timer(self, seconds: float, name: str, value: float = 0.0):
-        """Call `LocalPolicy.on_timer` with `name` after `seconds`, unless the machine fails before that.
+        """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that.
 
         value : a number that `on_timer` gets as a third argument, if it takes three.
 
@@ -314,7 +314,7 @@ cdef class View:
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
     def act(self, double seconds=0.0):
-        """Call `LocalPolicy.on_act` once, in so many `seconds`, before anything is released at that instant.
+        """Call `NodeProgram.on_act` once, in so many `seconds`, before anything is released at that instant.
 
         What arrives at that instant arrives first.  If the node fails before that, its successor is called.
         """

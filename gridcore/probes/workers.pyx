@@ -19,7 +19,7 @@ from gridcore.probes.waiting_times cimport WaitingTimes
 
 import numpy as np
 
-from gridcore.common.state import AMOUNT, FLAG, Array, Number, Rows, read, shown
+from gridcore.common.state import AMOUNT, FLAG, Array, Number, Rows, read, read_only
 
 __all__ = ["Hawk", "Lwl", "Sparrow", "Worker"]
 
@@ -163,7 +163,7 @@ cdef class Sparrow(Handlers):
 
     def getstate(self) -> dict[str, Any]:
         """What has changed since this was made; see `gridcore.common.state`."""
-        return shown(self._entries())
+        return read_only(self._entries())
 
     def setstate(self, state):
         """Go on from what `getstate` of an object made with the same arguments gave; raises ValueError."""

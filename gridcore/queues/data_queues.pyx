@@ -19,7 +19,7 @@ How much an aware machine can still take is a bound from below.  n tasks alone t
 
 and a machine ends no later than if it began each share when the one before was over, since each S, V and U grows
 with the times of the tasks before.  So the queue counts as one of shares that take so long, one after another, on
-one processor: all formulas of `gridcore.queues.availability` hold, with these times in place of tasks * task size.
+one processor: all formulas of `gridcore.queues.availability` guard, with these times in place of tasks * task size.
 A machine that is not aware counts the computing only.
 
 The reference implementation is `tests.reference.data_queues`.
@@ -30,7 +30,7 @@ cimport cython
 from libc.math cimport floor, llrint
 
 from gridcore.common.arguments cimport (
-    NOT_NEGATIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, kept,
+    NOT_NEGATIVE, _Guard, check_array, check_lengths, check_scalar, doubles, guard, kept,
 )
 from gridcore.common.instants cimport NEVER
 from gridcore.queues.availability cimport queue_gap
@@ -40,7 +40,7 @@ from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scra
 
 import numpy as np
 
-from gridcore.common.state import LATEST, Array, read, shown
+from gridcore.common.state import LATEST, Array, read, read_only
 
 __all__ = ["DataQueues"]
 
@@ -98,7 +98,7 @@ cdef class DataQueues(TaskQueues):
 
         Tasks of own sizes are rejected.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         if sizes is not None or tasks is not None:
             raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
         k = doubles(release, "release").shape[0]
@@ -339,7 +339,7 @@ cdef class DataQueues(TaskQueues):
 
         With that many, all that the machine has is over by its deadline, release + stretch * size.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -374,11 +374,11 @@ cdef class DataQueues(TaskQueues):
     def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
         mine = {"pipe": np.asarray(self.pipe), "held": np.asarray(self.held), "n_held": np.asarray(self.n_held)}
-        return {**super().getstate(), **shown(mine)}
+        return {**super().getstate(), **read_only(mine)}
 
     def setstate(self, state):
         """Restore what `getstate` returned; see `TaskQueues.setstate`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         given = read(state, {
             "pipe": Array(np.int64, ("machines", 3), (0, LATEST + 1)),
             "held": Array(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),

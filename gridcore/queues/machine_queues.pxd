@@ -6,7 +6,7 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 
 
 cdef class MachineQueues:
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef readonly str watch
     cdef public bint log

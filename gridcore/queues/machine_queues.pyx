@@ -22,7 +22,7 @@ from libc.math cimport llrint
 from libc.stdlib cimport free
 
 from gridcore.common.arguments cimport (
-    FINITE, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, integers, kept,
+    FINITE, POSITIVE, _Guard, check_array, check_instant, check_lengths, doubles, guard, indices, integers, kept,
 )
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.journal cimport Journal, Row, journal_add, journal_copy, journal_fill, journal_note
@@ -34,7 +34,7 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 import numpy as np
 
 from gridcore.queues import journal_tables
-from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, Rows, like, read, refuse, shown
+from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, Rows, like, read, refuse, read_only
 
 __all__ = ["MachineQueues"]
 
@@ -134,7 +134,7 @@ cdef class MachineQueues:
         distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
         application.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
         cdef const double[::1] a = doubles(task_size, "task_size")
         cdef Py_ssize_t n = self.n_applications, j
@@ -196,7 +196,7 @@ cdef class MachineQueues:
         finish and completed.  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
         failed), peak_queue (most tasks waiting), waiting.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
             "completed": np.array(self.completed), "nodes_used": self._all_used(),
@@ -228,7 +228,7 @@ cdef class MachineQueues:
 
     def queue(self, Py_ssize_t machine) -> tuple[Integers, Integers, int, int]:
         """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self._check_machine(machine)
         cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
         rows = np.asarray(self.share)[machine, f:f + n]
@@ -243,7 +243,7 @@ cdef class MachineQueues:
         start, end : ns.
         completed : equal to tasks, or 0 for one task that a failure interrupted at `end`.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return journal_tables.schedule(_rows(&self.ran), merge=not self.own_sizes)
 
     def arrivals(self) -> dict[str, Integers]:
@@ -251,12 +251,12 @@ cdef class MachineQueues:
 
         A row with a negative number of tasks says that so many were withdrawn.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return journal_tables.arrivals(_rows(&self.came))
 
     def is_busy(self, machines: ArrayLike) -> Bools:
         """Return bool[k]: which of `machines` run a task or have tasks waiting."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
 
@@ -276,8 +276,8 @@ cdef class MachineQueues:
 
     def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
-        cdef _Held alone = hold(&self.occupied)
-        return shown({
+        cdef _Guard alone = guard(&self.occupied)
+        return read_only({
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
             "pairs": self._read_pairs(), "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
@@ -291,7 +291,7 @@ cdef class MachineQueues:
         Further bags count as applications: append them again before this call.
         Raises ValueError for a state that cannot belong to these queues.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t n = self.machines, k, j
         cdef int task
         cdef double end
@@ -367,7 +367,7 @@ cdef class MachineQueues:
         A share of an application that still waits at the machine joins it.  The order is not touched:
         call `reschedule` once all shares of the instant are in.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
         cdef const long long[::1] n = integers(tasks, "tasks")
@@ -479,7 +479,7 @@ cdef class MachineQueues:
         machine, waits there or was lost there.  `peak_queue` stays as it was.  The order is not touched: call
         `reschedule`.  For a further bag give its own index, as in `queue`.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self._check_machine(machine)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -535,7 +535,7 @@ cdef class MachineQueues:
         Returns (machines, applications, tasks) int64[k]: the lost tasks, a row per machine and application;
         tasks of further bags count for their application.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
         cdef long long application
@@ -582,7 +582,7 @@ cdef class MachineQueues:
         Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
         row per machine and application, with the `end` of its last task; empty without ``log``.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         cdef const long long[::1] u
         if machines is None:
@@ -599,7 +599,7 @@ cdef class MachineQueues:
 
     def catch_up(self, long long until):
         """Let all machines work up to `until` ns; the next `advance` returns what they complete."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self._catch_up(until)
 
     cdef int _catch_up(self, long long until) except -1:
@@ -696,12 +696,12 @@ cdef class MachineQueues:
 
     def next_change(self) -> int:
         """Return the first instant (ns) at which a machine becomes idle (or ends a task: ``watch``), else `NEVER`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return self.change[self.heap[0]] if self.machines else NEVER
 
     def due(self, long long now) -> Integers:
         """Return int64[k]: the machines, ascending, whose next change is due by `now` ns; advances them to `now`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         found = []
         while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != NEVER:
             u = self.heap[0]

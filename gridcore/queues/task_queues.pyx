@@ -14,7 +14,7 @@ cimport cython
 from libc.math cimport INFINITY, NAN
 from libc.stdlib cimport free, malloc
 
-from gridcore.common.arguments cimport FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_scalar, hold
+from gridcore.common.arguments cimport FINITE, NOT_NEGATIVE, POSITIVE, _Guard, check_scalar, guard
 from gridcore.common.instants cimport NEVER
 from gridcore.queues.availability cimport Grid, queue_gap, room_of, sample_queue
 from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
@@ -88,7 +88,7 @@ cdef class TaskQueues(MachineQueues):
 
     def reschedule(self, machines: ArrayLike, long long now):
         """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
         cdef Scratch s
@@ -130,7 +130,7 @@ cdef class TaskQueues(MachineQueues):
 
     def minimum_stretch(self, machines: ArrayLike, long long now) -> Floats:
         """Return float64[k]: the minimum stretch (s/Mflop) of the tasks that wait or run; inf for an idle machine."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
         cdef double[::1] out = result
@@ -160,7 +160,7 @@ cdef class TaskQueues(MachineQueues):
         started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
         machines among threads, with the same result.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
@@ -223,7 +223,7 @@ cdef class TaskQueues(MachineQueues):
 
         A number is at most 2**63 - 1.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)

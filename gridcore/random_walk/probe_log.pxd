@@ -9,12 +9,12 @@ cdef enum:
     LOOK_FIELDS = 9
 
 
-cdef struct Look:                   # a row; the fields are those of `gridcore.random_walk.state.LOOKS`
+cdef struct ProbeRecord:                   # a row; the fields are those of `gridcore.random_walk.state.LOOKS`
     long long job, node, asked, heard, verdict, free, home_free, true_free, count
 
 
 cdef struct ProbeLog:               # all zero for no log
-    Look* look
+    ProbeRecord* look
     Py_ssize_t n, most, lost, room
 
 
@@ -22,13 +22,13 @@ cdef inline void probelog_free(ProbeLog* l) noexcept nogil:
     free(l.look)
 
 
-cdef inline Py_ssize_t probelog_add(ProbeLog* l, const Look* look) except -2:
+cdef inline Py_ssize_t probelog_add(ProbeLog* l, const ProbeRecord* look) except -2:
     """Add a row and return its place; if the log is full, count the row in `lost` and return -1."""
     if l.n == l.most:
         l.lost += 1
         return -1
     if l.n == l.room:
-        l.look = <Look*> grown(l.look, (2 * l.room + 256) * sizeof(Look))
+        l.look = <ProbeRecord*> grown(l.look, (2 * l.room + 256) * sizeof(ProbeRecord))
         l.room = 2 * l.room + 256
     l.look[l.n] = look[0]
     l.n += 1
@@ -38,7 +38,7 @@ cdef inline Py_ssize_t probelog_add(ProbeLog* l, const Look* look) except -2:
 cdef inline void probelog_copy(const ProbeLog* l, long long[:, ::1] out) noexcept nogil:
     """Copy the log to `out`, one row for each entry."""
     if l.n:
-        memcpy(&out[0, 0], l.look, l.n * sizeof(Look))
+        memcpy(&out[0, 0], l.look, l.n * sizeof(ProbeRecord))
 
 
 cdef inline int probelog_fill(ProbeLog* l, const long long[:, ::1] rows) except -1:
@@ -46,5 +46,5 @@ cdef inline int probelog_fill(ProbeLog* l, const long long[:, ::1] rows) except 
     cdef Py_ssize_t k
     l.n = 0
     for k in range(rows.shape[0]):
-        probelog_add(l, <const Look*> &rows[k, 0])
+        probelog_add(l, <const ProbeRecord*> &rows[k, 0])
     return 0

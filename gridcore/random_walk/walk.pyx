@@ -14,20 +14,20 @@ from libc.math cimport INFINITY, exp, isnan, llrint
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from gridcore.common.arguments cimport _Held, hold
+from gridcore.common.arguments cimport _Guard, guard
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport grown, prefetch
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
-from gridcore.random_walk.probe_log cimport (LOOK_FIELDS, Look, ProbeLog, probelog_add, probelog_copy, probelog_fill,
+from gridcore.random_walk.probe_log cimport (LOOK_FIELDS, ProbeRecord, ProbeLog, probelog_add, probelog_copy, probelog_fill,
                                 probelog_free)
 from gridcore.random_walk.searches cimport (Node, Record, Search, Searches, below, chance_of, lasts, other, searches_drop,
                                 searches_free, searches_new)
 
 import numpy as np
 
-from gridcore.common.state import shown
+from gridcore.common.state import read_only
 from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, checked, read
 
 __all__ = ["RECORD", "JobWalks"]
@@ -87,7 +87,7 @@ cdef class JobWalks:
     """
 
     cdef Links links
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
@@ -178,8 +178,8 @@ cdef class JobWalks:
         pending_free(&self.ending)
         pending_free(&self.steps)
 
-    cdef _Held _hold(self):
-        return hold(&self.occupied, hold(&self.links.occupied))
+    cdef _Guard _guard(self):
+        return guard(&self.occupied, guard(&self.links.occupied))
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ cdef class JobWalks:
 
         Raises OverflowError if a node would be busy until after the last instant.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef long long own, now
         cdef Event e
         while True:
@@ -552,7 +552,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _log_asked(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
-        cdef Look look
+        cdef ProbeRecord look
         look.job, look.node, look.asked, look.heard, look.free = job, u, now, -1, self.at[u].free
         look.home_free = look.true_free = -1
         look.verdict, look.count = FITS, 0
@@ -568,7 +568,7 @@ cdef class JobWalks:
         return 0
 
     cdef void _log_heard(self, Py_ssize_t job, long long now) noexcept:
-        cdef Look* look
+        cdef ProbeRecord* look
         if self.looked[job] >= 0:
             look = &self.log.look[self.looked[job]]
             look.heard, look.home_free, look.true_free = now, self.at[self.home[job]].free, self.at[look.node].free
@@ -576,7 +576,7 @@ cdef class JobWalks:
 
     cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
         """Log that the job goes to node `u`, which said that it is free at `when_free`, or stays (`u` is -1)."""
-        cdef Look look
+        cdef ProbeRecord look
         look.job, look.node, look.asked, look.heard, look.count = job, u, -1, now, 0
         look.verdict, look.free, look.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
         look.true_free = self.at[u].free if u >= 0 else -1
@@ -620,7 +620,7 @@ cdef class JobWalks:
 
     def settle(self):
         """Add the packets of the nodes that were asked to the accounting of the links, which has all others."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t u
         for u in range(self.nodes):
             self.links._out[u] += self.at[u].answered * self.packet
@@ -669,12 +669,12 @@ cdef class JobWalks:
         probes : nodes asked, or steps of a walk.  predicted : the wait expected at the node to which the job moved,
             -1 if it stayed.  The arrays are the kernel's own memory.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         return dict(self._jobs)
 
     def looks(self) -> dict[str, Integers]:
         """Return the log, in order, as int64 columns; see `gridcore.random_walk.state.LOOKS`."""
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
@@ -689,7 +689,7 @@ cdef class JobWalks:
 
         peak is the largest number of jobs that waited at a time.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
@@ -699,7 +699,7 @@ cdef class JobWalks:
 
         The links have a state of their own.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t k, n
         cdef Search* s
         free_at, answered = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
@@ -728,7 +728,7 @@ cdef class JobWalks:
         if self.log.most:
             log = {"looks": np.empty((self.log.n, LOOK_FIELDS), np.int64), "unlogged": self.log.lost}
             probelog_copy(&self.log, log["looks"])
-        return shown({
+        return read_only({
             **log, **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
             "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
             "steps": np.concatenate([np.zeros(0, np.int64), *steps]), "dispatchers": np.array(waiting, np.int64),
@@ -739,7 +739,7 @@ cdef class JobWalks:
 
         Raises ValueError for a state that does not fit.
         """
-        cdef _Held alone = self._hold()
+        cdef _Guard alone = self._guard()
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s

@@ -24,7 +24,7 @@ implementation is `tests.reference.backfill`.
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
-from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices, integers
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport Entry, heap_pop, heap_push
@@ -40,7 +40,7 @@ from gridcore.rigid_queue.waiting cimport (Waiting, waiting_clear, waiting_find_
 import numpy as np
 
 from gridcore.rigid_queue.state import check_coming, check_log, check_running
-from gridcore.common.state import FLAG, Array, Number, Rows, like, read, shown
+from gridcore.common.state import FLAG, Array, Number, Rows, like, read, read_only
 
 __all__ = ["BackfillQueue"]
 
@@ -80,7 +80,7 @@ cdef class BackfillQueue:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log
@@ -168,7 +168,7 @@ cdef class BackfillQueue:
 
     def next_end(self) -> int:
         """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return self.ends[0].at if self.n_running else NEVER
 
     def totals(self) -> dict[str, Integers]:
@@ -179,7 +179,7 @@ cdef class BackfillQueue:
         were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on it,
         whichever of their machines failed.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
@@ -190,7 +190,7 @@ cdef class BackfillQueue:
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
         A run that was cut off at the instant of its start has no entries.  Empty without ``log``.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         of = np.zeros((2, self.past.n), np.int64)
         cdef long long[:, ::1] key = of
@@ -204,7 +204,7 @@ cdef class BackfillQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return what has changed since the queue was made; see `gridcore.common.state`."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         cdef int job
         on = np.full(self.machines, -1, np.int32)
@@ -216,7 +216,7 @@ cdef class BackfillQueue:
         runlog_copy(&self.past, runs, masks, words)
         coming = np.stack((np.asarray(self.coming)[self.came:self.n_coming],
                            np.asarray(self.coming_at)[self.came:self.n_coming]), axis=1).astype(np.int64)
-        return shown({**self._columns(), "now": self.now, "changed": int(self.changed), "coming": coming, "on": on,
+        return read_only({**self._columns(), "now": self.now, "changed": int(self.changed), "coming": coming, "on": on,
                       "runs": runs, "masks": masks, "words": words})
 
     def setstate(self, state):
@@ -224,7 +224,7 @@ cdef class BackfillQueue:
 
         Raises ValueError for a state that does not fit.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k, u
         known, begun = self._columns(), (-1, _LAST + 1)
         given = read(state, {
@@ -282,7 +282,7 @@ cdef class BackfillQueue:
         A job is submitted once, and never after one with a higher number.  Raises ValueError naming the index of a
         bad job or instant.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] who = indices(jobs, "jobs", 0, self.jobs)
         cdef const long long[::1] at
         cdef Py_ssize_t k
@@ -314,7 +314,7 @@ cdef class BackfillQueue:
         Running to t1 and then to t2 equals running to t2.  Raises MemoryError, and OverflowError if a job would end
         after 2**62 ns; the queue is then as it was before that start.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef int failed
         with nogil:
             failed = self._run(until)
@@ -333,7 +333,7 @@ cdef class BackfillQueue:
         Returns int64[m], the jobs cut off, ascending.  Takes O(machines of running jobs) for all machines together.
         Raises ValueError naming the index of a bad machine.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0, left
         cdef unsigned long long[::1] hit = np.zeros(self.occupancy.words, np.uint64)
@@ -375,7 +375,7 @@ cdef class BackfillQueue:
 
         Machines that are up stay as they are.  Raises ValueError naming the index of a bad machine.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k
         for k in range(who.shape[0]):

@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from gridcore.work_queue.agenda cimport ABSENT, Agenda
-from gridcore.common.arguments cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
+from gridcore.common.arguments cimport POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, integers
 from gridcore.common.memory cimport grown, large_pages, prefetch
 from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_make, radix_pop
 from gridcore.work_queue.uptime_prediction cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
@@ -31,7 +31,7 @@ from gridcore.work_queue.work cimport (
 import numpy as np
 
 from gridcore.work_queue import state as states
-from gridcore.common.state import shown
+from gridcore.common.state import read_only
 
 __all__ = ["WorkQueue"]
 
@@ -128,7 +128,7 @@ cdef class WorkQueue:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef bint occupied                      # see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
@@ -296,7 +296,7 @@ cdef class WorkQueue:
         sequence : int64[tasks of the bag], the order in which its tasks are started for the first time, counted
             from 0 within the bag.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Bag* b
         cdef const long long[::1] given
@@ -332,7 +332,7 @@ cdef class WorkQueue:
         time : int64[k], ns, not before now.  machine : int64[k].  up : bool[k].  until : int64[k], ns, when a
             machine that recovers is predicted to fail again.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
             raise ValueError("feed must wait until run asks for blocks")
@@ -356,7 +356,7 @@ cdef class WorkQueue:
 
         Raises OverflowError if a task would end after the last instant.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef int why
         with nogil:
             why = self._run(until)
@@ -459,7 +459,7 @@ cdef class WorkQueue:
 
         Tasks are counted from 0 within the bag, in ascending order.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         cdef Bag* bag
@@ -483,7 +483,7 @@ cdef class WorkQueue:
 
         until : when each is predicted to fail.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         chosen = [u for u in range(w.machines) if work_is_idle(w, u)]
         until = [w.idle.round[0][w.rank[u]] for u in chosen]
@@ -491,7 +491,7 @@ cdef class WorkQueue:
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
         """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
         cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
@@ -501,7 +501,7 @@ cdef class WorkQueue:
 
     def pick_task(self) -> tuple[int, int]:
         """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         if b < 0:
@@ -515,7 +515,7 @@ cdef class WorkQueue:
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
         """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("choice must be said, the machine is to be chosen from outside")
         return pick_machine(&self.w, self._left(bag, task))
@@ -525,7 +525,7 @@ cdef class WorkQueue:
 
         Raises ValueError for a task that may not be next, or a machine that is not free.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef Task* t = &w.task[k]
@@ -538,7 +538,7 @@ cdef class WorkQueue:
 
     def wait(self):
         """Let the free machines wait until something changes."""
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
@@ -548,7 +548,7 @@ cdef class WorkQueue:
         could be next except for the order, or that have lost all copies as it has; the number of free machines;
         until when `machine` is predicted to be up (ns); and how long the task takes there (ns, see `lasts`).
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task), j, u, alike = 0, free = 0
         cdef Task* t = &w.task[k]
@@ -594,7 +594,7 @@ cdef class WorkQueue:
         `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
         (copies that ran when it failed), ended (copies stopped because another was faster).
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         bags = table(self.w.bag, self.w.bags, states.BAG)
         machines = table(self.w.machine, self.w.machines, states.MACHINE)
         return {
@@ -610,7 +610,7 @@ cdef class WorkQueue:
         int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
         the task that were done before the copy.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t b
         rows = table(self.w.row, self.w.n_rows, states.ROW)
         first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
@@ -631,7 +631,7 @@ cdef class WorkQueue:
         Tables are copied as they are.  Lists and heaps are given by their members in order, from which `setstate`
         makes them again.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
         due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
@@ -657,7 +657,7 @@ cdef class WorkQueue:
         tasks, machines = table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE)
         bags = table(w.bag, w.bags, states.BAG)
         states.without_links(tasks, machines, bags)
-        return shown({
+        return read_only({
             "now": w.now, "looked": w.looked, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
             "chance": np.array([w.chance], np.uint64),
             "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
@@ -679,7 +679,7 @@ cdef class WorkQueue:
 
         Raises ValueError for a state that does not fit.
         """
-        cdef _Held alone = hold(&self.occupied)
+        cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
         cdef const long long[::1] due, until

@@ -107,7 +107,7 @@ cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
     if not radix_full(&w.due):
         radix_push(&w.due, at, u)
         return
-    # there is room for twice as many as can hold
+    # there is room for twice as many as can guard
     radix_clear(&w.due)
     for v in range(w.machines):
         if w.machine[v].due >= 0:

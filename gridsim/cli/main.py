@@ -38,10 +38,10 @@ from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
-from gridsim.cli.user_traceback import own_frames
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, recorded, run_options
 from gridsim.cli.signals import Terminated, begin, end, heed
+from gridsim.cli.user_traceback import user_traceback
 from gridsim.errors import (
     CheckpointWarning,
     GridSimError,
@@ -108,7 +108,7 @@ class _Group(click.Group):
             except (click.exceptions.Exit, click.Abort):
                 raise
             except Exception as error:
-                if ctx.params.get("verbosity") or not (own := own_frames(error)):
+                if ctx.params.get("verbosity") or not (own := user_traceback(error)):
                     raise
                 with suppress(OSError):
                     click.echo(printable(own) + "gridsim: gridsim -v shows the whole traceback", err=True)

@@ -16,10 +16,10 @@ from typing import Any, get_args
 import msgspec
 
 from gridsim.model import (
-    amounts,
     attributes,
+    background_load,
+    distributions,
     faults,
-    fluctuation,
     platform,
     workload,
 )
@@ -66,15 +66,18 @@ CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
     faults.TraceFaults: faults.Faults.trace,
     faults.ListedFaults: faults.Faults.of,
     zones.ZoneFaults: faults.Faults.zones,
-    fluctuation.UniformFluctuation: fluctuation.Fluctuation.uniform,
-    fluctuation.ListedFluctuation: fluctuation.Fluctuation.of,
+    background_load.UniformFluctuation: background_load.Fluctuation.uniform,
+    background_load.ListedFluctuation: background_load.Fluctuation.of,
 }
 _TABLES = {
     "platform": ("the machines", platform.PlatformRecipe),
     "workload": ("the applications, or jobs", workload.WorkloadRecipe),
     "network": ("what a message costs", Network),
     "faults": ("when machines fail and come back; without it they do not", faults.FaultsRecipe),
-    "fluctuation": ("what machines have of their speed; without it all of it", fluctuation.FluctuationRecipe),
+    "fluctuation": (
+        "what machines have of their speed; without it all of it",
+        background_load.FluctuationRecipe,
+    ),
 }
 
 
@@ -131,7 +134,7 @@ def scenario_schema() -> dict[str, Any]:
 def _inner() -> tuple[type[msgspec.Struct], ...]:
     """Return the Structs of tables within tables."""
     wants = *get_args(attributes.AttributesRecipe), attributes.Constraints
-    return amounts.Range, *get_args(bags.Spread), zones.Zones, *wants
+    return distributions.Range, *get_args(bags.Spread), zones.Zones, *wants
 
 
 def _column(kind: type[ArrayColumn]) -> dict[str, Any]:

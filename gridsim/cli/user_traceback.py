@@ -14,7 +14,7 @@ import gridsim
 _FRAME = re.compile(r'^  File "(.+?)", line .*\n(?:    .*\n|\n)*', re.MULTILINE)
 
 
-def own_frames(error: BaseException) -> str:
+def user_traceback(error: BaseException) -> str:
     """Return the traceback of `error` with the user's own frames alone; empty if there are none.
 
     Frames of gridsim, of Python and of installed packages are left out.  They are found in the text, since an

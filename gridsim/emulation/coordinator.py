@@ -368,11 +368,11 @@ class Coordinator(Part):
         """All that a killed process has reported is here: its machines lose what they had."""
         _, since = self.out[number]
         for application, tasks in sorted(self.ledger.drop(self.machines_of[number], since).items()):
-            self._lose(application, tasks.take_all())
+            self.task_lost(application, tasks.take_all())
         for process, application in sorted(key for key in self.hand if key[0] == number):
             held = np.flatnonzero(self.hand.pop((process, application)) > 0)
             if len(held):
-                self._lose(application, [(task, task + 1) for task in held.tolist()])
+                self.task_lost(application, [(task, task + 1) for task in held.tolist()])
         self.counted.append(self.peers[number].counts)
         self.peers[number].talk = None
         for q in self.waiting[number]:
@@ -389,7 +389,7 @@ class Coordinator(Part):
         for move, (application, tasks, source, target) in sorted(self.moving.items()):
             if number in (source, target):
                 del self.moving[move]
-                self._lose(application, tasks)
+                self.task_lost(application, tasks)
         self._restart(number)
 
     def _restart(self, number: int) -> None:
@@ -397,10 +397,10 @@ class Coordinator(Part):
             self.lives[number] += 1
             self._fork(number)
 
-    def _lose(self, application: int, tasks: Parts, node: int = -1) -> None:
+    def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
         policy: Any = self.policy
         self.free[application].add(tasks)
-        policy._lose(application, count_of(tasks), node)
+        policy.task_lost(application, count_of(tasks), node)
 
     # -- what processes report ------------------------------------------------------------------------------
 
@@ -483,7 +483,7 @@ class Coordinator(Part):
         """Tasks are lost."""
         self._hand(process, application, tasks, -1)
         self.engine.now = max(self.engine.now, now)
-        self._lose(application, tasks, node)
+        self.task_lost(application, tasks, node)
 
     def on_open(self, process: int, move: int, application: int, tasks: Parts, to: int) -> None:
         """A message moves tasks to another process."""

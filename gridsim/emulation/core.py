@@ -196,12 +196,12 @@ class EmulatedCore:
     def get(self, node: int, index: int, tasks: Parts, handler: str) -> None:
         """Let a node of this process have tasks that it is given."""
         if not self.up[node]:
-            self._lose(index, tasks, node)
+            self.task_lost(index, tasks, node)
         else:
             self._hold(node, index, tasks)
             self.call(node, handler, self.application(index), count_of(tasks))
 
-    def _lose(self, application: int, tasks: Parts, node: int) -> None:
+    def task_lost(self, application: int, tasks: Parts, node: int) -> None:
         """Lose tasks on their way to a node."""
         self.missing.setdefault(application, TaskSet()).add(tasks)
         self.lost(application, count_of(tasks), node)
@@ -318,7 +318,9 @@ class EmulatedCore:
     def board_of(self, node: int) -> Any:
         """Return the board."""
         if self.board is None:
-            raise self._error(node, "uses the board, which only schedulers have that derive from Informed")
+            raise self._error(
+                node, "uses the board, which only schedulers have that derive from BoardScheduler"
+            )
         return self.board
 
     def publish(self, node: int, application: int, value: float, falling: bool) -> None:
@@ -412,7 +414,7 @@ class EmulatedCore:
         if kind.moves and not (move := self.process.open(given["application"], tasks, there)):
             if outside and self.counting:
                 self.links.drop(kind.number)
-            self._lose(given["application"], tasks, to)
+            self.task_lost(given["application"], tasks, to)
             return
         message = kind.type(node=to, sender=node, _due=due, _move=move, _tasks=tasks, **packed)
         self.process.post(kind, message, there)
@@ -493,7 +495,7 @@ class EmulatedCore:
             if outside and self.counting:
                 self.links.drop(kind.number)
             if kind.moves:
-                self._lose(message.application, message._tasks, node)
+                self.task_lost(message.application, message._tasks, node)
             return
         if outside and self.counting:
             self.links.got(kind.number)

@@ -79,7 +79,7 @@ def begin(part: Part) -> None:
             lost = part.core.missing[application].take(tasks)
             part.tell("lost", application, lost, node, part.engine.now)
 
-        policy._lose = part.core.lost = lose
+        policy.task_lost = part.core.lost = lose
 
 
 def collect(part: Part) -> dict[str, Any]:

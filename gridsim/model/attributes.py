@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import hint, shown
+from gridsim.support.arguments import hint, short_repr
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.columns import FloatColumn
-from gridsim.support.parameters import Declared, Limits, Recipe, Seed, Text
+from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 #: The largest memory or disk of a machine, or that a task needs; such numbers of bytes are exact.
@@ -241,7 +241,7 @@ class Wants(NamedTuple):
         return first, which
 
 
-class Constraints(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What drawn jobs, or those of a log, want of each of their machines; and the tasks of drawn bags.
 
     memory : bytes; each job, or each task of a bag, needs one of these, all equally likely.  One that is
@@ -275,7 +275,7 @@ def drawn_wants(constraints: Constraints | None, seed: int, count: int) -> Wants
 def check_constraints(constraints: Any) -> None:
     """Raise ScenarioError unless they are `Constraints` or None."""
     if not isinstance(constraints, Constraints | None):
-        raise ScenarioError(f"workload.constraints must be Constraints, got {shown(constraints)}")
+        raise ScenarioError(f"workload.constraints must be Constraints, got {short_repr(constraints)}")
 
 
 def mean_distance(places: Floats) -> float:

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import explained, sequence, whole
+from gridsim.support.arguments import sequence, suggest_arguments, whole
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
@@ -141,7 +141,7 @@ FluctuationRecipe = UniformFluctuation | ListedFluctuation
 # -- the model ------------------------------------------------------------------------------------------
 
 
-@explained
+@suggest_arguments
 @dataclass(frozen=True)
 class Fluctuation:
     """How background load changes the speed of machines.  Two objects are equal when their recipes are.

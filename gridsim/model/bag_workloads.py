@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.distributions import Amount, checked_amount, drawn, largest
 from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Listed, Machines
 from gridsim.model.attributes import Constraints, ListedMemory, Wants, check_constraints, drawn_wants
+from gridsim.model.distributions import Amount, checked_amount, drawn, largest
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import normalise, shown
+from gridsim.support.arguments import normalise, short_repr
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
@@ -109,7 +109,7 @@ def _at_load(columns: Columns, load: float | None, platform: Platform) -> Column
     span = float(columns.release.max() - columns.release.min())
     if not span > 0.0:
         raise ScenarioError(
-            f"workload.load needs applications that are released at different times, got {shown(load)}"
+            f"workload.load needs applications that are released at different times, got {short_repr(load)}"
         )
     work = columns.sizes if columns.sizes is not None else columns.tasks * columns.task_size
     with np.errstate(over="ignore"):  # checked with the release times
@@ -146,12 +146,12 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         if self.constraints is not None and self.constraints.kinds:
             raise ScenarioError(
                 "workload.constraints.kinds must be empty for bags, whose tasks want memory and disk, "
-                f"got {shown(self.constraints.kinds)}"
+                f"got {short_repr(self.constraints.kinds)}"
             )
         if not isinstance(self.spread, Spread | None):
             raise ScenarioError(
                 "workload.spread must be Normal, LogUniform, Exponential, LogNormal or None, got "
-                f"{shown(self.spread)}"
+                f"{short_repr(self.spread)}"
             )
         size = checked_amount("workload.task_size", self.task_size, "size", above=0, unit="Mflop")
         normalise(self, task_size=size)

@@ -33,7 +33,7 @@ from gridsim.model.fault_events import (
     uncounted,
 )
 from gridsim.model.time_zones import DAY, ZoneFaults, Zones, turned
-from gridsim.support.arguments import explained, real, sequence, text
+from gridsim.support.arguments import real, sequence, suggest_arguments, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
@@ -278,7 +278,7 @@ FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults |
 # -- the model ------------------------------------------------------------------------------------------
 
 
-@explained
+@suggest_arguments
 @dataclass(frozen=True)
 class Faults:
     """When machines fail and recover.  Two objects are equal when their recipes are.

@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar, Literal
 
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import real
-from gridsim.support.parameters import Declared, Limits
+from gridsim.support.parameters import CheckedStruct, Limits
 
 #: Largest number of bytes of a task, so that their sum over all tasks is finite.
 _LARGEST = 1e15
 
 
-class Network(Declared, frozen=True, kw_only=True):
+class Network(CheckedStruct, frozen=True, kw_only=True):
     """Latency and network interfaces, the same for every machine.
 
     latency : s, the same for every pair of machines.

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.distributions import Amount, Range, amount_of, checked_amount
 from gridsim.model.attributes import Attributes, AttributesRecipe
-from gridsim.support.arguments import explained, normalise, real, shown, text
+from gridsim.model.distributions import Amount, Range, amount_of, checked_amount
+from gridsim.support.arguments import normalise, real, short_repr, suggest_arguments, text
 from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
 from gridsim.support.memory import OF_MACHINE, check_room
@@ -56,7 +56,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         if not isinstance(self.attributes, AttributesRecipe | None):
             raise ScenarioError(
                 "platform.attributes must be DrawnAttributes or ListedAttributes, got "
-                f"{shown(self.attributes)}"
+                f"{short_repr(self.attributes)}"
             )
         if self.bandwidth is None:
             return
@@ -182,7 +182,7 @@ _AT_ONCE = 1 << 20
 # -- the platform ---------------------------------------------------------------------------------------
 
 
-@explained
+@suggest_arguments
 @dataclass(frozen=True)
 class Platform:
     """The machines of a grid.  Two platforms are equal when their recipes are.

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.model.background_load import Fluctuation, FluctuationRecipe
 from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
-from gridsim.model.background_load import Fluctuation, FluctuationRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.rigid_workloads import JobLogRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import hint, listed, real, shown, text, whole
+from gridsim.support.arguments import hint, listed, real, short_repr, text, whole
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
@@ -106,7 +106,7 @@ class Scenario:
     def _repr_html_(self) -> str:
         """Return the scenario as notebooks show it."""
         lines = {
-            name: ", ".join(f"{key} {shown(value)}" for key, value in table.items())
+            name: ", ".join(f"{key} {short_repr(value)}" for key, value in table.items())
             if isinstance(table, dict)
             else str(table)
             for name, table in self._document().items()
@@ -198,7 +198,7 @@ class Scenario:
         except UnicodeEncodeError as error:
             raise ScenarioError(
                 "a scenario file must be UTF-8, got the text "
-                f"{shown(error.object[error.start : error.end])}, as of a file whose name is not"
+                f"{short_repr(error.object[error.start : error.end])}, as of a file whose name is not"
             ) from error
         with atomic_file(path) as stream:
             stream.write(content)
@@ -463,7 +463,7 @@ def converted(value: Any, kind: Any, where: str) -> Any:
 def check_scenario(given: Any) -> Scenario:
     """Return `given` if it is a Scenario; it might be the name of a file.  Raises ScenarioError."""
     if not isinstance(given, Scenario):
-        raise ScenarioError(f"scenario must be a Scenario, got {shown(given)}")
+        raise ScenarioError(f"scenario must be a Scenario, got {short_repr(given)}")
     return given
 
 
@@ -505,6 +505,6 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
                     "module:function on the command line"
                 )
             if _has_nan(value):
-                raise ScenarioError(f"schedulers.{name}.{key} must have no nan, got {shown(value)}")
+                raise ScenarioError(f"schedulers.{name}.{key} must have no nan, got {short_repr(value)}")
         checked[name] = {key: _copied(value) for key, value in parameters.items()}
     return checked

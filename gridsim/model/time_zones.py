@@ -14,7 +14,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.fault_events import Count, Course, Piece, nanoseconds, streamed
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
-from gridsim.support.parameters import Declared, Limits, Recipe, Seed
+from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed
 from gridsim.support.random_streams import Streams
 
 HOUR = 3600 * NS
@@ -23,7 +23,7 @@ DAY = 24 * HOUR
 MOST_ZONES = 1440
 
 
-class Zones(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Machine u lies in time zone u mod `zones`; the clock of zone z is z * 24 / `zones` hours ahead.
 
     At time 0 of the releases it is midnight in zone 0.

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.distributions import amount_of
 from gridsim.model.applications import Applications, Listed
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
@@ -25,9 +24,10 @@ from gridsim.model.bag_workloads import (
     StreamRecipe,
     TasksRecipe,
 )
+from gridsim.model.distributions import amount_of
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
-from gridsim.support.arguments import explained, sequence, text
+from gridsim.support.arguments import sequence, suggest_arguments, text
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
@@ -109,7 +109,7 @@ def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floa
     return sums
 
 
-@explained
+@suggest_arguments
 @dataclass(frozen=True)
 class Workload:
     """Which applications are submitted, when and where.  Two workloads are equal when their recipes are.

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.model.faults import FaultsRecipe
 from gridsim.model.background_load import FluctuationRecipe
+from gridsim.model.faults import FaultsRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import PlatformRecipe
 from gridsim.model.workload import WorkloadRecipe

@@ -25,7 +25,7 @@ from gridsim.support.text import plain
 DECISIONS_LIMIT = 1_000_000
 
 #: An action -> (sentence, quantity, unit); see `gridsim.scheduling.contract.Scheduler.decision_words`.
-Words = Mapping[str, tuple[str, str, str]]
+DecisionTexts = Mapping[str, tuple[str, str, str]]
 
 _ROW = np.dtype(
     [
@@ -61,13 +61,13 @@ class Decisions(Stateful):
 
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
 
-    def __init__(self, words: Words, limit: int = DECISIONS_LIMIT) -> None:
+    def __init__(self, words: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
         self.words, self.limit = _checked(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
         self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
         self.kept = self.dropped = 0
 
-    def note(
+    def record(
         self,
         action: Any,
         *,
@@ -161,7 +161,7 @@ class Decisions(Stateful):
 
 
 @dataclass(frozen=True)
-class Why:
+class Explanation:
     """Why an application, a job or one of its tasks ran where and when it did.
 
     decisions : rows of the table ``decisions`` about it, in order of time.
@@ -172,7 +172,7 @@ class Why:
     application: int
     task: int | None
     decisions: Table
-    words: Words
+    words: DecisionTexts
     dropped: int = 0
     job: int | None = None
 
@@ -228,7 +228,7 @@ class Why:
 
 def why(
     table: Table, about: Mapping[str, Any], application: int, task: int | None, job: int | None = None
-) -> Why:
+) -> Explanation:
     """Return the decisions of `table` about `application`; with a `task` only those on it or on all tasks.
 
     about : as returned by `Decisions.about`.  job : the number of the application in its log.
@@ -244,7 +244,7 @@ def why(
     words = _checked(about["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
         raise ScenarioError(f"decision_words must have {min(unknown)!r}")
-    return Why(application, task, rows, words, int(about["dropped"]), job)
+    return Explanation(application, task, rows, words, int(about["dropped"]), job)
 
 
 def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.applications import Listed
 from gridsim.model.scenario import ArchivedScenario, Scenario
-from gridsim.results.decisions import Why, why
+from gridsim.results.decisions import Explanation, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
 from gridsim.support import html
-from gridsim.support.arguments import Named
+from gridsim.support.arguments import SuggestingDict
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
 from gridsim.support.references import Arrays
@@ -362,7 +362,7 @@ class Result(Metrics):
             raise ScenarioError(f"job {job} of the log is several applications, {some}: name one of them")
         return int(rows[0])
 
-    def why(self, application: int, task: int | None = None) -> Why:
+    def why(self, application: int, task: int | None = None) -> Explanation:
         """Explain the decisions on an application or a rigid job.
 
         The explanation tells which machine decided, what it saw, how old that was, and the true value.
@@ -458,7 +458,7 @@ class Result(Metrics):
         return result
 
 
-class _Tables(Named):
+class _Tables(SuggestingDict):
     """The tables of a result, by name."""
 
     def __repr__(self) -> str:

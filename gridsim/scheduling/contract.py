@@ -20,12 +20,12 @@ from gridsim.engine.transport import Transport
 from gridsim.errors import SchedulerError
 from gridsim.model.applications import Applications, JobTime
 from gridsim.model.attributes import Attributes
-from gridsim.model.fault_events import Events
 from gridsim.model.background_load import Pace
+from gridsim.model.fault_events import Events
 from gridsim.model.time_zones import Zones
-from gridsim.results.decisions import Decisions, Words
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.parameters import Declared
+from gridsim.support.parameters import CheckedStruct
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
@@ -56,7 +56,7 @@ ARRIVALS = ("machine", "application", "tasks", "time")
 CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
-class Feed(Protocol):
+class FailureFeed(Protocol):
     """The failures and recoveries of machines in blocks, for a policy with `Policy.takes_blocks`.
 
     The policy applies each change where `on_faults` would have been called: after everything else at that
@@ -83,7 +83,7 @@ class Feed(Protocol):
 
 
 @dataclass(slots=True)
-class Share:
+class ProcessShare:
     """The part that this process has in a run that several share, see `gridcore.network.exchange`.
 
     rank, ranks : the number of this process, and how many there are.
@@ -114,7 +114,7 @@ class Run:
     up : bool[machines], which machines are up.  It changes as machines fail and recover; it is read-only.
     faults : whether machines may fail in this run.
     feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
-    pace : the share of its speed that each machine has at each time; None if all always run at full speed.
+    load_profile : the share of its speed that each machine has at each time; None if all run at full speed.
     bandwidth : bytes/s of the link of each machine to the data of tasks; None if no task moves data over one.
     zones : the time zones of the machines, for day and night; None if the faults do not define them.
     share : the part of this process, where several share the run; only for a scheduler that `shares`.
@@ -141,10 +141,10 @@ class Run:
     decisions: Decisions | None = None
     threads: int = 1
     nodes: NodeForm | None = None
-    feed: Feed | None = None
-    pace: Pace | None = None
+    feed: FailureFeed | None = None
+    load_profile: Pace | None = None
     zones: Zones | None = None
-    share: Share | None = None
+    share: ProcessShare | None = None
     attributes: Attributes | None = None
     bandwidth: Floats | None = None
     core: Callable[..., Any] | None = None
@@ -263,7 +263,7 @@ class Policy(Stateful, ABC):
         """
         return ""
 
-    def part(self) -> Any:
+    def partial_outcome(self) -> Any:
         """Return what process 0 must know for `finish`, where several processes share the run."""
         raise SchedulerError(f"{type(self).__name__} does not say what it does where processes share a run")
 
@@ -272,7 +272,7 @@ class Policy(Stateful, ABC):
         """Carry out what is decided but not yet done, and return the outcome."""
 
 
-class Scheduler(Declared, frozen=True, kw_only=True):
+class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     """Parameters of a scheduler.  Subclasses add fields, a `name`, and `start`.
 
     Values are checked against the declarations of the fields (`gridsim.support.parameters.Limits`, literals
@@ -300,7 +300,7 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     job_times: ClassVar[tuple[JobTime, ...]] = ()
     #: Whether it may reject rigid jobs without a deadline for which there are enough machines.
     may_reject: ClassVar[bool] = False
-    #: Whether it supports background load on the machines (`Run.pace`).  It must then report
+    #: Whether it supports background load on the machines (`Run.load_profile`).  It must then report
     #: `Outcome.cycles`; otherwise the machines seem busier than their tasks explain.
     fluctuating: ClassVar[bool] = False
     #: Whether it supports failures of machines.
@@ -317,7 +317,7 @@ class Scheduler(Declared, frozen=True, kw_only=True):
     #: The decisions that it notes in `Run.decisions`: action -> (sentence, quantity, unit).  The sentence
     #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.
     #: The quantity is what ``saw``, ``limit`` and ``true`` measure.  Empty if it notes nothing.
-    decision_words: ClassVar[Words] = {}
+    decision_words: ClassVar[DecisionTexts] = {}
 
     def _path(self) -> str:
         return self.name

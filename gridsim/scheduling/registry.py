@@ -16,7 +16,7 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
-from gridsim.support.arguments import closest, listed, shown, text
+from gridsim.support.arguments import closest, listed, short_repr, text
 from gridsim.support.imports import current_name, imported, kept_name, names_code
 from gridsim.support.parameters import changed_fields, fields_of, limits_of
 from gridsim.support.plugins import plugins
@@ -42,7 +42,7 @@ def chosen_schedulers(
     elif isinstance(given, Sequence):
         entries = [(each if isinstance(each, str) else label(each), each) for each in given]
     else:
-        raise ScenarioError(f"{wanted}, got {shown(given)}")
+        raise ScenarioError(f"{wanted}, got {short_repr(given)}")
     if not entries:
         raise ScenarioError("schedulers must name at least one, got none")
     chosen: dict[str, Scheduler] = {}
@@ -63,7 +63,7 @@ def scheduler_of(path: str, given: Any, tables: Mapping[str, Mapping[str, Any]] 
         return named_scheduler(given, (tables or {}).get(given, {}))
     if not isinstance(given, Scheduler):
         close = " (an object, not the class)" if isinstance(given, type) else ""
-        raise ScenarioError(f"{path} must be a Scheduler object or a name{close}, got {shown(given)}")
+        raise ScenarioError(f"{path} must be a Scheduler object or a name{close}, got {short_repr(given)}")
     return given
 
 
@@ -73,7 +73,7 @@ def label(scheduler: Any) -> str:
     Only parameters that differ from their defaults are named.
     """
     if not isinstance(scheduler, Scheduler):
-        return shown(scheduler)
+        return short_repr(scheduler)
     kind = type(scheduler)
     given = changed_fields(scheduler)
     changed = {name: getattr(scheduler, name) for name in given}
@@ -131,8 +131,8 @@ def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any])
     for key, value in parameters.items():
         if value != entry.preset.get(key, value):
             raise ScenarioError(
-                f"{name}.{key} must be {entry.preset[key]!r}, for which the name stands, got {shown(value)}; "
-                f"say {cls.name} for others"
+                f"{name}.{key} must be {entry.preset[key]!r}, for which the name stands, got "
+                f"{short_repr(value)}; say {cls.name} for others"
             )
 
 
@@ -238,11 +238,11 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
                 values[key] = value
                 continue
             if words := _words(fields[key].type):
-                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {shown(value)}") from error
+                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {short_repr(value)}") from error
             message = str(error)[:1].lower() + str(error)[1:]
-            raise ScenarioError(f"{name}.{key} = {shown(value)}: {message}") from error
+            raise ScenarioError(f"{name}.{key} = {short_repr(value)}: {message}") from error
         except UnicodeEncodeError as error:
-            raise ScenarioError(f"{name}.{key} must be text, got {shown(value)}") from error
+            raise ScenarioError(f"{name}.{key} must be text, got {short_repr(value)}") from error
     missing = [key for key, field in fields.items() if field.required and key not in values]
     if missing:
         raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")
@@ -392,5 +392,5 @@ def _added() -> dict[str, _Entry]:
 def _fault(loaded: Any) -> str:
     """Return what is wrong with what a package adds; "" if it is a scheduler."""
     if not (isinstance(loaded, type) and issubclass(loaded, Scheduler)):
-        return f"it must be a subclass of gridsim.Scheduler, got {shown(loaded)}"
+        return f"it must be a subclass of gridsim.Scheduler, got {short_repr(loaded)}"
     return "" if loaded.start is not Scheduler.start else "it must define start(run)"

@@ -32,7 +32,7 @@ FORMAT = 2
 _ABOUT = "checkpoint.json"
 
 
-class SchedulerAbout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SchedulerHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The scheduler of a run as plain values; see `gridsim.scheduling.description.describe`."""
 
     name: str
@@ -40,7 +40,7 @@ class SchedulerAbout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: dict[str, Any]
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a checkpoint holds besides the state: all that is needed to set up the run again.
 
     scenario, arrays : the scenario, see `gridsim.model.scenario.ArchivedScenario`.
@@ -52,14 +52,14 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     scenario: str
     arrays: dict[str, Any] = {}
     files: dict[str, str]
-    scheduler: SchedulerAbout
+    scheduler: SchedulerHeader
     options: dict[str, Any]
     every: float
     worked: float
     resumed: int
 
 
-class Keeper:
+class CheckpointWriter:
     """Saves a run to a file at intervals; a hook of the engine (`Engine.at_wave_end`).
 
     every : the least number of s between the end of one writing and the beginning of the next.
@@ -75,7 +75,7 @@ class Keeper:
         every: float,
         what: Any,
         engine: Engine,
-        about: Callable[[], About],
+        about: Callable[[], CheckpointHeader],
         kept: bool = False,
     ) -> None:
         self.path = os.fspath(path)
@@ -135,7 +135,7 @@ def _identity(file: str | int) -> _Identity | None:
 def save(
     path: str | os.PathLike[str],
     what: Any,
-    about: About,
+    about: CheckpointHeader,
     *,
     new: bool = False,
     ready: Callable[[_Identity | None], None] = lambda identity: None,
@@ -194,7 +194,7 @@ class Checkpoint:
                     )
             record = content["about"]
             record["arrays"] = self._archive.arrays(record.get("arrays", ()))
-            self.about = msgspec.convert(record, About)
+            self.about = msgspec.convert(record, CheckpointHeader)
             self._state = content["state"]
         except Exception as error:
             self._stream.close()
@@ -218,7 +218,7 @@ class Checkpoint:
             raise damaged(self.path, error) from error
 
 
-def check_replaceable(path: str | os.PathLike[str], about: About) -> None:
+def check_replaceable(path: str | os.PathLike[str], about: CheckpointHeader) -> None:
     """Raise ScenarioError if the file at `path` holds a resumable run that is not that of `about`."""
     if (other := _other_run(path, about)) is not None:
         raise ScenarioError(
@@ -226,7 +226,7 @@ def check_replaceable(path: str | os.PathLike[str], about: About) -> None:
         )
 
 
-def _other_run(path: str | os.PathLike[str], about: About) -> str | None:
+def _other_run(path: str | os.PathLike[str], about: CheckpointHeader) -> str | None:
     """Describe the run that the file at `path` holds, if it can be resumed and is not that of `about`.
 
     Return None if there is no such run.
@@ -241,7 +241,7 @@ def _other_run(path: str | os.PathLike[str], about: About) -> str | None:
     return f"another run, of {held.scheduler.name} after {held.worked:.3g} s of work"
 
 
-def _which(about: About) -> Any:
+def _which(about: CheckpointHeader) -> Any:
     """Return what identifies a run.
 
     The SHA-256 of trace files are left out: a run whose files have changed cannot be resumed anyway.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, Applications
-from gridsim.model.faults import Faults
 from gridsim.model.background_load import Pace
+from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import total
 from gridsim.results.result import RECORDS

@@ -21,7 +21,7 @@ class Outages:
     """Makes machines fail and recover, and records their failures and down times.
 
     It notifies the network, then the policy, when each change is due.  For a policy that takes blocks it is
-    the `gridsim.scheduling.contract.Feed` instead; then its records are updated only when the policy takes
+    the `gridsim.scheduling.contract.FailureFeed`; then its records are updated only when the policy takes
     the next block, is saved in a checkpoint, or has ended.
 
     up : bool[machines], which machines are up now.
@@ -155,7 +155,7 @@ class Outages:
         return math.inf if self._faults is None else self._faults.mean_up_time(len(self.up))
 
     def take(self) -> Events | None:
-        """See `gridsim.scheduling.contract.Feed`."""
+        """See `gridsim.scheduling.contract.FailureFeed`."""
         self._happen(len(self._block))
         return None if self._next() is None else self._block
 

@@ -84,7 +84,7 @@ def resume(
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1
     try:
         with naming([name]) if checkpoint_every is None else nullcontext():
-            simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
+            simulation.checkpoint_to(path, about.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
     except _OF_STATES as error:
         if type(chosen).__module__.partition(".")[0] != "gridsim":  # its author needs the traceback

@@ -18,7 +18,7 @@ import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.scenario import Scenario
-from gridsim.scheduling.contract import Scheduler, Share
+from gridsim.scheduling.contract import ProcessShare, Scheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.processes import Processes
 from gridsim.support.warning_scope import collect_warnings
@@ -52,7 +52,7 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **ot
 
 
 @contextmanager
-def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[Share]:
+def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[ProcessShare]:
     """Start processes that call ``part(share, *args)`` each, and provide the share of this one.
 
     Raises what one of them raises, as soon as this one waits for it.
@@ -64,7 +64,7 @@ def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[Sh
                 pool.submit(_call, memory.name, rank, processes, part, args) for rank in range(1, processes)
             ]
             report = partial(_reported, pool)
-            share = Share(
+            share = ProcessShare(
                 0, processes, _cells(memory), partial(_look, others, report), lambda: [*map(report, others)]
             )
             try:
@@ -99,7 +99,7 @@ def _look(others: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> No
 def _call(name: str, rank: int, ranks: int, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Call `part` as process `rank` of those that share the memory `name`."""
     memory = SharedMemory(name)
-    share = Share(rank, ranks, _cells(memory), lambda: None, list)
+    share = ProcessShare(rank, ranks, _cells(memory), lambda: None, list)
     try:
         with collect_warnings():  # the process that the user sees issues the same warnings
             return part(share, *args)

@@ -25,7 +25,7 @@ from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
 from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler, Share
+from gridsim.scheduling.contract import NodeForm, Policy, ProcessShare, Run, Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
@@ -48,7 +48,7 @@ from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful, packed
 
 if TYPE_CHECKING:
-    from gridsim.simulation.checkpoint import About, Keeper
+    from gridsim.simulation.checkpoint import CheckpointHeader, CheckpointWriter
 
 #: Names of what a run can record.
 Recording = Literal["schedule", "decisions", "messages"]
@@ -154,7 +154,7 @@ def execute(
         simulation = Simulation(scenario, scheduler, options, share)
         _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
         if checkpoint is not None:
-            simulation.keep(checkpoint, checkpoint_every)
+            simulation.checkpoint_to(checkpoint, checkpoint_every)
         result = simulation.run(progress)
     _LOG.info("%s: run ends after %.2f s", scheduler.name, time.perf_counter() - begun)
     return result
@@ -162,7 +162,7 @@ def execute(
 
 def _shared(
     scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
-) -> AbstractContextManager[Share | None]:
+) -> AbstractContextManager[ProcessShare | None]:
     """Return the share of this process in the run, None if it is the only one."""
     if options.processes == 1:
         return nullcontext()
@@ -179,8 +179,8 @@ def _shared(
     return sharing(options.processes, _run_part, scenario, scheduler, options)
 
 
-def _run_part(share: Share, scenario: Scenario, scheduler: Scheduler, options: Options) -> Any:
-    return Simulation(scenario, scheduler, options, share).part()
+def _run_part(share: ProcessShare, scenario: Scenario, scheduler: Scheduler, options: Options) -> Any:
+    return Simulation(scenario, scheduler, options, share).partial_outcome()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +291,7 @@ class Simulation(Stateful):
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
 
     def __init__(
-        self, scenario: Scenario, scheduler: Scheduler, options: Options, share: Share | None = None
+        self, scenario: Scenario, scheduler: Scheduler, options: Options, share: ProcessShare | None = None
     ) -> None:
         check_scenario(scenario)
         if not isinstance(scheduler, Scheduler):
@@ -300,7 +300,7 @@ class Simulation(Stateful):
         self._started = time.perf_counter()
         #: s of work before this process took over, and how often the run has been resumed.
         self.worked, self.resumed = 0.0, 0
-        self._keeper: Keeper | None = None
+        self._keeper: CheckpointWriter | None = None
         read, paths = scenario.platform.files, scenario.files
         with provenance.reading(file for file in paths if file not in read) as files:
             self._begin(scenario, scheduler, options, _LAST_WORKLOAD.of(scenario, files))
@@ -348,7 +348,7 @@ class Simulation(Stateful):
                 threads=options.threads,
                 nodes=options.nodes,
                 feed=None if scenario.faults is None else self.outages,
-                pace=pace,
+                load_profile=pace,
                 bandwidth=self.bandwidth,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
@@ -423,9 +423,9 @@ class Simulation(Stateful):
         if which[-1] < len(release) - 1:
             self.engine.at(int(release[-1]), "release", len(release) - 1)
 
-    def keep(self, path: str | os.PathLike[str], every: float) -> None:
+    def checkpoint_to(self, path: str | os.PathLike[str], every: float) -> None:
         """Save the run in the checkpoint file `path` from now on, after each `every` s of work."""
-        from gridsim.simulation.checkpoint import Keeper, check_replaceable
+        from gridsim.simulation.checkpoint import CheckpointWriter, check_replaceable
 
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.fspath(path):
@@ -435,23 +435,23 @@ class Simulation(Stateful):
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         # the keeper notes the file's identity before the file is read: it notices one that is replaced since
-        keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
+        keeper = CheckpointWriter(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         if not self.resumed:
             check_replaceable(path, self.about(every))
         packed(self, lambda array: 0)  # if the state cannot be saved, raise the error at once
         self._keeper = keeper
         self.engine.at_wave_end(keeper)
 
-    def about(self, every: float) -> About:
+    def about(self, every: float) -> CheckpointHeader:
         """Return all that is needed to set up this simulation again, for a checkpoint each `every` s."""
-        from gridsim.simulation.checkpoint import About, SchedulerAbout
+        from gridsim.simulation.checkpoint import CheckpointHeader, SchedulerHeader
 
         told, archived = describe(self.scheduler), self._archived
-        return About(
+        return CheckpointHeader(
             scenario=archived.toml,
             arrays=dict(archived.arrays),
             files=self.files,
-            scheduler=SchedulerAbout(told["name"], told["class"], told["parameters"]),
+            scheduler=SchedulerHeader(told["name"], told["class"], told["parameters"]),
             options=asdict(self.options),
             every=every,
             worked=self._wall_seconds(),
@@ -482,10 +482,10 @@ class Simulation(Stateful):
                 f"numbers are too large, at {now:g} s and after {failures} failures: {error}"
             ) from error
 
-    def part(self) -> Any:
+    def partial_outcome(self) -> Any:
         """Run to the end where another process makes the result; return what it needs from this one."""
         self._run_engine(False)
-        return self.policy.part()
+        return self.policy.partial_outcome()
 
     def _run(self, progress: Progress) -> Result:
         self._run_engine(progress)

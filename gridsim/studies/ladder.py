@@ -29,13 +29,13 @@ from gridsim.results.metrics.registry import UNITS
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
-from gridsim.scheduling.nodes.board import Informed
+from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
-from gridsim.studies.replications import replica
 from gridsim.studies.replicate import Replicates, arranged
+from gridsim.studies.replications import replication
 from gridsim.support.arguments import real, unknown, whole
 from gridsim.support.text import align
 from gridsim.support.text import to_json as as_json
@@ -239,15 +239,15 @@ def ladder(
     time_limit: float | None = None,
     **how: Any,
 ) -> Ladder:
-    """Run each step on `replicates` replications of `scenario`; see `gridsim.studies.replications.replica`.
+    """Run each step on `replicates` replications of `scenario`, see `gridsim.replication`.
 
     scheduler : the decentralized scheduler at the end of the ladder, a `FairTree` or one that derives from
-        `Informed` for bags of tasks, and a `DgsAsap` for rigid jobs; None for a `FairTree` or `DgsAsap` with
-        the parameters that the scenario has for it.
+        `BoardScheduler` for bags of tasks, and a `DgsAsap` for rigid jobs; None for a `FairTree` or `DgsAsap`
+        with the parameters that the scenario has for it.
     faults : the faults of the last step; None for those of the scenario, or else, for bags of tasks, the
         transient failures of the fair tree papers.  All other steps run without faults.
     ages : s, ascending, how old what nodes see of others is, each a step; for one that derives from
-        `Informed`, of which the last step has the last age.  By default its own age.
+        `BoardScheduler`, of which the last step has the last age.  By default its own age.
     time_limit : as in `simulate`.
     how : executor, batch, store, retry, progress, as in `gridsim.replicate`.
 
@@ -259,12 +259,16 @@ def ladder(
     kind: type[Scheduler] = DgsAsap if rigid else FairTree
     if scheduler is None:
         scheduler = make_scheduler(kind.name, scenario.schedulers.get(kind.name))
-    if not (isinstance(scheduler, kind) or (isinstance(scheduler, Informed) and not rigid)):
-        what = "DgsAsap for rigid jobs" if rigid else "FairTree, or derive from Informed, for bags of tasks"
+    if not (isinstance(scheduler, kind) or (isinstance(scheduler, BoardScheduler) and not rigid)):
+        what = (
+            "DgsAsap for rigid jobs"
+            if rigid
+            else "FairTree, or derive from BoardScheduler, for bags of tasks"
+        )
         raise ScenarioError(f"scheduler must be a {what}, got {scheduler!r}")
     old = [real("ages", age, low=0, unit="s") for age in ages]
-    if old and not isinstance(scheduler, Informed):
-        raise ScenarioError(f"ages are for schedulers that derive from Informed, got {scheduler!r}")
+    if old and not isinstance(scheduler, BoardScheduler):
+        raise ScenarioError(f"ages are for schedulers that derive from BoardScheduler, got {scheduler!r}")
     if old != sorted(set(old)):
         raise ScenarioError(f"ages must be ascending, got {old}")
     if not (faults is None or isinstance(faults, Faults)):
@@ -274,7 +278,7 @@ def ladder(
         steps = steps_of_dgs_asap(scenario, scheduler, faults)
     else:
         failing = Faults.poisson(FAILURES, scenario.seed) if faults is None else faults
-        if isinstance(scheduler, Informed):
+        if isinstance(scheduler, BoardScheduler):
             steps = steps_of_informed(scenario, scheduler, failing, old or [scheduler.age])
         else:
             assert isinstance(scheduler, FairTree)
@@ -321,7 +325,7 @@ def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> li
 
 
 def steps_of_informed(
-    scenario: Scenario, informed: Informed, faults: Faults, ages: Sequence[float]
+    scenario: Scenario, informed: BoardScheduler, faults: Faults, ages: Sequence[float]
 ) -> list[Step]:
     """Return the steps from the lower bound down to `informed` with the oldest views, and failures."""
     calm = dataclasses.replace(scenario, faults=None)
@@ -419,7 +423,7 @@ def _run(
         for step in runs:
             here = next((other for one, other in made if one == step.scenario), None)
             if here is None:
-                here = replica(step.scenario, k)
+                here = replication(step.scenario, k)
                 made.append((step.scenario, here))
             assert step.scheduler is not None
             cells.append(Cell(here, step.scheduler, dict.fromkeys(measures), time_limit))

@@ -34,10 +34,10 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.replications import replica
+from gridsim.studies.replications import replication
 from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
-from gridsim.support.arguments import Named, real, sequence, unknown, whole
+from gridsim.support.arguments import SuggestingDict, real, sequence, unknown, whole
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
@@ -87,7 +87,7 @@ class Replicates:
         name = metric if metric in self.values else ALIASES.get(metric, metric)
         if name not in self.values:
             raise unknown("metric", metric, self.values)
-        return Named("scheduler", self.values[name])
+        return SuggestingDict("scheduler", self.values[name])
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ def replicate(
 ) -> Replicates:
     """Run each of `schedulers` on the same replications of `scenario`.
 
-    scenario : the scenario; replication k is ``gridsim.studies.replications.replica(scenario, k, hold)``.  Or a
+    scenario : the scenario; replication k is ``gridsim.replication(scenario, k, hold)``.  Or a
         function that returns the scenario for a seed; it is called once per seed, in this process.
     schedulers : as in `gridsim.compare`.
     seeds : numbers of the replications, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
@@ -328,7 +328,7 @@ def replicate(
         favours narrow intervals, so they contain the true value a little less often than in 95 % of cases:
         see docs/guides/experiments.md.
     at_most : the most replications that are run for `half_width`.
-    hold : parts of the scenario that are the same in all replications; see `gridsim.studies.replications.PARTS`.
+    hold : parts of the scenario that are the same in all replications, see `gridsim.replication`.
     baseline : the scheduler to compare with.
     metrics : names in `gridsim.results.metrics.registry.METRICS`, or name -> function that returns a number
         for a `Result`; None for the usual metrics of such schedulers.
@@ -362,7 +362,7 @@ def replicate(
     whole("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
         warn_unusual(check_scenario(scenario))
-    make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
+    make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
 

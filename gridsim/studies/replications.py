@@ -1,4 +1,4 @@
-"""replica(): the scenario of a replication, with other random streams, the same for every scheduler."""
+"""replication(): the scenario of a replication, with other random streams, the same for every scheduler."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.support.arguments import shown, whole
+from gridsim.support.arguments import short_repr, whole
 
 #: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.
 PARTS = ("platform", "workload", "faults", "fluctuation", "run")
 
 
-def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scenario:
+def replication(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scenario:
     """Return the scenario of replication `number` of `scenario`: each part gets a new seed.
 
     number : 0, 1, 2, ...  hold : parts that keep their seeds, of `PARTS`, for example the platform.
@@ -30,9 +30,9 @@ def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scen
     Raises ScenarioError for an invalid number or an unknown part.
     """
     check_scenario(scenario)
-    number = whole("replica", number, high=2**32 - 1)
+    number = whole("number", number, high=2**32 - 1)
     if isinstance(hold, str) or not isinstance(hold, Collection):
-        raise ScenarioError(f"hold must be several of {', '.join(PARTS)}, got {shown(hold)}")
+        raise ScenarioError(f"hold must be several of {', '.join(PARTS)}, got {short_repr(hold)}")
     for part in hold:
         if part not in PARTS:
             raise ScenarioError(f"hold must be of {', '.join(PARTS)}, got {part!r}")

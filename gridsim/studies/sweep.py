@@ -30,11 +30,11 @@ from gridsim.simulation.simulate import checked_limit
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.replications import replica
+from gridsim.studies.replications import replication
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
 from gridsim.support import html
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import listed, shown, text, whole
+from gridsim.support.arguments import listed, short_repr, text, whole
 from gridsim.support.imports import names_code
 from gridsim.support.progress import Progress
 from gridsim.support.text import check_name, plain
@@ -56,7 +56,7 @@ class Sweep:
         called NAME here.  An axis that changes several entries at once maps labels to such paths and values.
         The points are all combinations, in an order in which the last axis varies fastest.
     replicates : the number of replications of each point.
-    hold : parts that are the same in all replications; see `gridsim.studies.replications.replica`.
+    hold : parts that are the same in all replications; see `gridsim.studies.replications.replication`.
     metrics : as in `gridsim.replicate`.  baseline : the scheduler to compare with.
     time_limit : as in `simulate`.
     folder : the folder that files named in ``over`` are relative to; for a sweep file its own folder, else
@@ -234,7 +234,7 @@ class Sweep:
             said = json.dumps(others, sort_keys=True)
             if said not in scenarios:
                 point = self.scenario.replaced(others, folder=self.folder) if others else self.scenario
-                scenarios[said] = [replica(point, k, self.hold) for k in range(self.replicates)]
+                scenarios[said] = [replication(point, k, self.hold) for k in range(self.replicates)]
             chosen = []
             for name, scheduler in self.schedulers.items():
                 key = name, json.dumps(own[name], sort_keys=True)
@@ -311,7 +311,7 @@ def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
         return make(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ScenarioError(
-            f"over.{axis} must be of numbers, texts, lists and tables, got {shown(value)}"
+            f"over.{axis} must be of numbers, texts, lists and tables, got {short_repr(value)}"
         ) from error
 
 

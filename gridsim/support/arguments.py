@@ -38,7 +38,7 @@ def unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
     return KeyError(f"no {what} {name!r}; {listed(known, name)}")
 
 
-class Named(dict[str, Any]):
+class SuggestingDict(dict[str, Any]):
     """A dict whose KeyError says which known name is closest.
 
     what : what a key names, such as "table".
@@ -55,15 +55,15 @@ class Named(dict[str, Any]):
         return type(self), (self.what, dict(self))
 
 
-def explained(kind: _Kind) -> _Kind:
+def suggest_arguments(kind: _Kind) -> _Kind:
     """Make the class methods of a class say which argument is closest to one that they do not have."""
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
-            setattr(kind, name, classmethod(_explained(member.__func__)))
+            setattr(kind, name, classmethod(_suggesting(member.__func__)))
     return kind
 
 
-def _explained(function: Any) -> Any:
+def _suggesting(function: Any) -> Any:
     @functools.wraps(function)
     def called(*args: Any, **given: Any) -> Any:
         known = list(inspect.signature(function).parameters)[1:] if given else []
@@ -81,7 +81,7 @@ def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -
         return int(value)
     unbounded = high == WHOLE_LIMIT - 1 and not (isinstance(value, int) and value > high)
     bounds = f">= {low}" if unbounded else f"in {low}..{high}"
-    raise ScenarioError(f"{path} must be a whole number {bounds}, got {shown(value)}")
+    raise ScenarioError(f"{path} must be a whole number {bounds}, got {short_repr(value)}")
 
 
 def real(
@@ -110,21 +110,21 @@ def real(
             return number + 0.0  # turns -0.0 into 0.0, as numpy takes -0.0 for negative
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
-    raise ScenarioError(f"{path} must be {expected}, got {shown(given)}{texts}")
+    raise ScenarioError(f"{path} must be {expected}, got {short_repr(given)}{texts}")
 
 
 def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
     """Return `value` if it is one of the `known` texts, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
         return str(value)  # numpy's texts become str
-    raise ScenarioError(f"{path} must be one of {known}, got {shown(value)}{hint(known, value)}")
+    raise ScenarioError(f"{path} must be one of {known}, got {short_repr(value)}{hint(known, value)}")
 
 
 def flag(path: str, value: Any) -> bool:
     """Return `value` as a bool, or raise a ScenarioError naming `path`."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise ScenarioError(f"{path} must be true or false, got {shown(value)}")
+    raise ScenarioError(f"{path} must be true or false, got {short_repr(value)}")
 
 
 def text(path: str, value: Any) -> str:
@@ -133,7 +133,7 @@ def text(path: str, value: Any) -> str:
         value = os.fspath(value)
     if isinstance(value, str) and value and "\0" not in value:
         return value
-    raise ScenarioError(f"{path} must be a non-empty text, got {shown(value)}")
+    raise ScenarioError(f"{path} must be a non-empty text, got {short_repr(value)}")
 
 
 def sequence(path: str, values: Any) -> list[Any]:
@@ -145,10 +145,10 @@ def sequence(path: str, values: Any) -> list[Any]:
         raise ScenarioError(f"{path} must be a list of numbers, got an array without dimensions")
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Set, Mapping)):  # in their order
         return list(values)
-    raise ScenarioError(f"{path} must be a list of numbers, got {shown(values)}")
+    raise ScenarioError(f"{path} must be a list of numbers, got {short_repr(values)}")
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return `value` as text for a message, at most 60 characters."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)

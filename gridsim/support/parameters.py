@@ -31,7 +31,7 @@ from gridsim.support.arguments import (
     one_of,
     real,
     sequence,
-    shown,
+    short_repr,
     text,
     whole,
 )
@@ -68,10 +68,9 @@ class Limits(NamedTuple):
             if (inside and number <= self.high) or (self.or_zero and number == 0):
                 return number
         texts = units.said(self.unit) if isinstance(value, str) else ""
-        raise ScenarioError(f"{path} must be {self.said}, got {shown(value)}{texts}")
+        raise ScenarioError(f"{path} must be {self.describe()}, got {short_repr(value)}{texts}")
 
-    @property
-    def said(self) -> str:
+    def describe(self) -> str:
         """The range in words, for limits with a largest value."""
         least = f" > {self.above:g} and" if self.above is not None else ""
         wanted = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
@@ -144,7 +143,7 @@ class _Named(msgspec.StructMeta):
         return super().__call__(*args, **given)
 
 
-class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
+class CheckedStruct(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
     """A struct that checks its fields against their declarations when it is created.
 
     Numbers, texts, literals and bools are checked, also if None is allowed, and inside tuples and columns.
@@ -188,7 +187,7 @@ class Declared(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
                 normalise(self, **{name: checked})
 
 
-class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class Recipe(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A table of a scenario file that exists in several kinds, told apart by its key ``kind``."""
 
 
@@ -253,19 +252,19 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
 def _any_whole(path: str, value: Any) -> int:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
-    raise ScenarioError(f"{path} must be a whole number, got {shown(value)}")
+    raise ScenarioError(f"{path} must be a whole number, got {short_repr(value)}")
 
 
 def _any_real(path: str, value: Any) -> float:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
-    raise ScenarioError(f"{path} must be a number, got {shown(value)}")
+    raise ScenarioError(f"{path} must be a number, got {short_repr(value)}")
 
 
 def _any_text(path: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise ScenarioError(f"{path} must be a text, got {shown(value)}")
+    raise ScenarioError(f"{path} must be a text, got {short_repr(value)}")
 
 
 #: Of fields without limits.
@@ -296,7 +295,7 @@ def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
         if column is None:
             column = kind.of(_entries(entry)(path, values))
         if column is None:
-            raise ScenarioError(f"{path} must be texts without null characters, got {shown(values)}")
+            raise ScenarioError(f"{path} must be texts without null characters, got {short_repr(values)}")
         wrong = [] if limits is None else first_true(~limits.inside(column.arrays[0]))
         for k in wrong:
             where, value = path, values
@@ -348,14 +347,14 @@ def _literals(hint: Any) -> tuple[Any, ...]:
 
 
 @cache
-def tables_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[type[Declared], ...]]:
+def tables_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[type[CheckedStruct], ...]]:
     """Return field -> the structs that it may be, for the fields that are tables in scenario files."""
     found = {}
     for field in fields_of(kind).values():
         hint = field.type
         kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         found[field.encode_name] = tuple(
-            each for each in kinds if isinstance(each, type) and issubclass(each, Declared)
+            each for each in kinds if isinstance(each, type) and issubclass(each, CheckedStruct)
         )
     return types.MappingProxyType({name: structs for name, structs in found.items() if structs})
 

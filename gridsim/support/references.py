@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import shown
+from gridsim.support.arguments import short_repr
 from gridsim.support.columns import (
     ArrayColumn,
     FloatColumn,
@@ -86,8 +86,8 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
         array = arrays.get(value[key]) if isinstance(value[key], str) else None
         if array is None:
             raise ScenarioError(
-                f"{path} must be a list, got a reference to the array {shown(value[key])}, which is not in "
-                f"{file}; Scenario.save writes lists out"
+                f"{path} must be a list, got a reference to the array {short_repr(value[key])}, which is "
+                f"not in {file}; Scenario.save writes lists out"
             )
         parts.append(array)
     check_room(path, len(parts[-1]), "entries", _OF_ENTRY)

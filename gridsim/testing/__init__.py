@@ -21,14 +21,14 @@ from gridsim.support.extras import need
 if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import check_scheduler
+    from gridsim.testing.differential_check import differential
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
     from gridsim.testing.violation import ConformanceError
-    from gridsim.testing.differential import differential
 
 _PLACES = {
     "conformance": ("check_scheduler",),
     "violation": ("ConformanceError",),
-    "ways": ("differential",),
+    "differential_check": ("differential",),
     "cases": ("fault_schedules", "networks", "scenarios"),
     "strategies": ("QueueCase", "batches", "grids", "quarters", "queues", "summaries"),
 }

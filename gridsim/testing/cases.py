@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gridsim.model.applications import JobTime
 from gridsim.model.attributes import ListedAttributes
+from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.faults import Faults
-from gridsim.model.background_load import Fluctuation
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe

@@ -33,20 +33,16 @@ from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import large_bag, scenarios, without_needs
-from gridsim.testing.closed import Watched, watching
-from gridsim.testing.other_interpreters import INTERPRETERS, afresh, interpreter
-from gridsim.testing.first_look import policy_of
 from gridsim.testing.clairvoyance import FORESEEN, foreknown
-from gridsim.testing.isolated import can_be_isolated, isolated
-from gridsim.testing.locality import differing_decision
-from gridsim.testing.order import broken_promise
-from gridsim.testing.own import Own
-from gridsim.testing.patience import LIMITS, LONGEST, MOST_EVENTS, PATIENCE, patience
 from gridsim.testing.coverage import Reached
-from gridsim.testing.resuming import differing_end, keeps_state
-from gridsim.testing.served import unserved
-from gridsim.testing.failure_injection import asked_anew, cut_off, struck
 from gridsim.testing.decision_checks import false_decision
+from gridsim.testing.failure_injection import asked_anew, cut_off, struck
+from gridsim.testing.introspection import Own, Watched, policy_of, watching
+from gridsim.testing.locality import can_be_isolated, differing_decision, isolated
+from gridsim.testing.order import broken_promise
+from gridsim.testing.other_interpreters import INTERPRETERS, afresh, interpreter
+from gridsim.testing.resuming import differing_end, keeps_state
+from gridsim.testing.run_limits import LIMITS, LONGEST, MOST_EVENTS, PATIENCE, patience, unserved
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.nodes.adapter import LocalScheduler
+from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.support.arrays import Bools
 
 #: A sentence of an action that gives tasks to a machine, if messages that move tasks bear it out.
@@ -145,7 +145,7 @@ def _more_than_left(result: Result, tells: Bools) -> str | None:
 def _giving(scheduler: Scheduler) -> dict[str, str]:
     """Return the verbs of the actions that say that tasks went to a machine; any of node programs."""
     said = {action: _GIVES.search(words[0]) for action, words in scheduler.decision_words.items()}
-    nodes = isinstance(scheduler, LocalScheduler)
+    nodes = isinstance(scheduler, NodeScheduler)
     return {action: found[1] for action, found in said.items() if found and (nodes or found[1] in _GAVE)}
 
 
@@ -180,7 +180,7 @@ def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
 def _kept_here(result: Result, scheduler: Scheduler) -> str | None:
     """Return the first decision to keep tasks that names another machine than the node's own; else None."""
     keeps = [action for action, words in scheduler.decision_words.items() if _KEEPS.search(words[0])]
-    if not isinstance(scheduler, LocalScheduler) or not keeps or "arrivals" not in result.tables:
+    if not isinstance(scheduler, NodeScheduler) or not keeps or "arrivals" not in result.tables:
         return None
     table, came = result.tables["decisions"], result.tables["arrivals"]
     names, sent = ("application", "machine", "time"), _handed_over(result, scheduler)
@@ -215,7 +215,7 @@ def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
 
 def _handed_over(result: Result, scheduler: Scheduler) -> set[tuple[int, int, int, float]]:
     """Return application, sender, receiver and time (s) of the messages of a node program that move tasks."""
-    kinds = scheduler.messages if isinstance(scheduler, LocalScheduler) else {}
+    kinds = scheduler.messages if isinstance(scheduler, NodeScheduler) else {}
     log = result.tables["message_log"]
     moved = np.isin(log["kind"], [kind for kind, each in kinds.items() if each.moves_tasks])
     names = ("application", "sender", "receiver", "sent")
@@ -239,7 +239,7 @@ def _sent_on(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:
         if i >= 0:
             found.add((i, sender))
             last[i, sender] = max(at, last.get((i, sender), at))
-        elif not isinstance(scheduler, LocalScheduler):
+        elif not isinstance(scheduler, NodeScheduler):
             first[sender, receiver] = min(delivered, first.get((sender, receiver), delivered))
     for row in arrivals.rows():
         key = row["application"], row["machine"]

@@ -26,10 +26,10 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
 from gridsim.testing.cases import scenarios
 from gridsim.testing.conformance import RECORDED, Findings, drawing, forms_for
+from gridsim.testing.introspection import policy_of
 from gridsim.testing.other_interpreters import COPIES, afresh, interpreter
-from gridsim.testing.first_look import policy_of
-from gridsim.testing.patience import LIMITS, PATIENCE, patience
 from gridsim.testing.resuming import differing_end, keeps_state
+from gridsim.testing.run_limits import LIMITS, PATIENCE, patience
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 

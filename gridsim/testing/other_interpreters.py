@@ -28,8 +28,8 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import named_scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.processes import environment, unseeing
-from gridsim.testing.own import Own
-from gridsim.testing.patience import patience
+from gridsim.testing.introspection import Own
+from gridsim.testing.run_limits import patience
 
 #: PYTHONHASHSEED of the interpreters, and how far ahead their clocks are, s: a third of a day, and two.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}

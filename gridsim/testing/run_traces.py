@@ -16,7 +16,7 @@ from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
-from gridsim.testing.patience import MOST_EVENTS
+from gridsim.testing.run_limits import MOST_EVENTS
 
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _ALL = 2**40

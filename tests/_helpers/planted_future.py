@@ -9,8 +9,8 @@ import numpy as np
 from planted import Fault
 
 from gridsim.model.applications import reserved
-from gridsim.results.decisions import Words
-from gridsim.schedulers.centralized.immediate import Bound
+from gridsim.results.decisions import DecisionTexts
+from gridsim.schedulers.centralized.immediate import ImmediateMode
 from gridsim.schedulers.rigid.asap import Asap, _Placements
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 
@@ -19,13 +19,13 @@ class Evenly(Scheduler, frozen=True, kw_only=True):
     """Each application goes in equal shares to the machines that are up."""
 
     name: ClassVar[str] = "evenly"
-    decision_words: ClassVar[Words] = {"bound": ("bound {tasks} tasks", "their number:", "")}
+    decision_words: ClassVar[DecisionTexts] = {"bound": ("bound {tasks} tasks", "their number:", "")}
 
     def start(self, run: Run) -> Policy:
         return EvenlyPolicy(run)
 
 
-class EvenlyPolicy(Bound):
+class EvenlyPolicy(ImmediateMode):
     def share(self, application: int, count: int, now: int) -> Any:
         tasks, chosen = np.zeros(len(self.run.speeds), np.int64), self.chosen(application, now)
         tasks[chosen] = count // len(chosen) + (np.arange(len(chosen)) < count % len(chosen))

@@ -20,7 +20,7 @@ BOARD: dict[int, float] = {}
 NOBODY: list[int] = []
 
 
-class HonestNode(gs.LocalPolicy):
+class HonestNode(gs.NodeProgram):
     """Deals what is submitted to itself and its neighbours; a machine with much work passes a share on."""
 
     def __init__(self, parameters: Any) -> None:
@@ -61,7 +61,7 @@ class HonestNode(gs.LocalPolicy):
                 view.send(place, "share", application=application, tasks=tasks, hops=hops)
 
 
-class Honest(gs.LocalScheduler, frozen=True, kw_only=True):
+class Honest(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "honest"
     policy = HonestNode
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -398,11 +398,11 @@ class GivesToNobody(HonestNode):
         view.enqueue(application.number, tasks)
 
 
-def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.LocalScheduler]:
+def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.NodeScheduler]:
     name = f"{policy.__name__}s"
     body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
     make: Any = type(Honest)
-    made: type[gs.LocalScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
+    made: type[gs.NodeScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
     globals()[name] = made
     return made
 

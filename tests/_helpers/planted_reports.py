@@ -11,7 +11,7 @@ import wrong_schedulers
 from planted import Fault, _Planted, scheduler_of
 from wrong_schedulers import Shares, SharesPolicy
 
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.heuristics import ByRule, Olb
 from gridsim.scheduling.contract import Outcome, Policy, Run
 
@@ -72,7 +72,7 @@ class _Gives(_Planted):
             if share and self.run.decisions is not None:
                 now = self.run.engine.now
                 said = dict(zip(("machine", "tasks"), self.said(machine, share, tasks), strict=True))
-                self.run.decisions.note("gave", time=now, application=i, decider=submitter, **said)
+                self.run.decisions.record("gave", time=now, application=i, decider=submitter, **said)
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return machine, share
@@ -179,7 +179,7 @@ class _NotesTooLate(_Planted):
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
             now = self.run.engine.now + 50 * 10**9
-            self.run.decisions.note(
+            self.run.decisions.record(
                 "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
             )
 
@@ -190,7 +190,7 @@ class _NotesTooEarly(_Planted):
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
             now = max(0, self.run.engine.now - 10**9)
-            self.run.decisions.note(
+            self.run.decisions.record(
                 "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
             )
 
@@ -216,7 +216,7 @@ class _AllAgain(ByRule):
         if log is not None:
 
             def note(action: str, **columns: Any) -> None:
-                log.note(action, **{**columns, "tasks": int(tasks[columns["application"]])})
+                log.record(action, **{**columns, "tasks": int(tasks[columns["application"]])})
 
             self.run.decisions = SimpleNamespace(note=note)
         super()._bind()
@@ -234,7 +234,7 @@ class Gives(Shares, frozen=True, kw_only=True):
     """The sound one."""
 
     name: ClassVar[str] = "gives"
-    decision_words: ClassVar[Words] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
+    decision_words: ClassVar[DecisionTexts] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
 
     def start(self, run: Run) -> Policy:
         return _Gives(run)

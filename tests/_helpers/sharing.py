@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gridsim as gs
-from gridsim.scheduling.contract import Scheduler, Share
+from gridsim.scheduling.contract import ProcessShare, Scheduler
 from gridsim.simulation.simulate import Options, Simulation
 
 
@@ -22,8 +22,8 @@ def shared(scenario: gs.Scenario, scheduler: Scheduler, parts: int, *, room: int
 
     def part(rank: int) -> None:
         try:
-            share = Share(rank, parts, memory, watch, list)
-            reports[rank] = Simulation(scenario, scheduler, Options(), share).part()
+            share = ProcessShare(rank, parts, memory, watch, list)
+            reports[rank] = Simulation(scenario, scheduler, Options(), share).partial_outcome()
         except BaseException as error:
             failed.append(error)
 
@@ -37,7 +37,7 @@ def shared(scenario: gs.Scenario, scheduler: Scheduler, parts: int, *, room: int
     for thread in threads:
         thread.start()
     try:
-        return Simulation(scenario, scheduler, Options(), Share(0, parts, memory, watch, gather)).run()
+        return Simulation(scenario, scheduler, Options(), ProcessShare(0, parts, memory, watch, gather)).run()
     except BaseException as error:
         failed.append(error)
         raise

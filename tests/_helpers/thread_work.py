@@ -150,9 +150,11 @@ def objects() -> dict[str, Any]:
         "BackfillQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
-        "TreeFlow": tree.flow, "TreeFlow: tree": tree.tree, "TreeFlow: queues": tree.queues,
+        "FairTreeProtocol": tree.flow,
+        "FairTreeProtocol: tree": tree.tree, "FairTreeProtocol: queues": tree.queues,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
-        "JobFlow": dgs.flow, "JobFlow: schedules": dgs.schedules, "JobFlow: views": dgs.overlay.views,
+        "DgsProtocol": dgs.flow,
+        "DgsProtocol: schedules": dgs.schedules, "DgsProtocol: views": dgs.overlay.views,
         "NodeCore": nodes.core,
         "JobWalks": walks.policy.walks, "JobWalks: links": walks.network.links,
     }  # fmt: skip
@@ -271,6 +273,6 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 #: Kernels that only work together, and the run that has them.
 WITHIN = {
-    "Links": "FairTree", "SummaryTree": "FairTree", "TreeFlow": "FairTree", "JobFlow": "DgsAsap",
+    "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree", "DgsProtocol": "DgsAsap",
     "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search",
 }  # fmt: skip

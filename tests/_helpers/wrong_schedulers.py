@@ -10,7 +10,7 @@ from gridcore.common.state import NEVER
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER
 from gridsim.engine.transport import message
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
 from gridsim.support.clock import nanoseconds
 
@@ -23,7 +23,9 @@ class Shares(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "shares"
     decentralized: ClassVar[bool] = True
     failures_known: ClassVar[bool] = True  # shares go to machines that are up
-    decision_words: ClassVar[Words] = {"shared": ("shared {tasks} tasks out to {among} machines", "", "")}
+    decision_words: ClassVar[DecisionTexts] = {
+        "shared": ("shared {tasks} tasks out to {among} machines", "", "")
+    }
 
     @property
     def order(self) -> Literal["fifo"]:
@@ -71,7 +73,7 @@ class SharesPolicy(Policy):
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
             now = self.run.engine.now
-            self.run.decisions.note(
+            self.run.decisions.record(
                 "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
             )
 

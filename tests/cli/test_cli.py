@@ -471,8 +471,8 @@ def test_wrong_schedulers(folder, toy):
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
     found = wrong("run", "--scheduler", "gridsim:Scheduler")
     assert found == "scheduler 'gridsim:Scheduler' must define start(run), Scheduler does not"
-    found = wrong("run", "--scheduler", "gridsim:LocalScheduler")
-    assert found == "LocalScheduler.policy must be a subclass of LocalPolicy, got None"
+    found = wrong("run", "--scheduler", "gridsim:NodeScheduler")
+    assert found == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
     found = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
     assert found == "Batch.rule must be set by a subclass, got none"
     Path("picky.py").write_text(
@@ -495,7 +495,7 @@ def test_wrong_schedulers(folder, toy):
 def test_names(folder):
     found = wrong("run", "--scheduler", "x")
     assert found.startswith("unknown scheduler 'x'; gridsim list schedulers shows all ")
-    Path("x.py").write_text("import gridsim\n\n\nclass Mine(gridsim.LocalScheduler):\n    pass\n")
+    Path("x.py").write_text("import gridsim\n\n\nclass Mine(gridsim.NodeScheduler):\n    pass\n")
     assert wrong("run", "--scheduler", "x").endswith("x.py is in this folder: did you mean x:Mine?")
     assert "is not the name of a module" in wrong("run", "--scheduler", "../x:Mine")
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.simulation.checkpoint import Keeper
+from gridsim.simulation.checkpoint import CheckpointWriter
 from gridsim.support.state import packed
 
 pytestmark = pytest.mark.slow
@@ -89,9 +89,9 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
     other, _ = kept
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     looks = 0
-    look = Keeper.__call__
+    look = CheckpointWriter.__call__
 
-    def interrupted(keeper: Keeper) -> None:
+    def interrupted(keeper: CheckpointWriter) -> None:
         nonlocal looks
         looks += 1
         if looks == 3:
@@ -102,7 +102,7 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
         if looks == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Keeper, "__call__", interrupted)
+    monkeypatch.setattr(CheckpointWriter, "__call__", interrupted)
     monkeypatch.chdir(other.parent)
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert done.exit_code == 130 and "has the run" not in done.stderr

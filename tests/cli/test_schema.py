@@ -18,8 +18,8 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.scenario_flags import default_scenario
 from gridsim.cli.schema import scenario_schema
-from gridsim.model.faults import FaultsRecipe
 from gridsim.model.background_load import FluctuationRecipe
+from gridsim.model.faults import FaultsRecipe
 from gridsim.model.platform import PlatformRecipe
 from gridsim.model.workload import WorkloadRecipe
 from gridsim.scheduling.registry import registered

@@ -119,12 +119,12 @@ def test_killed_processes_lose_their_tasks_once(name: str) -> None:
     assert result.provenance["emulation"]["kills"] >= 10 and result.applications["resubmitted"].sum() > 0
 
 
-class FaultyNode(gs.LocalPolicy):
+class FaultyNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks + 1)
 
 
-class Faulty(gs.LocalScheduler, frozen=True, kw_only=True):
+class Faulty(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "faulty"
     policy = FaultyNode
 

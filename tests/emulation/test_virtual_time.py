@@ -231,13 +231,13 @@ def test_copies_of_machines_that_fail_while_signals_are_on_their_way(monkeypatch
     assert validate_result(result) == [] and result.applications["resubmitted"].sum() > 5
 
 
-class NotingNode(gs.LocalPolicy):
+class NotingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.note("seen", x=self.parameters.value)
 
 
-class Noting(gs.LocalScheduler, frozen=True, kw_only=True):
+class Noting(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "noting"
     policy = NotingNode
     tables: ClassVar[Any] = {"seen": {"x": float}}

@@ -21,7 +21,7 @@ from gridsim.validation.results import validate_result
 LEDGER = ("sent", "delivered", "dropped", "bytes")
 
 
-class Sharing(gs.LocalPolicy):
+class Sharing(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for to in view.neighbours[: tasks - 1]:
             view.send(to, "share", application=application.number, tasks=1)
@@ -36,7 +36,7 @@ class Sharing(gs.LocalPolicy):
     def on_timer(self, view: Any, name: str) -> None: ...
 
 
-class Sharer(gs.LocalScheduler, frozen=True, kw_only=True):
+class Sharer(gs.NodeScheduler, frozen=True, kw_only=True):
     """Gives a task to each neighbour."""
 
     name: ClassVar[str] = "sharer"

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from gridcore import (
-    JobFlow,
+    DgsProtocol,
+    FairTreeProtocol,
     JobWalks,
     Links,
     PullQueue,
@@ -20,7 +21,6 @@ from gridcore import (
     SummaryGrid,
     SummaryTree,
     TaskQueues,
-    TreeFlow,
     Views,
     WorkQueue,
     aggregate_into,
@@ -74,7 +74,7 @@ def flow(**changes: Any) -> Any:
         **parts(), "summary": (0, 10), "request": (1, 10), "accept": (2, 10), "spread": (3, 10),
         "idle_minimum": np.ones(2), "submitter": [0], "goal": 2**62,
     }  # fmt: skip
-    return TreeFlow(**{**settings, **changes})
+    return FairTreeProtocol(**{**settings, **changes})
 
 
 def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
@@ -110,7 +110,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
         **{"slot": 10**9, "push": True},
     }
     given: dict[str, Any] = {"links": links([kind.itemsize for kind in TALK]), "settings": settings, **shared}
-    made = JobFlow(
+    made = DgsProtocol(
         SlotSchedules(3), Views(3, 2, shuffle=1), kinds=[(k, 1) for k in range(5)], **{**given, **changes}
     )
     return made, {**shared, "settings": settings}
@@ -120,7 +120,7 @@ MADE: dict[Any, Callable[[], Any]] = {
     Links: links,
     TaskQueues: lambda: TaskQueues([1.0]),
     SummaryTree: tree,
-    TreeFlow: flow,
+    FairTreeProtocol: flow,
     Views: lambda: Views(3, 2, shuffle=1),
 }
 

@@ -469,7 +469,7 @@ def test_how_often(every: Any, tmp_path: Path) -> None:
 
 
 def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
-    class Node(gs.LocalPolicy):
+    class Node(gs.NodeProgram):
         def on_start(self, view: Any) -> None:
             self.seen: dict[tuple[int, str], list[Any]] = {}
             self.total, self.set = np.float64(0.0), {3, 1}
@@ -490,7 +490,7 @@ def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
             if hasattr(self, "last") and view.random.uniform() < 0.5:
                 view.send(self.last.sender, "ask", application=self.last.application)
 
-    class Asks(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
         name = "asks"
         policy = Node
         messages = {"ask": gs.Message(100, application=int)}
@@ -526,7 +526,7 @@ def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
 # -- mistakes of one's own -----------------------------------------------------------------------------------
 
 
-class Late(gs.LocalPolicy):
+class Late(gs.NodeProgram):
     """A node that does not know what to do with the third application."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -535,7 +535,7 @@ class Late(gs.LocalPolicy):
         view.enqueue(application.number, tasks)
 
 
-class Lately(gs.LocalScheduler, frozen=True, kw_only=True):
+class Lately(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Late
 
 

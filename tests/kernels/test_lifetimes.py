@@ -179,11 +179,11 @@ STATES: dict[str, Callable[[], Any]] = {
     "JobWalks": lambda: half.walks(10)[1],
     "Links": lambda: half.walks(10)[0],
     "SummaryTree": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
-    "TreeFlow": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).flow,
-    "JobFlow": lambda: halfway(work.rigid(), gs.DgsAsap(degree=8, slot=10.0)).flow,
+    "FairTreeProtocol": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).flow,
+    "DgsProtocol": lambda: halfway(work.rigid(), gs.DgsAsap(degree=8, slot=10.0)).flow,
 }  # fmt: skip
 #: They are of whole runs, of which Python keeps something now and then.
-OF_RUNS = ("SummaryTree", "TreeFlow", "JobFlow")
+OF_RUNS = ("SummaryTree", "FairTreeProtocol", "DgsProtocol")
 
 
 @pytest.mark.slow

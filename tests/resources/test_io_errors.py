@@ -14,7 +14,7 @@ import gridsim as gs
 from gridsim.simulation import checkpoint
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
-from gridsim.studies.replications import replica
+from gridsim.studies.replications import replication
 from gridsim.support import files
 from tests._helpers.disk import Disk, Ends, PowerCut
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 WORK = gs.Workload.bags(applications=1, tasks_per_node=1, seed=1)
 SCENARIO = gs.Scenario(gs.Platform.pareto(2, 1), WORK, seed=1)
-OTHER = replica(SCENARIO, 1)
+OTHER = replication(SCENARIO, 1)
 DIGEST = gs.simulate(SCENARIO, gs.Fcfs()).digest
 
 

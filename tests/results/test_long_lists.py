@@ -23,7 +23,7 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
-from gridsim.studies.replications import replica
+from gridsim.studies.replications import replication
 from gridsim.support.columns import content_name
 from gridsim.validation.results import validate_result
 
@@ -203,13 +203,13 @@ def test_a_damaged_array_of_a_checkpoint_is_one_error(tmp_path: Path) -> None:
 def store(tmp_path: Path) -> Store:
     pytest.importorskip("pyarrow")
     kept = Store(tmp_path / "store")
-    collect([Cell(replica(BAGS, k), gs.Fcfs()) for k in range(3)], store=kept)
+    collect([Cell(replication(BAGS, k), gs.Fcfs()) for k in range(3)], store=kept)
     return kept
 
 
 def test_a_store_keeps_them_once(store: Store) -> None:
     rows = store.to_arrow().to_pylist()
-    replicas = {scenario.seed: scenario for scenario in (replica(BAGS, k) for k in range(3))}
+    replicas = {scenario.seed: scenario for scenario in (replication(BAGS, k) for k in range(3))}
     assert len({row["scenario"] for row in rows}) == 3
     for row in rows:
         assert store.scenario(row["scenario"]) == replicas[row["seed"]]
@@ -246,7 +246,7 @@ def test_a_store_with_all_lists_in_its_texts_is_read(store: Store) -> None:
 
 def test_only_arrays_that_are_there_are_written(store: Store) -> None:
     written = {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
-    collect([Cell(replica(BAGS, 7), gs.Fcfs())], store=Store(store.path))
+    collect([Cell(replication(BAGS, 7), gs.Fcfs())], store=Store(store.path))
     assert written == {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
 
 

@@ -21,7 +21,7 @@ from gridsim.results.formats.perfetto import to_perfetto
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.simulation.simulate import execute
@@ -95,7 +95,7 @@ def test_reports_and_charts_of_all_records(name: str, tmp_path: Path) -> None:
 # -- node programs of users: several nodes on a machine, and servers -------------------------------------
 
 
-class Desk(LocalPolicy):
+class Desk(NodeProgram):
     """Sends tasks to a clerk, who asks a server for the worker that is to run them."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -118,7 +118,7 @@ class Desk(LocalPolicy):
         view.enqueue(message.application, message.tasks)
 
 
-class Offices(LocalScheduler, frozen=True, kw_only=True):
+class Offices(NodeScheduler, frozen=True, kw_only=True):
     """A desk and a worker on each machine, and two servers, of which the first may have nothing to do."""
 
     name: ClassVar[str] = "offices"
@@ -253,7 +253,7 @@ class Deciding(Toy, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> ToyPolicy:
         assert run.decisions is not None
-        run.decisions.note("put", time=0, decider=-1, application=self.application, machine=self.machine)
+        run.decisions.record("put", time=0, decider=-1, application=self.application, machine=self.machine)
         return ToyPolicy(self, run)
 
 

@@ -77,7 +77,7 @@ def test_wrong_tables_are_refused(columns):
 
 def test_to_pandas_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"gridcore\[data\]"):
+    with pytest.raises(ImportError, match=r"gridsched\[data\]"):
         Table({"x": [1]}).to_pandas()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.results.decisions import Decisions, Words, why
+from gridsim.results.decisions import Decisions, DecisionTexts, why
 from gridsim.results.table import Table
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.simulation.simulate import Options, Simulation
@@ -48,7 +48,7 @@ WORDS = {"took": ("took {tasks} of it", "a wait of", "s"), "left": ("left it", "
 def test_a_log_keeps_the_first_and_counts_the_rest() -> None:
     log = Decisions(WORDS, limit=5)
     for k in range(3):
-        log.note("took", time=k, application=[0, 1, 2], decider=-1, tasks=[k, k, k], saw=0.5)
+        log.record("took", time=k, application=[0, 1, 2], decider=-1, tasks=[k, k, k], saw=0.5)
     assert (log.kept, log.dropped) == (5, 4)
     table = log.table()
     assert table["application"].tolist() == [0, 1, 2, 0, 1] and table["tasks"].tolist() == [0, 0, 0, 1, 1]
@@ -60,7 +60,7 @@ def test_a_log_keeps_the_first_and_counts_the_rest() -> None:
     }
     assert len(log.getstate()["rows"]) == 5
     with pytest.raises(KeyError):
-        log.note("gave", time=0, application=0, decider=0)
+        log.record("gave", time=0, application=0, decider=0)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_words_that_cannot_be_said(said: Any) -> None:
 
 def test_a_scheduler_that_does_not_say_what_it_decides() -> None:
     class Mute(gs.MinCent, frozen=True, kw_only=True):
-        decision_words: ClassVar[Words] = {}
+        decision_words: ClassVar[DecisionTexts] = {}
 
     scenario = bags([1000.0], [0.0], 1)
     with pytest.raises(
@@ -113,10 +113,10 @@ def test_what_is_said_of_one() -> None:
 def test_large_numbers_are_said_in_full() -> None:
     log = Decisions({"took": ("took it for {limit} s, {saw:.3g}", "a wait of", "s")})
     at = 2_086_480_123_456_789
-    log.note(
+    log.record(
         "took", time=at, application=0, decider=-1, saw=2_086_480.25, limit=1e6, true=math.inf, age=999_999.9
     )
-    log.note(
+    log.record(
         "took", time=at, application=0, decider=-1, saw=1234.5678, limit=1e18, true=0.00012345678, age=0.0
     )
     assert str(why(log.table(), log.about(), 0, None)).splitlines()[1:] == [

@@ -159,7 +159,7 @@ def test_public_names():
         gridsim.nothing  # noqa: B018
 
 
-class Restless(gs.LocalPolicy):
+class Restless(gs.NodeProgram):
     """A node that sets a timer of no length again and again."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -169,7 +169,7 @@ class Restless(gs.LocalPolicy):
         view.timer(0.0, name)
 
 
-class RestlessNodes(gs.LocalScheduler, frozen=True, kw_only=True):
+class RestlessNodes(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "restless"
     policy = Restless
     timers: ClassVar[tuple[str, ...]] = ("again",)

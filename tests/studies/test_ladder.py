@@ -12,8 +12,8 @@ import pytest
 import gridsim as gs
 from gridsim import plots
 from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of_dgs_asap
-from gridsim.studies.replications import replica
 from gridsim.studies.replicate import Replicates
+from gridsim.studies.replications import replication
 
 BAGS = gs.Scenario(
     gs.Platform.desktop_grid(nodes=20, seed=1),
@@ -70,11 +70,11 @@ def test_values_are_those_of_single_runs_of_the_replicas(bags: Ladder) -> None:
     steps = by_name(bags)
     for name in ("central, bound at release", "tree, summaries", "early acceptance", "failures"):
         for k in range(3):
-            alone = gs.simulate(replica(steps[name].scenario, k), steps[name].scheduler)
+            alone = gs.simulate(replication(steps[name].scenario, k), steps[name].scheduler)
             assert bags.replicates["max_stretch"][name][k] == alone.max_stretch
             assert bags.replicates["mean_stretch"][name][k] == alone.mean_stretch
     bound = bags.replicates["max_stretch"]["lower bound"]
-    alone = gs.simulate(replica(BAGS, 2), gs.MinCent())
+    alone = gs.simulate(replication(BAGS, 2), gs.MinCent())
     assert bound[2] == alone.bound().stretch
     calm = [name for name, step in steps.items() if step.scenario.faults is None]
     assert all((bags.replicates["max_stretch"][name] >= bound * (1 - 1e-9)).all() for name in calm)
@@ -156,7 +156,7 @@ def test_rigid_jobs() -> None:
         gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1, policy="poll"),
     ]
     assert found.measures[0] == "mean_waiting" and "mean waiting, s" in str(found)
-    alone = gs.simulate(replica(JOBS, 1), gs.Asap(slot=30.0))
+    alone = gs.simulate(replication(JOBS, 1), gs.Asap(slot=30.0))
     assert found.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
 
 
@@ -215,9 +215,9 @@ def test_each_age_of_views_is_a_step_and_the_last_one_stays() -> None:
         (
             BAGS,
             {"scheduler": gs.MinCent()},
-            "must be a FairTree, or derive from Informed, for bags .*, got MinCent",
+            "must be a FairTree, or derive from BoardScheduler, for bags .*, got MinCent",
         ),
-        (BAGS, {"ages": (1.0,)}, "ages are for schedulers that derive from Informed, got FairTree"),
+        (BAGS, {"ages": (1.0,)}, "ages are for schedulers that derive from BoardScheduler, got FairTree"),
         (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be ascending"),
         (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a DgsAsap for rigid jobs, got FairTree"),
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),

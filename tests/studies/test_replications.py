@@ -8,7 +8,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.model.background_load import Pace
-from gridsim.studies.replications import PARTS, replica
+from gridsim.studies.replications import PARTS, replication
 from gridsim.support.random_streams import Streams
 
 
@@ -30,8 +30,8 @@ def seeds(scenario: gs.Scenario) -> dict[str, int]:
 
 
 def test_a_replica_is_told_by_its_number_alone() -> None:
-    made = [replica(drawn(), k) for k in (0, 1, 2)]
-    assert replica(drawn(), 1) == made[1]
+    made = [replication(drawn(), k) for k in (0, 1, 2)]
+    assert replication(drawn(), 1) == made[1]
     for part in PARTS:
         assert len({seeds(one)[part] for one in (drawn(), *made)}) == 4, part
     # numbers of numpy's own SeedSequence: they must never change
@@ -43,21 +43,21 @@ def test_a_replica_is_told_by_its_number_alone() -> None:
 def test_what_else_differs_leaves_the_chance() -> None:
     """Common random numbers of the points of a sweep."""
     faster = drawn(network=gs.Network(latency=0.001))
-    assert seeds(replica(faster, 3)) == seeds(replica(drawn(), 3))
+    assert seeds(replication(faster, 3)) == seeds(replication(drawn(), 3))
     more = drawn(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
-    here, there = (s.workload.realize(s.platform) for s in (replica(drawn(), 3), replica(more, 3)))
+    here, there = (s.workload.realize(s.platform) for s in (replication(drawn(), 3), replication(more, 3)))
     assert np.array_equal(here.release_ns, there.release_ns)
 
 
 def test_parts_that_are_held_stay() -> None:
-    made = replica(drawn(), 4, hold=("platform", "run"))
+    made = replication(drawn(), 4, hold=("platform", "run"))
     assert made.platform == drawn().platform and made.seed == 1
     assert made.workload != drawn().workload and made.faults != drawn().faults
 
 
 def test_what_has_no_chance_stays() -> None:
     listed = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0], [5], [100.0]), seed=7)
-    made = replica(listed, 0)
+    made = replication(listed, 0)
     assert (made.platform, made.workload, made.faults) == (listed.platform, listed.workload, None)
     assert made.seed != 7
 
@@ -65,14 +65,14 @@ def test_what_has_no_chance_stays() -> None:
 @pytest.mark.parametrize(
     ("number", "hold", "said"),
     [
-        (-1, (), "replica must be a whole number"),
-        (2**32, (), "replica must be"),
+        (-1, (), "number must be a whole number"),
+        (2**32, (), "number must be"),
         (0, ("nodes",), "hold must be of"),
     ],
 )
 def test_bad_input(number: int, hold: tuple[str, ...], said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
-        replica(drawn(), number, hold)
+        replication(drawn(), number, hold)
 
 
 def test_who_draws_more_shifts_nobody_else() -> None:
@@ -100,7 +100,7 @@ class Watched(gs.Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: gs.Run) -> gs.Policy:
         policy = self.inner.start(run)
-        PACES.append(run.pace)
+        PACES.append(run.load_profile)
         seen, told = SEEN.setdefault(self.inner, []), policy.on_faults
 
         def on_faults(failed, back) -> None:
@@ -117,7 +117,7 @@ PACES: list[Pace | None] = []
 
 def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:
     """Whatever a scheduler draws or sends: releases, tasks and who fails when are those of the scenario."""
-    scenario = replica(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
+    scenario = replication(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
     schedulers = [gs.FairTree(), gs.MinCent(), gs.Fcfs(mode="random"), gs.Fcfs(mode="pull")]
     results = [gs.simulate(scenario, Watched(inner=scheduler)) for scheduler in schedulers]
     first = results[0]

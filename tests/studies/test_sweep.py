@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.studies.replications import PARTS, replica
+from gridsim.studies.replications import PARTS, replication
 from gridsim.studies.sweep import Sweep, sweep
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.text import to_json
@@ -47,7 +47,7 @@ def test_every_cell_is_the_run_that_it_says(made: SweepResult) -> None:
         scheduler = (
             gs.FairTree(bound=row["schedulers_tree_bound"]) if row["scheduler"] == "tree" else gs.Fcfs()
         )
-        result = gs.simulate(replica(scenario, row["replicate"]), scheduler)
+        result = gs.simulate(replication(scenario, row["replicate"]), scheduler)
         assert row["digest"] == result.digest and row["error"] == ""
         assert (row["max_stretch"], row["makespan"]) == (result.max_stretch, result.makespan)
 

@@ -19,7 +19,7 @@ import gridsim as gs
 from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import registered
-from gridsim.testing import ConformanceError, check_scheduler, conformance, first_look
+from gridsim.testing import ConformanceError, check_scheduler, conformance, introspection
 from gridsim.testing.clairvoyance import foreknown
 from tests._helpers.scenarios import (
     CENTRAL,
@@ -460,7 +460,7 @@ def test_what_is_no_scheduler(what: Any) -> None:
         check_scheduler(what)
 
 
-class Endless(gs.LocalPolicy):
+class Endless(gs.NodeProgram):
     """A node that never runs a task, and asks a neighbour again after two seconds."""
 
     def on_start(self, view: Any) -> None:
@@ -478,7 +478,7 @@ class Endless(gs.LocalPolicy):
             view.send(to, "ask")
 
 
-class Asks(gs.LocalScheduler, frozen=True, kw_only=True):
+class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Endless
     messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(100)}
     timers: ClassVar[tuple[str, ...]] = ("again",)
@@ -492,13 +492,13 @@ def test_one_that_never_ends_is_told_so(tmp_path: Path) -> None:
         gs.simulate(_small(), Asks(), events_limit=30_000)
 
 
-class Hangs(gs.LocalPolicy):
+class Hangs(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         while tasks:
             tasks = max(tasks, 1)
 
 
-class Hanging(gs.LocalScheduler, frozen=True, kw_only=True):
+class Hanging(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "hanging"
     policy = Hangs
 
@@ -506,7 +506,7 @@ class Hanging(gs.LocalScheduler, frozen=True, kw_only=True):
 # where time is up while the collector's callbacks run, the error is lost there, and comes again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "PATIENCE", 0.5)
+    monkeypatch.setattr(introspection, "PATIENCE", 0.5)
     said = r"has not ended after 0.5 s; it is in Hangs.on_release, .*test_conformance.py:\d+"
     with pytest.raises(ConformanceError, match=said):
         check_scheduler(Hanging(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)

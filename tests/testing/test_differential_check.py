@@ -60,7 +60,7 @@ def test_interpreters_are_started_once_and_only_in_time(
         started.append(hash_seed)
         return interpreter(hash_seed)
 
-    monkeypatch.setattr("gridsim.testing.differential.interpreter", counted)
+    monkeypatch.setattr("gridsim.testing.differential_check.interpreter", counted)
     several = ["fcfs-pull", "fcfs", gs.Fcfs()]
     none = differential(several, runs=3, minutes=1e-12, folder=tmp_path)
     assert "nothing was compared" in str(none)
@@ -77,7 +77,7 @@ def test_what_does_not_come_again_is_called_that(monkeypatch: pytest.MonkeyPatch
     different = iter(
         [None, None, "rows", "rows"]
     )  # of the runs again, cut at 1 and cut at 3, and the next one
-    monkeypatch.setattr("gridsim.testing.differential._differs", lambda *_: next(different, None))
+    monkeypatch.setattr("gridsim.testing.differential_check._differs", lambda *_: next(different, None))
     (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
     assert error.law == "again" and error.args[0].startswith("nondeterministic: ")
 

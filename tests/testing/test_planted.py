@@ -12,7 +12,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import ConformanceError, check_scheduler
-from gridsim.testing.isolated import can_be_isolated, isolated
+from gridsim.testing.locality import can_be_isolated, isolated
 
 HELPERS = Path(__file__).parents[1] / "_helpers"
 #: Found in the first examples; of each kind of check that has its own code, one.
@@ -98,7 +98,7 @@ def test_isolated_nodes_share_nothing(name: str) -> None:
     assert (alone == shared) == (name == "Honest") and digest() == shared
 
 
-class Dice(gs.LocalPolicy):
+class Dice(gs.NodeProgram):
     """A node that keeps its tasks, or once in a hundred times sends them away, by no random stream."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -114,7 +114,7 @@ class Dice(gs.LocalPolicy):
         raise AssertionError("nobody sets a timer")
 
 
-class Dicing(gs.LocalScheduler, frozen=True, kw_only=True):
+class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "dicing"
     policy = Dice
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -139,7 +139,7 @@ def test_what_was_never_reached_is_reported(monkeypatch: pytest.MonkeyPatch, tmp
     assert "never reached: Dice.on_timer (line " in str(found)
 
 
-class Sums(gs.LocalPolicy):
+class Sums(gs.NodeProgram):
     """A node that Numba can compile; nobody sends more than one task, or sets its timer."""
 
     def __init__(self, parameters: Any) -> None:
@@ -157,7 +157,7 @@ class Sums(gs.LocalPolicy):
         self.seen = 0
 
 
-class Summing(gs.LocalScheduler, frozen=True, kw_only=True):
+class Summing(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "summing"
     policy = Sums
     node_forms = ("compiled", "interpreted")

@@ -115,7 +115,7 @@ def test_ties_towards_the_lowest_machine_are_seen_in_the_shares() -> None:
     assert all(verdicts(check(queue("supermarket-0.5", size))).values())
 
 
-class StackNode(gs.LocalPolicy):
+class StackNode(gs.NodeProgram):
     """Runs what was submitted last, first."""
 
     def __init__(self, parameters: Any) -> None:
@@ -132,7 +132,7 @@ class StackNode(gs.LocalPolicy):
             view.enqueue(self.stack.pop(), 1)
 
 
-class Stack(gs.LocalScheduler, frozen=True, kw_only=True):
+class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "stack"
     policy = StackNode
     local_order = "fifo"

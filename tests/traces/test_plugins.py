@@ -19,12 +19,12 @@ import gridsim as gs
 from gridsim.traces import JobLog, TraceFormat
 
 
-class LastNode(gs.LocalPolicy):
+class LastNode(gs.NodeProgram):
     def on_release(self, view, application, tasks):
         view.enqueue(application.number, tasks)
 
 
-class Stay(gs.LocalScheduler, frozen=True, kw_only=True):
+class Stay(gs.NodeScheduler, frozen=True, kw_only=True):
     """Stay: tasks run where they are submitted."""
 
     name = "stay"

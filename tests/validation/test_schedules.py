@@ -81,7 +81,7 @@ def test_distances_are_those_of_the_machines() -> None:
         assert found.where == "placements.application"
 
 
-class Passing(gs.LocalPolicy):
+class Passing(gs.NodeProgram):
     """Enqueues tasks, and at once takes them back and gives them to its neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -92,7 +92,7 @@ class Passing(gs.LocalPolicy):
         view.enqueue(message.application, message.tasks)
 
 
-class Passes(gs.LocalScheduler, frozen=True, kw_only=True):
+class Passes(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "passes"
     policy = Passing
     messages: ClassVar[dict[str, gs.Message]] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.emulation.emulate import emulate
+import gridsim as gs
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
@@ -103,7 +103,7 @@ def both(system: str, size: Size, seed: int, **further: Any) -> tuple[Result, Re
     """Return the simulated and the emulated run of a system."""
     made, scheduler = scenario(system, size, seed), SYSTEMS[system]
     how = {"processes": size.processes, "speedup": size.speedup, **further}
-    return simulate(made, scheduler, record=True), emulate(made, scheduler, **how)
+    return simulate(made, scheduler, record=True), gs.emulate(made, scheduler, **how)
 
 
 def run(how: Run) -> Report:

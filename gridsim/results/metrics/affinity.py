@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics.mapping_matrices import TaskMapping
-from gridsim.support.arguments import one_of, real, shown
+from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats
 from gridsim.support.extras import need
 
@@ -111,15 +111,17 @@ def map_arrivals(
     classes, machines = times.shape
     of, at = np.asarray(kind), np.asarray(arrival, np.float64)
     if of.ndim != 1 or of.dtype.kind not in "iu" or ((of < 0) | (of >= classes)).any():
-        raise ScenarioError(f"kind must be whole numbers in 0..{classes - 1}, got {shown(kind)}")
+        raise ScenarioError(f"kind must be whole numbers in 0..{classes - 1}, got {short_repr(kind)}")
     if at.shape != of.shape or not np.isfinite(at).all() or (np.diff(at, prepend=0.0) < 0).any():
-        raise ScenarioError(f"arrival must be {len(of)} finite numbers >= 0, ascending, got {shown(arrival)}")
+        raise ScenarioError(
+            f"arrival must be {len(of)} finite numbers >= 0, ascending, got {short_repr(arrival)}"
+        )
     permitted = np.ones(times.shape, np.bool_) if allowed is None else np.asarray(allowed)
     if permitted.shape != times.shape or permitted.dtype != np.bool_ or not permitted.any(axis=1).all():
         raise ScenarioError(f"allowed must be bool, {classes} by {machines}, with a machine for each class")
     part = 0.01 * real("percent", percent, above=0)
     if part > 1.0:
-        raise ScenarioError(f"percent must be above 0 and at most 100, got {shown(percent)}")
+        raise ScenarioError(f"percent must be above 0 and at most 100, got {short_repr(percent)}")
     candidates = [_candidates(times[k], np.flatnonzero(permitted[k]), rule, part) for k in range(classes)]
     ready, machine = np.zeros(machines), np.empty(len(of), np.int64)
     start, finish = np.empty(len(of)), np.empty(len(of))
@@ -150,6 +152,6 @@ def _positive(name: str, given: Any, dimensions: int) -> Floats:
     if found.ndim != dimensions or not found.size or not (np.isfinite(found) & (found > 0)).all():
         shape = "rows of" if dimensions == 2 else ""
         raise ScenarioError(
-            f"{name} must be {shape} finite numbers > 0, got {shown(given)}".replace("  ", " ")
+            f"{name} must be {shape} finite numbers > 0, got {short_repr(given)}".replace("  ", " ")
         )
     return found

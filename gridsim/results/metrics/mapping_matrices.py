@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.centralized.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import one_of, real, shown, whole
+from gridsim.support.arguments import one_of, real, short_repr, whole
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
 
@@ -108,7 +108,7 @@ def _numbers(name: str, values: ArrayLike, rows: str = "") -> NDArray[np.float64
     except ValueError:  # rows of different lengths
         array = np.empty(0, object)
     if array.dtype.kind not in "fiu" and (array.size or array.dtype.kind == "O"):
-        raise ScenarioError(f"{name} must be numbers{rows}, got {shown(values)}")
+        raise ScenarioError(f"{name} must be numbers{rows}, got {short_repr(values)}")
     return array.astype(np.float64)
 
 

@@ -24,7 +24,7 @@ from gridsim.results.metrics.bounds import (
     fluid_bound,
 )
 from gridsim.results.table import Table
-from gridsim.support.arguments import listed, shown
+from gridsim.support.arguments import listed, short_repr
 from gridsim.support.arrays import Floats
 
 #: A metric defined by the user: a function of a `Result`.
@@ -512,7 +512,7 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
     for name in metrics:
         if not isinstance(name, str):
-            raise ScenarioError(f"metrics must be names, got {shown(name)}")
+            raise ScenarioError(f"metrics must be names, got {short_repr(name)}")
         if name in ALIASES and not isinstance(metrics, Mapping):
             name = ALIASES[name]
         wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None

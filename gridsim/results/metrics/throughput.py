@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import one_of, real, shown
+from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.extras import need
 
@@ -190,14 +190,14 @@ def _positive(name: str, given: Any, count: int | None = None, *, finite: bool =
     found = _column(name, given, count)
     for k in np.flatnonzero(~((found > 0) & (np.isfinite(found) | (not finite))))[:1].tolist():
         bound = "a finite number > 0" if finite else "a number > 0"
-        raise ScenarioError(f"{name}[{k}] must be {bound}, got {shown(float(found[k]))}")
+        raise ScenarioError(f"{name}[{k}] must be {bound}, got {short_repr(float(found[k]))}")
     return found
 
 
 def _bytes(name: str, given: Any, count: int) -> Floats:
     found = _column(name, given, count)
     for k in np.flatnonzero(~((found >= 0) & np.isfinite(found)))[:1].tolist():
-        raise ScenarioError(f"{name}[{k}] must be a finite number >= 0, got {shown(float(found[k]))}")
+        raise ScenarioError(f"{name}[{k}] must be a finite number >= 0, got {short_repr(float(found[k]))}")
     return found
 
 
@@ -210,7 +210,7 @@ def _column(name: str, given: Any, count: int | None) -> Floats:
         found = np.zeros((0, 0))
     wanted = "one number or more" if count is None else f"{count} numbers, or one for all"
     if found.ndim != 1 or not len(found) or (count is not None and len(found) != count):
-        raise ScenarioError(f"{name} must be {wanted}, got {shown(given)}")
+        raise ScenarioError(f"{name} must be {wanted}, got {short_repr(given)}")
     return found
 
 
@@ -219,7 +219,7 @@ def _tree(parent: Any, machines: int) -> Integers:
         return np.full(machines, -1)
     found = np.asarray(parent)
     if found.shape != (machines,) or found.dtype.kind not in "iu":
-        raise ScenarioError(f"parent must be {machines} whole numbers, got {shown(parent)}")
+        raise ScenarioError(f"parent must be {machines} whole numbers, got {short_repr(parent)}")
     for u in np.flatnonzero((found < -1) | (found >= np.arange(machines)))[:1].tolist():
         raise ScenarioError(f"parent[{u}] must be -1 or a machine of a lower number, got {found[u]}")
     return found.astype(np.int64)

@@ -15,7 +15,7 @@ from gridsim.support.clock import NEVER, NS
 
 #: Longest duration, ns; anything longer lasts until the last instant.
 _LONGEST = 9.2e18
-#: Rows of `Batches.plan` and `Batches.started`.
+#: Rows of `BatchMode.plan` and `BatchMode.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
 
 
@@ -31,7 +31,7 @@ def sooner_than_never(left: Floats, now: int) -> None:
         raise OverflowError("a task ends after the last instant")
 
 
-class Batches(Policy):
+class BatchMode(Policy):
     """Maps all tasks that have not started by `rule` at each mapping event.
 
     Tasks of one size are a row of `map_batch`, in order of their first application, and machines of one speed
@@ -161,7 +161,7 @@ class Batches(Policy):
         last = np.zeros(len(self.left), np.int64)
         np.maximum.at(last, application, end - now)
         saw = last[waiting] / NS
-        log.note(
+        log.record(
             "mapped",
             time=now,
             application=waiting,

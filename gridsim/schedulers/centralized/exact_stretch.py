@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from gridcore.fair_tree.summaries import split
 from gridcore.queues.data_queues import DataQueues
-from gridsim.results.decisions import Words
-from gridsim.schedulers.centralized.immediate import Bound
+from gridsim.results.decisions import DecisionTexts
+from gridsim.schedulers.centralized.immediate import ImmediateMode
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.support.arrays import Integers
 
 #: Relative tolerance of the smallest stretch, which is found from above.
 STRETCH_TOLERANCE = 1e-9
 #: Words of schedulers whose policy is `Once`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
-BOUND_WORDS: Words = {
+BOUND_WORDS: DecisionTexts = {
     "bound": (
         "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
         "a stretch of",
@@ -27,13 +27,13 @@ BOUND_WORDS: Words = {
 }
 
 
-class Once(Bound):
+class Once(ImmediateMode):
     """Shares tasks out, by `divide`, at the smallest stretch at which the machines have room for them.
 
     Table ``requests`` has that stretch for each application (``promised``, s/Mflop).
     """
 
-    STATE = (*Bound.STATE, "bound", "promised", "_first", "_kind", "_count")
+    STATE = (*ImmediateMode.STATE, "bound", "promised", "_first", "_kind", "_count")
     local_order = "edf"
 
     def __init__(self, run: Run) -> None:
@@ -64,14 +64,14 @@ class Once(Bound):
         self._count[~self.run.up[self._first]] = 0
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Bound.on_faults`; machines that fail, recover or are still down are empty."""
+        """See `ImmediateMode.on_faults`; machines that fail, recover or are still down are empty."""
         empty = ~self.run.up
         empty[failed] = empty[back] = True
         self._sort_out(np.where(empty, len(self._first) + 2 * self._speed + self.run.up, self._kind))
         super().on_faults(failed, back)
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `Bound.share`."""
+        """See `ImmediateMode.share`."""
         stretch, room = self._smallest(application, count, now)
         self.bound.append(application)
         self.promised.append(stretch)
@@ -84,7 +84,7 @@ class Once(Bound):
         return split(room, count)
 
     def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """See `Bound.grounds`: the stretch, s/Mflop."""
+        """See `ImmediateMode.grounds`: the stretch, s/Mflop."""
         return self.promised[-1]
 
     def _smallest(self, application: int, tasks: int, now: int) -> tuple[float, Integers]:

@@ -17,9 +17,9 @@ import numpy as np
 from gridcore.centralized.earliest_ends import bind_earliest
 from gridcore.centralized.mapping import map_in_turn
 from gridsim.errors import ScenarioError
-from gridsim.results.decisions import Words
-from gridsim.schedulers.centralized.batch_mode import Batches, lasting, sooner_than_never
-from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd, Timed
+from gridsim.results.decisions import DecisionTexts
+from gridsim.schedulers.centralized.batch_mode import BatchMode, lasting, sooner_than_never
+from gridsim.schedulers.centralized.immediate import TIMED_WORDS, EarliestEnd, ImmediateMode, Timed
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
@@ -37,7 +37,7 @@ class InTurn(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "in-turn"
     decentralized: ClassVar[bool] = False
-    decision_words: ClassVar[Words] = TIMED_WORDS
+    decision_words: ClassVar[DecisionTexts] = TIMED_WORDS
 
     @property
     def order(self) -> Literal["fifo"]:
@@ -68,7 +68,7 @@ class Met(InTurn, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "met"
-    decision_words: ClassVar[Words] = {
+    decision_words: ClassVar[DecisionTexts] = {
         "bound": ("bound {tasks} tasks to machine {machine}, of {among} that are up", "a time of", "s a task")
     }
 
@@ -146,7 +146,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "batch"
     decentralized: ClassVar[bool] = False
-    decision_words: ClassVar[Words] = {
+    decision_words: ClassVar[DecisionTexts] = {
         "mapped": (
             "mapped its {tasks} tasks that wait to machines, the first to {machine}, of {among} that are up",
             "an end of the last one after",
@@ -165,7 +165,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Batches(run, self.rule, nanoseconds(self.interval))
+        return BatchMode(run, self.rule, nanoseconds(self.interval))
 
 
 class MinMin(Batch, frozen=True, kw_only=True):
@@ -203,18 +203,18 @@ class Sufferage(Batch, frozen=True, kw_only=True):
 # -- policies that map tasks in turn ----------------------------------------------------------------------
 
 
-class ToTheFastest(Bound):
+class ToTheFastest(ImmediateMode):
     """Binds all tasks to the machine that takes the least time for one."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """Give all tasks to the machine that is up and takes the least time for one; see `Bound.share`."""
+        """Give all tasks to the machine that is up and takes the least time for one task."""
         up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.run.speeds), np.int64)
         lasts = lasting(self.run.applications.task_size[application], self.run.speeds[up])
         tasks[up[np.argmin(lasts)]] = count
         return tasks
 
     def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """See `Bound.grounds`: the time that a task takes there, s."""
+        """See `ImmediateMode.grounds`: the time that a task takes there, s."""
         [speed] = self.run.speeds[machines]
         return float(lasting(self.run.applications.task_size[application], speed)) / NS
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.fair_tree.summaries import split
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
@@ -37,7 +37,7 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "ideal-tree"
     decentralized: ClassVar[bool] = False
-    decision_words: ClassVar[Words] = BOUND_WORDS
+    decision_words: ClassVar[DecisionTexts] = BOUND_WORDS
     constraints: ClassVar[bool] = True
 
     @property

@@ -10,14 +10,14 @@ import numpy as np
 
 from gridcore.centralized.earliest_ends import EarliestEnds, bind_earliest
 from gridsim.engine.engine import Engine
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.scheduling.queues import moved_bytes, task_queues
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
 #: Words of schedulers whose policy is `Timed`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
-TIMED_WORDS: Words = {
+TIMED_WORDS: DecisionTexts = {
     "bound": (
         "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
         "an end of the last one after",
@@ -26,7 +26,7 @@ TIMED_WORDS: Words = {
 }
 
 
-class Bound(Policy):
+class ImmediateMode(Policy):
     """Binds tasks to machines at their application's release, by `share`; each machine has a queue.
 
     Where machines fail, lost tasks are bound again at once, and the policy is a source of the engine that
@@ -95,7 +95,7 @@ class Bound(Policy):
             machines, tasks = self.placed(i, count, now)
             if self.run.decisions is not None:
                 saw = self.grounds(i, machines, now)
-                self.run.decisions.note(
+                self.run.decisions.record(
                     self.action,
                     time=now,
                     application=i,
@@ -128,25 +128,25 @@ class Bound(Policy):
         return Outcome.of(self.queues, self.resubmitted)
 
 
-class Timed(Bound):
+class Timed(ImmediateMode):
     """Binds tasks by the work that machines have left, and so keeps track of when each one is free.
 
     free_at : int64[machines], ns, when each machine completes what is bound to it.
     """
 
-    STATE = (*Bound.STATE, "free_at")
+    STATE = (*ImmediateMode.STATE, "free_at")
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.free_at = np.zeros(len(run.speeds), np.int64)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Bound.on_faults`; a machine that failed has no work left."""
+        """See `ImmediateMode.on_faults`; a machine that failed has no work left."""
         self.free_at[failed] = self.run.engine.now
         super().on_faults(failed, back)
 
     def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """See `Bound.grounds`: the time until the last of the tasks ends, s."""
+        """See `ImmediateMode.grounds`: the time until the last of the tasks ends, s."""
         return int(self.free_at[machines].max() - now) / NS
 
     @abstractmethod
@@ -154,7 +154,7 @@ class Timed(Bound):
         """Return how many of `count` tasks each machine (`speeds`, Mflop/s) gets at `now`; set `free_at`."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `Bound.share`."""
+        """See `ImmediateMode.share`."""
         those, tasks = np.flatnonzero(self.open(application)), np.zeros(len(self.free_at), np.int64)
         free_at, task_size = self.free_at[those], float(self.run.applications.task_size[application])
         tasks[those] = self.bind(free_at, self.run.speeds[those], task_size, count, now)
@@ -181,7 +181,7 @@ class EarliestEnd(Timed):
         super().on_faults(failed, back)
 
     def placed(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
-        """See `Bound.placed`; where tasks are few, not every machine is looked at."""
+        """See `ImmediateMode.placed`; where tasks are few, not every machine is looked at."""
         machines, alike = len(self.free_at), self.run.applications.machines_for(application) is None
         if not alike or count > machines or count * self.ends.kinds > machines:
             self.known = False

@@ -19,9 +19,9 @@ import numpy as np
 from gridcore.centralized.pull_queue import PullQueue
 from gridcore.queues.edf import optimal_stretch
 from gridsim.engine.engine import Engine
-from gridsim.results.decisions import Decisions, Words
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
-from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd
+from gridsim.schedulers.centralized.immediate import TIMED_WORDS, EarliestEnd, ImmediateMode
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
@@ -57,7 +57,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "mincent"
     decentralized: ClassVar[bool] = False
-    decision_words: ClassVar[Words] = {
+    decision_words: ClassVar[DecisionTexts] = {
         "ordered": (
             "ordered {among} applications by deadline; {tasks} tasks of this one wait",
             "a minimum stretch of",
@@ -106,7 +106,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fcfs"
     decentralized: ClassVar[bool] = False
-    decision_words: ClassVar[Words] = {
+    decision_words: ClassVar[DecisionTexts] = {
         **TIMED_WORDS,
         "drawn": (
             "bound {tasks} tasks to machines drawn from {among} that are up, most of them to {machine}",
@@ -252,7 +252,7 @@ class Pull(Policy):
         self._note(log, "listed", order, before)
 
     def _note(self, log: Decisions, action: str, order: Integers, saw: Any) -> None:
-        log.note(
+        log.record(
             action,
             time=self.queue.now,
             application=order,
@@ -337,10 +337,10 @@ class Replan(Pull):
 # -- tasks bound at release -----------------------------------------------------------------------------
 
 
-class Uniform(Bound):
+class Uniform(ImmediateMode):
     """Binds each task to a machine drawn uniformly from those that are up and suit it."""
 
-    STATE = (*Bound.STATE, "chance")
+    STATE = (*ImmediateMode.STATE, "chance")
     action = "drawn"
 
     def __init__(self, run: Run) -> None:
@@ -348,11 +348,11 @@ class Uniform(Bound):
         self.chance = run.streams("fcfs-random")
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `Bound.share`."""
+        """See `ImmediateMode.share`."""
         those = np.flatnonzero(self.open(application))
         drawn = those[self.chance.integers(len(those), size=count)]
         return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
 
     def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """See `Bound.grounds`: nan, as there is no such value."""
+        """See `ImmediateMode.grounds`: nan, as there is no such value."""
         return math.nan

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.scheduling.nodes.program import LocalPolicy
+from gridsim.scheduling.nodes.program import NodeProgram
 
 __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNode"]
 
 
-class PlacingNode(LocalPolicy):
+class PlacingNode(NodeProgram):
     """Base class: places each task on the machine that `choose` returns, and runs what others place here."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:

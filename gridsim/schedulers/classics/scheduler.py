@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.classics.node import (
     IdleNode,
     PowerNode,
@@ -19,8 +19,8 @@ from gridsim.schedulers.classics.node import (
     StealingNode,
     WorkNode,
 )
-from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
-from gridsim.scheduling.nodes.board import Informed
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
+from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.support.parameters import Limits
 
@@ -35,9 +35,9 @@ _TASK = partial(Message, 170, moves_tasks=True, application=int, tasks=int)
 
 
 #: What nodes decide.
-_PLACED: Words = {"placed": ("put a task on machine {machine}", "tasks there:", "")}
-_BY_WORK: Words = {"placed": ("put a task on machine {machine}", "work of", "s")}
-_STEALING: Words = {
+_PLACED: DecisionTexts = {"placed": ("put a task on machine {machine}", "tasks there:", "")}
+_BY_WORK: DecisionTexts = {"placed": ("put a task on machine {machine}", "work of", "s")}
+_STEALING: DecisionTexts = {
     "kept": ("kept {tasks} tasks that were submitted there", "", ""),
     "gave": ("gave {tasks} tasks to machine {machine}, which had asked", "tasks to give:", ""),
 }
@@ -53,7 +53,7 @@ def work_at(truth: Truth, node: int, machine: int) -> float:
     return truth.work(machine)
 
 
-class Classic(LocalScheduler, frozen=True, kw_only=True):
+class Classic(NodeScheduler, frozen=True, kw_only=True):
     """Base class of the classic schedulers: machines run their tasks in the order in which they come.
 
     instant : whether messages, those that move tasks included, take no time, as queueing theory has it.  They
@@ -61,7 +61,7 @@ class Classic(LocalScheduler, frozen=True, kw_only=True):
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
-    decision_words: ClassVar[Words] = _PLACED
+    decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
 
@@ -74,7 +74,7 @@ class Classic(LocalScheduler, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return {name: make(delay=0.0 if self.instant else None) for name, make in self.kinds.items()}
 
 
@@ -82,14 +82,14 @@ class Random(Classic, frozen=True, kw_only=True):
     """Random placement: each task goes to a random machine."""
 
     name: ClassVar[str] = "random"
-    policy: ClassVar[type[LocalPolicy]] = RandomNode
+    policy: ClassVar[type[NodeProgram]] = RandomNode
 
 
 class RoundRobin(Classic, frozen=True, kw_only=True):
     """Round robin: the tasks submitted at a machine go to all machines in turn, from a random one on."""
 
     name: ClassVar[str] = "round-robin"
-    policy: ClassVar[type[LocalPolicy]] = RoundRobinNode
+    policy: ClassVar[type[NodeProgram]] = RoundRobinNode
 
 
 class PowerOfD(Classic, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "power-of-d"
-    policy: ClassVar[type[LocalPolicy]] = PowerNode
+    policy: ClassVar[type[NodeProgram]] = PowerNode
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
         "task": _TASK,
         "probe": partial(Message, _SHORT, request=int),
@@ -117,15 +117,15 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     room: _Count = 128
 
 
-class ByBoard(Informed, frozen=True, kw_only=True):
-    """Base class of those that choose by the board, see `Informed` for `age`, `refresh` and `error`.
+class ByBoard(BoardScheduler, frozen=True, kw_only=True):
+    """Base class of those that choose by the board, see `BoardScheduler` for `age`, `refresh` and `error`.
 
     choices : machines among which a task is placed, drawn at random with replacement; 0 for all.
     instant : as of the other classic schedulers.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
-    decision_words: ClassVar[Words] = _PLACED
+    decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     watch: ClassVar[Literal["idle", "completion"]] = "completion"
 
@@ -134,7 +134,7 @@ class ByBoard(Informed, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return {"task": _TASK(delay=0.0 if self.instant else None)}
 
 
@@ -145,15 +145,15 @@ class JoinShortestQueue(ByBoard, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "join-shortest-queue"
-    policy: ClassVar[type[LocalPolicy]] = QueueNode
+    policy: ClassVar[type[NodeProgram]] = QueueNode
 
 
 class LeastWork(ByBoard, frozen=True, kw_only=True):
     """Least work: each task goes to the machine that needs the least time for its tasks, by the board."""
 
     name: ClassVar[str] = "least-work"
-    policy: ClassVar[type[LocalPolicy]] = WorkNode
-    decision_words: ClassVar[Words] = _BY_WORK
+    policy: ClassVar[type[NodeProgram]] = WorkNode
+    decision_words: ClassVar[DecisionTexts] = _BY_WORK
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": work_at}
 
 
@@ -171,7 +171,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "join-idle-queue"
-    policy: ClassVar[type[LocalPolicy]] = IdleNode
+    policy: ClassVar[type[NodeProgram]] = IdleNode
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK, "free": partial(Message, _SHORT)}
 
     dispatchers: _Number = 0
@@ -189,8 +189,8 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "work-stealing"
-    policy: ClassVar[type[LocalPolicy]] = StealingNode
-    decision_words: ClassVar[Words] = _STEALING
+    policy: ClassVar[type[NodeProgram]] = StealingNode
+    decision_words: ClassVar[DecisionTexts] = _STEALING
     truths: ClassVar[Mapping[str, TruthOf]] = {}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
         "task": _TASK,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NS
 
 #: What becomes of a job.  Broken: it has lost a machine, and the node in charge does not know it yet.
@@ -50,7 +50,7 @@ class Job:
         self.hit = False
 
 
-class ClaimingNode(LocalPolicy):
+class ClaimingNode(NodeProgram):
     """A node that claims machines for jobs, and that other nodes may claim for theirs.
 
     job, attempt : the job that has claimed it, in which of its attempts; -1 for none.

@@ -132,7 +132,7 @@ class Grid(Adapter):
 
     # -- what the adapter asks for --------------------------------------------------------------------------
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Register the timers of jobs, and what failures need."""
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
@@ -140,7 +140,7 @@ class Grid(Adapter):
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("broken", self._broken, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+    def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Let a job that is submitted while no machine is up wait."""
         self.wake(self.now + nanoseconds(self.of.detection), "retry", self.records[application])
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from gridsim.model.applications import Application
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.coallocation.claims import (
     MESSAGES,
     SMALL,
@@ -34,7 +34,7 @@ from gridsim.support.parameters import Limits
 _LONGEST = 1e8
 
 _SENT = "sent {tasks} tasks to site {machine}, of {among}"
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "sent-by-most-idle": (_SENT, "idle machines there:", ""),
     "sent-by-least-work": (_SENT, "work per machine there:", "s"),
     "gathers": ("asked several sites for {tasks} machines", "idle machines:", ""),
@@ -396,7 +396,7 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     failures: ClassVar[bool] = False
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
 
     sites: Annotated[int, Limits(low=1, high=2**20)] = 10
     queue: Literal["easy", "fcfs"] = "easy"

@@ -11,7 +11,7 @@ import math
 from typing import Annotated, Any, ClassVar
 
 from gridsim.model.applications import Application
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.coallocation.claims import (
     CLAIMING,
     MESSAGES,
@@ -34,7 +34,7 @@ _REMEMBERED = 64
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "advertised": ("looked for {tasks} free machines around it", "hops:", ""),
     "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
     "missed": ("missed a machine and started all {tasks} tasks again", "", ""),
@@ -216,7 +216,7 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     may_reject: ClassVar[bool] = True  # jobs that are too old, see `lifetime`
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
 
     degree: Annotated[int, Limits(low=1, high=2**15)] = 8
     first: Annotated[int, Limits(low=1, high=64)] | None = None

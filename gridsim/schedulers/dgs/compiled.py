@@ -24,7 +24,7 @@ from gridcore.dgs.negotiations import (
     REQUEST,
     WAITING,
 )
-from gridcore.dgs.protocol import JobFlow
+from gridcore.dgs.protocol import DgsProtocol
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.schedulers.dgs.decisions import note_rows
@@ -40,7 +40,7 @@ from gridsim.support.clock import nanoseconds
 
 
 class Compiled(Policy):
-    """The negotiations of a run, which `gridcore.dgs.protocol.JobFlow` carries out.
+    """The negotiations of a run, which `gridcore.dgs.protocol.DgsProtocol` carries out.
 
     It leaves to Python what is rare: releases, jobs that wait, failures and the runs that they cut off, and
     the end of the run.
@@ -61,7 +61,7 @@ class Compiled(Policy):
         self.schedules = SlotSchedules(len(run.speeds), stale=times.stale)
         self.overlay = Neighbourhood(run, parameters, times.latency)
         self.next_forget = 0
-        #: How many jobs were rejected for each reason, see `JobFlow.read_outcomes`.
+        #: How many jobs were rejected for each reason, see `DgsProtocol.read_outcomes`.
         self.why = dict.fromkeys(("", "too_large", "too_late"), 0)
         # one value for each job
         self.phase = np.zeros(count, np.int8)
@@ -87,7 +87,7 @@ class Compiled(Policy):
         set_cancellations(engine, jobs)
         self.failures = Failures(self)
         #: The compiled protocol.
-        self.flow = JobFlow(
+        self.flow = DgsProtocol(
             self.schedules,
             self.overlay.views,
             network.links,
@@ -208,7 +208,7 @@ class Compiled(Policy):
             self.runs.stop(job, node, attempt, time)
 
     def _decided(self, rows: NDArray[Any], lost: int) -> None:
-        """Record decisions of the compiled protocol, see `JobFlow`."""
+        """Record decisions of the compiled protocol, see `DgsProtocol`."""
         assert self.run.decisions is not None
         note_rows(self.run.decisions, rows, lost, partial(pause, self.parameters))
 

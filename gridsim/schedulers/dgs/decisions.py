@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gridcore.dgs.negotiations import COMMITTING, SEARCHING
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import ACTIONS
-from gridsim.results.decisions import Decisions, Words
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -27,7 +27,7 @@ from gridsim.support.clock import NS
 
 _START = "a start at", "s"
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "asked": ("asked machine {machine} to search, of {among} that it knew", "", ""),
     "opened": (
         "opened {tasks} of its neighbours one by one: too few of {among} were free in the first slot left",
@@ -67,13 +67,13 @@ _WAITS = [code for code, action in enumerate(ACTIONS) if action.startswith("wait
 def note_rows(log: Decisions, rows: NDArray[Any], lost: int, pause: Callable[[int, int], int]) -> None:
     """Record decisions of the compiled protocol.
 
-    rows, lost : see `gridcore.dgs.protocol.JobFlow`.
+    rows, lost : see `gridcore.dgs.protocol.DgsProtocol`.
     pause : (job, searches) -> ns that the job waits before it searches again.
     """
     for k in np.flatnonzero(np.isin(rows["action"], _WAITS)):
         row = rows[k]
         row["saw"] = float(row["time"] + pause(int(row["application"]), int(row["saw"]))) / NS
-    log.note(rows["action"], **{name: rows[name] for name in rows.dtype.names or () if name != "action"})
+    log.record(rows["action"], **{name: rows[name] for name in rows.dtype.names or () if name != "action"})
     log.dropped += lost
 
 
@@ -105,7 +105,7 @@ class DecisionLog:
 
     def note(self, action: str, job: int, decider: int, **said: Any) -> None:
         """Record what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
-        self.log.note(action, time=self.grid.now, application=job, decider=decider, **said)
+        self.log.record(action, time=self.grid.now, application=job, decider=decider, **said)
 
     def of_home(self, action: str, job: Job, **said: Any) -> None:
         """Record what the scheduling node of `job`, or the machine that acts for it, decides now."""

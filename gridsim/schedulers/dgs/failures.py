@@ -75,7 +75,7 @@ class Failures(Stateful):
         nodes, claims, *_ = columns
         jobs, attempts = claimant(claims)
         for node, job, attempt in zip(nodes.tolist(), jobs.tolist(), attempts.tolist(), strict=True):
-            self._lose(job, node, attempt)
+            self.task_lost(job, node, attempt)
         of.overlay.leave(failed)
         returned = back[of.run.up[back]]
         of.overlay.join(returned)
@@ -83,7 +83,7 @@ class Failures(Stateful):
         for node in failed.tolist():
             self.engine.at(now + self.detection, "absent", node)
 
-    def _lose(self, job: int, node: int, attempt: int) -> None:
+    def task_lost(self, job: int, node: int, attempt: int) -> None:
         """Handle the failure of `node`, which had reserved slots in this attempt to place a job."""
         of, now = self.of, self.engine.now
         of.runs.stop(job, node, attempt, now)

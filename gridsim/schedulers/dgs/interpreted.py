@@ -104,7 +104,7 @@ class Interpreted(Adapter):
         """Return the slot schedule of a machine, for its node."""
         return OwnSlots(self.schedules, node, lambda: self.now, self._stop)
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Register the timers of jobs, and what failures need."""
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
@@ -115,7 +115,7 @@ class Interpreted(Adapter):
         set_cancellations(engine, self.run.applications)
         self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+    def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Let a job that is submitted while no machine is up wait."""
         self._anybody.search(self.records[application])
 

@@ -30,7 +30,7 @@ from gridcore.dgs.slots import SlotSchedules
 from gridsim.model.applications import Application
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Jobs
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, View, array
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.arrays import Bools
 from gridsim.support.clock import NS, nanoseconds
 
@@ -103,7 +103,7 @@ class Job:
         self.phase, self.missing, self.taken, self.hit = int(phase), missing, [], False
 
 
-class DgsNode(LocalPolicy):
+class DgsNode(NodeProgram):
     """One node of DGS_ASAP.
 
     jobs : see `Jobs`.  overlay : the views of CYCLON, and the caches of schedules.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from gridsim.model.applications import JOB_TIMES, JobTime
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.dgs.acap import Acap
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
@@ -66,7 +66,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     may_reject: ClassVar[bool] = True  # searches may reach too few machines
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
 
     forward: Annotated[int, Limits(low=1, high=2**15)] = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.fair_tree.protocol import SHARE, TreeFlow
-from gridcore.fair_tree.shared_flow import SharedFlow
+from gridcore.fair_tree.protocol import SHARE, FairTreeProtocol
+from gridcore.fair_tree.shared_flow import SharedFairTreeProtocol
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
@@ -25,7 +25,7 @@ from gridsim.support.clock import NEVER, nanoseconds
 
 
 class Compiled(Policy):
-    """The nodes of a run, whose messages and reports `gridcore.fair_tree.protocol.TreeFlow` handles.
+    """The nodes of a run, whose messages and reports `gridcore.fair_tree.protocol.FairTreeProtocol` handles.
 
     It leaves to Python what happens at set times: releases, heartbeats, and failures with what follows from
     them.
@@ -102,7 +102,7 @@ class Compiled(Policy):
         if run.decisions is not None:
             self.log = TreeLog(run, run.decisions, self.bags)
         #: The compiled protocol.
-        self.flow = (SharedFlow if run.share else TreeFlow)(
+        self.flow = (SharedFairTreeProtocol if run.share else FairTreeProtocol)(
             self.tree,
             self.queues,
             network.links,
@@ -117,7 +117,7 @@ class Compiled(Policy):
             observe=network.tell if network.observed else None,
             threads=run.threads,
         )
-        if (share := run.share) and isinstance(self.flow, SharedFlow):
+        if (share := run.share) and isinstance(self.flow, SharedFairTreeProtocol):
             parts = tree_parts(machines, share.ranks)
             self.flow.join(parts, share.rank, share.ranks, share.memory, share.watch)
             share.leave = self.flow.leave
@@ -270,7 +270,7 @@ class Compiled(Policy):
 
     # -- the end --------------------------------------------------------------------------------------------
 
-    def part(self) -> tuple[Found, dict[str, Any], list[Any]]:
+    def partial_outcome(self) -> tuple[Found, dict[str, Any], list[Any]]:
         """Return what this process knows: decisions and so on, totals, and counts of messages."""
         self.run.network.drain()
         found = self._found()
@@ -280,7 +280,7 @@ class Compiled(Policy):
         """Let the leaves complete the tasks that they have, and return the outcome."""
         if self.log is not None:
             self.log.read(self.flow)
-        found, totals, counts = self.part()
+        found, totals, counts = self.partial_outcome()
         if self.run.share is not None:
             for more, other, others in self.run.share.gather():
                 found = found.with_part(more)

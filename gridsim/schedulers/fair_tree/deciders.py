@@ -118,7 +118,7 @@ class TreeDecider(Decider):
             columns["level"] = tree_level(node)
         whose = int(self.bags.whose[application])
         decider = self.machine_of(node, node)
-        self.log.note(action, time=now, application=whose, decider=decider, **columns)
+        self.log.record(action, time=now, application=whose, decider=decider, **columns)
 
     def machine_of(self, node: int, by: int) -> int:
         """Return the machine on which `node` is, as the node `by` knows that."""

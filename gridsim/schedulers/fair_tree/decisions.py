@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.fair_tree.decision_log import ACTIONS
-from gridcore.fair_tree.protocol import TreeFlow
-from gridsim.results.decisions import Decisions, Words
+from gridcore.fair_tree.protocol import FairTreeProtocol
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Integers, Rows
@@ -18,7 +18,7 @@ _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "
 _ROOT = "accepted {tasks} tasks for its {among} machines, as the root, "
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "requested": ("sent a request for {tasks} tasks to machine {machine}", "", ""),
     "requested-again": ("sent a request for {tasks} tasks that were lost to machine {machine}", "", ""),
     "passed-on": (_ON + "too large a stretch for its {among} machines", *_STRETCH),
@@ -55,10 +55,10 @@ class TreeLog:
         """Forget the speeds below nodes, since machines have failed or recovered."""
         self._speed.clear()
 
-    def submitted(self, flow: TreeFlow, rows: Rows, machines: Any, again: bool) -> None:
+    def submitted(self, flow: FairTreeProtocol, rows: Rows, machines: Any, again: bool) -> None:
         """Record that requests enter the tree at nodes on `machines`; `again`: they are for lost tasks."""
         self.read(flow)
-        self.log.note(
+        self.log.record(
             "requested-again" if again else "requested",
             time=self.run.engine.now,
             application=self.bags.whose[rows["application"]],
@@ -68,7 +68,7 @@ class TreeLog:
         )
         self.read(flow)  # which has room for fewer rows now
 
-    def read(self, flow: TreeFlow) -> None:
+    def read(self, flow: FairTreeProtocol) -> None:
         """Record what `flow` has logged since the last call."""
         rows, left_out = flow.noted(self.log.limit - self.log.kept, self.run.engine.now)
         rows["action"] = _CODES[rows["action"]]

@@ -26,8 +26,8 @@ from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.declarations import Declarations
-from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.ground_truth import Decider
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Floats, Integers
@@ -164,7 +164,7 @@ class TreeNodes(TreeAdapter):
         """Make the program of a node."""
         return Leaf(self.tree) if node >= self.tree.first_leaf else Router(self.tree, node)
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Make what handles failures."""
         self.recovery: Recovery | None = None
         if self.run.faults:
@@ -208,7 +208,7 @@ class TreeNodes(TreeAdapter):
             applications = self.bags.again(applications, tasks, now)
         self.core.resubmit(applications, tasks, now)
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+    def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Have tasks submitted again whose request was lost on its way to `node`.
 
         If all machines are down (-1), the submitter sends its request all the same, in vain.

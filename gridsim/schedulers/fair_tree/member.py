@@ -26,7 +26,7 @@ from gridsim.schedulers.fair_tree.part import Part, near
 from gridsim.schedulers.fair_tree.records import Records
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.schedulers.fair_tree.worker import Worker
-from gridsim.scheduling.nodes.program import LocalPolicy, View
+from gridsim.scheduling.nodes.program import NodeProgram, View
 from gridsim.support.clock import NEVER, nanoseconds
 
 #: A claim on a router: since when (ns), and on which machine it is.
@@ -36,7 +36,7 @@ Claim = tuple[int, int]
 TAKEN, RESIGNED, WHOLE = 0, 1, 2
 
 
-class Member(LocalPolicy):
+class Member(NodeProgram):
     """A machine of the tree.
 
     leaf : its leaf.  routers : number -> each router that is here.

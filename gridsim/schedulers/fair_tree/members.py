@@ -22,7 +22,7 @@ from gridsim.schedulers.fair_tree.worker import Worker
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.ground_truth import Decider
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, array
+from gridsim.scheduling.nodes.program import Message, NodeProgram, array
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 
@@ -135,7 +135,7 @@ class TreeMembers(TreeAdapter):
             self.tree.gap = math.ceil(nbytes / of.update_rate * 1e9)
         self.records = Records(self.run, self.bags, nanoseconds(of.heartbeat), of.missed, self.again)
 
-    def program(self, node: int) -> LocalPolicy:
+    def program(self, node: int) -> NodeProgram:
         """Make the program of a machine; after a failure it has what was on the disk."""
         member = Member(self.tree, self.records)
         if self.started:
@@ -150,11 +150,11 @@ class TreeMembers(TreeAdapter):
 
     # -- lost tasks ------------------------------------------------------------------------------------------
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Register what submits tasks again."""
         self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+    def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Note tasks that are lost: in a queue, on their way to `node`, or as nobody is up to submit them."""
         record = self.records.of(application)
         if record.total == 0:

@@ -28,7 +28,7 @@ from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
 from gridcore.fair_tree.summary_tree import LARGEST_BYTES, MADE_BYTES
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.tree import Tree
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, View, array
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
@@ -140,7 +140,7 @@ TABLES: dict[str, dict[str, type]] = {
 }
 
 
-class TreeNode(LocalPolicy, ABC):
+class TreeNode(NodeProgram, ABC):
     """What leaves and routers have in common: they report their availability to their parents.
 
     A node that has changed reports, but not more often than the update rate allows.  Meanwhile it keeps

@@ -23,14 +23,14 @@ from gridcore.fair_tree.summary_tree import COVERS_BYTES, LARGEST_BYTES
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, real, sequence, shown, whole
+from gridsim.support.arguments import normalise, real, sequence, short_repr, whole
 from gridsim.support.parameters import Limits
 
 #: The longest period, s, since the clock counts int64 nanoseconds.
@@ -112,7 +112,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = (
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
 
@@ -303,7 +303,7 @@ def _data_samples(samples: Any) -> int | tuple[float, ...]:
             return found
     raise ScenarioError(
         "fair-tree.data_samples must be a number of samples >= 1, or ascending bytes/Mflop >= 0, got "
-        f"{shown(samples)}"
+        f"{short_repr(samples)}"
     )
 
 
@@ -318,7 +318,7 @@ def _need_samples(samples: Any) -> int | tuple[Need, ...]:
             return tuple((memory, disk) for memory, disk in found)
     raise ScenarioError(
         "fair-tree.need_samples must be a number of samples >= 1, or different pairs of memory and disk, "
-        f"bytes >= 0, got {shown(samples)}"
+        f"bytes >= 0, got {short_repr(samples)}"
     )
 
 
@@ -330,5 +330,5 @@ def _counts(samples: Any) -> int | tuple[int, ...]:
         if len(counts) == 3:
             return counts
     raise ScenarioError(
-        f"fair-tree.samples must be a number of cells or three counts, >= 1, got {shown(samples)}"
+        f"fair-tree.samples must be a number of cells or three counts, >= 1, got {short_repr(samples)}"
     )

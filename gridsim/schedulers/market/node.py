@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gridsim.scheduling.nodes.program import LocalPolicy, View
+from gridsim.scheduling.nodes.program import NodeProgram, View
 
 
-class MarketNode(LocalPolicy):
+class MarketNode(NodeProgram):
     """A machine that sells its time, and buys time for the tasks that are submitted to it."""
 
     def __init__(self, parameters: Any) -> None:

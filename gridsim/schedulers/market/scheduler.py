@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.market.node import MarketNode
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth
 from gridsim.support.parameters import Limits
 
@@ -24,7 +24,7 @@ def price_of(truth: Truth, node: int, machine: int) -> float:
     return float(truth.memory(machine).price)  # type: ignore[attr-defined]
 
 
-class Market(LocalScheduler, frozen=True, kw_only=True):
+class Market(NodeScheduler, frozen=True, kw_only=True):
     """A market (after GridIS, Xiao et al. 2005): machines bid for tasks, and pay a penalty for late ones.
 
     A machine announces the tasks that are submitted to it, with a deadline, to random machines.  These bid:
@@ -50,7 +50,7 @@ class Market(LocalScheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "market"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    policy: ClassVar[type[LocalPolicy]] = MarketNode
+    policy: ClassVar[type[NodeProgram]] = MarketNode
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("closed",)
     messages: ClassVar[Mapping[str, Message]] = {
@@ -61,7 +61,7 @@ class Market(LocalScheduler, frozen=True, kw_only=True):
         "bid": Message(88, call=int, room=int, price=float, work=float),
     }
     tables: ClassVar = {"payments": {"machine": int, "application": int, "late": int, "paid": float}}
-    decision_words: ClassVar[Words] = {
+    decision_words: ClassVar[DecisionTexts] = {
         "awarded": ("bought time for {tasks} tasks from machine {machine}", "a price of", "a Mflop"),
         "kept": ("kept {tasks} tasks, as nobody had answered", "", ""),
     }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gridcore.nodes.handlers import Handlers
 from gridcore.probes import srpt
 from gridcore.probes.waiting_times import StaleTimes
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, Seconds, without_losses
 from gridsim.schedulers.probes.worker import (
     COMMON,
@@ -29,10 +29,10 @@ from gridsim.schedulers.probes.worker import (
     with_center,
 )
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, LocalPolicy, Message
-from gridsim.scheduling.nodes.board import Informed
-from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram
+from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
@@ -271,7 +271,7 @@ class DlwlNode(SrptNode):
             super().on_timer(view, name, value)
 
 
-class Srpt(Informed, frozen=True, kw_only=True):
+class Srpt(BoardScheduler, frozen=True, kw_only=True):
     """Base class of schedulers whose workers serve the job with the least work left first.
 
     cutoff, reserved, fetch_time, patience, retry, degree : see `Hawk`.
@@ -283,7 +283,7 @@ class Srpt(Informed, frozen=True, kw_only=True):
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     board_of: ClassVar[Literal["nodes", "applications"]] = "applications"
     timers: ClassVar[tuple[str, ...]] = Probing.timers
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
     degree: Annotated[int, Limits(low=0)] = 0
@@ -296,7 +296,7 @@ class Srpt(Informed, frozen=True, kw_only=True):
     age: Annotated[float, Limits(low=0, unit="s")] = 0.001
 
     def layout(self, machines: int) -> Layout:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return with_center(machines)
 
     def start(self, run: Run) -> Policy:
@@ -314,7 +314,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
     name: ClassVar[str] = "eagle"
     decentralized: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[LocalPolicy]] = EagleNode
+    policy: ClassVar[type[NodeProgram]] = EagleNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
         "probe": Message(88, job=int, size=float, round=int),
@@ -326,7 +326,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
     least_probes: Annotated[int, Limits(low=1)] = 20
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         if type(self) is not Eagle:
             return None
         more: dict[str, Any] = {"srpt_cap": self.srpt_cap, "least_probes": self.least_probes}
@@ -342,7 +342,7 @@ class Dlwl(Srpt, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "dlwl"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[LocalPolicy]] = DlwlNode
+    policy: ClassVar[type[NodeProgram]] = DlwlNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "probe": Message(80, job=int, size=float)}
     timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "heartbeat")
 
@@ -350,7 +350,7 @@ class Dlwl(Srpt, frozen=True, kw_only=True):
     spread: Annotated[int, Limits(low=0, unit="s")] = 8
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         if type(self) is not Dlwl:
             return None
         more: dict[str, Any] = {

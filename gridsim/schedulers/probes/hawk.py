@@ -25,7 +25,7 @@ from gridsim.schedulers.probes.worker import (
     with_center,
 )
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.nodes.adapter import LocalPolicy, Message
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
@@ -91,7 +91,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "hawk"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[LocalPolicy]] = HawkNode
+    policy: ClassVar[type[NodeProgram]] = HawkNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
         "steal": Message(64),
@@ -110,11 +110,11 @@ class Hawk(Probing, frozen=True, kw_only=True):
         return False
 
     def layout(self, machines: int) -> Layout:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return with_center(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         if type(self) is not Hawk:
             return None
         return workers.Hawk(
@@ -139,7 +139,7 @@ class Lwl(Probing, frozen=True, kw_only=True):
     name: ClassVar[str] = "lwl"
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[LocalPolicy]] = LwlNode
+    policy: ClassVar[type[NodeProgram]] = LwlNode
     messages: ClassVar[Mapping[str, Message]] = COMMON
 
     cutoff: Cutoff = 1e6
@@ -152,11 +152,11 @@ class Lwl(Probing, frozen=True, kw_only=True):
         return False
 
     def layout(self, machines: int) -> Layout:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return with_center(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return (
             workers.Lwl(machines + 1, applications, **numbers(self, machines)) if type(self) is Lwl else None
         )

@@ -16,9 +16,9 @@ import msgspec
 from gridcore.nodes.handlers import Handlers
 from gridcore.probes import workers
 from gridsim.errors import ScenarioError
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
@@ -28,7 +28,7 @@ Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
 _LONGEST = 100.0
 
 
-class SparrowNode(LocalPolicy):
+class SparrowNode(NodeProgram):
     """A machine: the scheduler of the jobs that are submitted here, and a worker with one slot."""
 
     def __init__(self, parameters: Any) -> None:
@@ -107,7 +107,7 @@ class SparrowNode(LocalPolicy):
         self.finish(view)
 
     def on_idle(self, view: View) -> None:
-        """See `LocalPolicy`."""
+        """See `NodeProgram`."""
         self.finish(view)
 
     def finish(self, view: View) -> None:
@@ -162,7 +162,7 @@ class CancellingNode(SparrowNode):
         self.queue = deque(entry for entry in self.queue if entry != (message.job, message.sender))
 
 
-class EarlyNode(LocalPolicy):
+class EarlyNode(NodeProgram):
     """A machine without late binding: its scheduler asks workers for their loads, and sends tasks at once."""
 
     def __init__(self, parameters: Any) -> None:
@@ -241,14 +241,14 @@ def tasks_at(truth: Truth, node: int, machine: int) -> float:
 
 
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "bound": ("gave a task to machine {machine}, whose slot was free", "work there:", "s"),
     "placed": ("put a task on machine {machine}", "tasks there:", ""),
 }
 TRUTHS: dict[str, TruthOf] = {"bound": work_of, "placed": tasks_at}
 
 
-class Probing(LocalScheduler, frozen=True, kw_only=True):
+class Probing(NodeScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
     degree : neighbours of a node, of which it makes no use.
@@ -263,7 +263,7 @@ class Probing(LocalScheduler, frozen=True, kw_only=True):
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("unanswered", "retry")
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
     degree: Annotated[int, Limits(low=0)] = 0
@@ -291,7 +291,7 @@ class Sparrow(Probing, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "sparrow"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[LocalPolicy]] = SparrowNode
+    policy: ClassVar[type[NodeProgram]] = SparrowNode
     messages: ClassVar[Mapping[str, Message]] = {
         "probe": Message(72, job=int),
         "fetch": Message(72, job=int),
@@ -314,7 +314,7 @@ class Sparrow(Probing, frozen=True, kw_only=True):
             raise ScenarioError("sparrow.cancellation must be False without late binding, got True")
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         if type(self) is not Sparrow or not self.late_binding or self.cancellation:
             return None
         return workers.Sparrow(
@@ -326,8 +326,8 @@ class Sparrow(Probing, frozen=True, kw_only=True):
             retry=self.retry,
         )
 
-    def program(self, node: int) -> LocalPolicy:
-        """See `LocalScheduler`."""
+    def program(self, node: int) -> NodeProgram:
+        """See `NodeScheduler`."""
         if not self.late_binding:
             return EarlyNode(self)
         return CancellingNode(self) if self.cancellation else self.policy(self)

@@ -14,7 +14,7 @@ import numpy as np
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
 from gridsim.model.applications import JOB_TIMES, JobTime, reserved
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import set_cancellations, slots_allowed
 from gridsim.scheduling.contract import Foreseen, Outcome, Policy, Run, Scheduler
@@ -50,7 +50,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
     job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
-    decision_words: ClassVar[Words] = {
+    decision_words: ClassVar[DecisionTexts] = {
         "placed": ("placed {tasks} tasks at the earliest start on {among} machines", "a start at", "s"),
         "waited": ("kept it: too few machines are up", "machines up:", ""),
         "rejected": ("rejected it: the earliest start does not meet the deadline", "a start at", "s"),
@@ -173,7 +173,7 @@ class _Placements(Policy):
     def note(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
         """Record a decision, if decisions are recorded; the value that it sees is the true one."""
         if self.run.decisions is not None:
-            self.run.decisions.note(
+            self.run.decisions.record(
                 action,
                 time=self.run.engine.now,
                 application=job,

@@ -10,7 +10,7 @@ from gridcore.rigid_queue.backfill import BackfillQueue
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay
 from gridsim.scheduling.contract import SCHEDULE, Foreseen, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import one_of
@@ -40,7 +40,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "backfill"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
 
     mode: Literal["easy", "fcfs"] = "easy"
     estimate: Literal["requested", "run"] = "requested"
@@ -58,10 +58,10 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # also of a subclass that declares it anew
-        return Queue(self, run)
+        return BackfillPolicy(self, run)
 
 
-class Queue(Policy):
+class BackfillPolicy(Policy):
     """The policy of `Backfill`; its kernel knows all releases from the beginning.
 
     Where machines fail, it is a source of the engine, and it ends the run when the last job ends.

@@ -9,12 +9,12 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from typing import Any
 
-from gridsim.results.decisions import Decisions, Words
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "queued": (
         "put it in the queue, now of {among} jobs, behind {saw:.0f}; application {limit:.0f} was the head",
         "jobs before it:",
@@ -157,7 +157,7 @@ class Replay:
 
     def note(self, action: str, job: int, now: int, **said: Any) -> None:
         """Record a decision; the scheduler sees the state at that instant, so its age is 0."""
-        self.decisions.note(
+        self.decisions.record(
             action,
             time=now,
             application=job,

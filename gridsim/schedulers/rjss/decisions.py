@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.random_walk.state import FITS, MOVES, OTHERS, OWN, SLOW, STAYS
-from gridsim.results.decisions import Decisions, Words
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 
 _TURNAROUND = "a turnaround of", "s"
-STAY: Words = {"stayed": ("kept it, after {among} answers", *_TURNAROUND)}
+STAY: DecisionTexts = {"stayed": ("kept it, after {among} answers", *_TURNAROUND)}
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "earlier": ("heard from machine {machine}, from where it would be back earlier", *_TURNAROUND),
     "later": ("heard from machine {machine}, from where it would not be back earlier", *_TURNAROUND),
     "slow": ("passed over machine {machine}, which is slow", "a speed of", "Mflop/s"),
@@ -27,7 +27,7 @@ WORDS: Words = {
     **STAY,
 }
 #: The same, where owners come and go.
-VOLUNTEER_WORDS: Words = {
+VOLUNTEER_WORDS: DecisionTexts = {
     "sent": (
         "sent it to machine {machine}, after {among} answers, where it takes {limit:.4g} s",
         "an owner away for",
@@ -136,7 +136,7 @@ def note_walks(decisions: Decisions, of: Walked, looks: dict[str, Integers], unl
         else:
             expected, most = _expected(of, heard, cause)
             said["saw"][rows], said["limit"][rows], said["true"][rows] = expected[again][rows], most, np.nan
-    decisions.note(**said)
+    decisions.record(**said)
     decisions.dropped += unlogged
 
 

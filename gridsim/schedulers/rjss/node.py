@@ -20,7 +20,7 @@ from typing import Any
 from gridcore.common.state import LATEST
 from gridcore.random_walk.state import FITS, OTHERS, OWN, SLOW
 from gridsim.model.applications import Application
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NS
 
 #: Columns of what nodes tell of jobs that are back, and of what they ask, for the result; times are ns.
@@ -60,7 +60,7 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
     }
 
 
-class RjssNode(LocalPolicy):
+class RjssNode(NodeProgram):
     """One node.
 
     parameters : what all nodes know, see `gridsim.schedulers.rjss.program.WalkNodes`.

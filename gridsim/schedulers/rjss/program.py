@@ -20,14 +20,14 @@ from gridsim.schedulers.rjss.decisions import note_walks
 from gridsim.schedulers.rjss.node import TABLES, RjssNode, messages
 from gridsim.schedulers.rjss.policy import Jobs, outcome_of
 from gridsim.scheduling.contract import Outcome
-from gridsim.scheduling.nodes.adapter import Adapter, LocalScheduler
+from gridsim.scheduling.nodes.adapter import Adapter, NodeScheduler
 from gridsim.scheduling.nodes.program import Message
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
 
 
-class WalkNodes(LocalScheduler, frozen=True, kw_only=True):
+class WalkNodes(NodeScheduler, frozen=True, kw_only=True):
     """What all nodes know, and how they are run.
 
     latency, bandwidth : of the network, ns and bytes/s.  probe_time : ns.  overlay : whether probes walk.
@@ -59,7 +59,7 @@ class WalkNodes(LocalScheduler, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
-        """See `LocalScheduler`."""
+        """See `NodeScheduler`."""
         return self.kinds
 
 

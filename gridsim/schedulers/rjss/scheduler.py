@@ -15,7 +15,7 @@ import msgspec
 from gridcore.random_walk.state import MOST_BYTES
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rjss.decisions import STAY, VOLUNTEER_WORDS, WORDS
 from gridsim.schedulers.rjss.policy import Jobs, ProbeLatency, Walking
 from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
@@ -34,7 +34,7 @@ class _Walker(Scheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = True
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    decision_words: ClassVar[Words] = {**WORDS, **VOLUNTEER_WORDS}
+    decision_words: ClassVar[DecisionTexts] = {**WORDS, **VOLUNTEER_WORDS}
 
     @property
     def order(self) -> Literal["fcfs"]:
@@ -64,7 +64,7 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
     It is the lower baseline of the paper on RJSS."""
 
     name: ClassVar[str] = "no-migration"
-    decision_words: ClassVar[Words] = STAY
+    decision_words: ClassVar[DecisionTexts] = STAY
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

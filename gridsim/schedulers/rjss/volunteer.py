@@ -25,8 +25,8 @@ from gridcore.random_walk.state import FITS
 from gridsim.model.applications import Application
 from gridsim.schedulers.rjss.node import RjssNode
 from gridsim.schedulers.rjss.node import messages as messages_of_all
-from gridsim.scheduling.nodes.program import Message, View
 from gridsim.scheduling.availability_prediction import likely_until, remember
+from gridsim.scheduling.nodes.program import Message, View
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 

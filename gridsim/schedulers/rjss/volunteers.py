@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridcore.common.state import LATEST
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.results.table import frozen
 from gridsim.schedulers.rjss.decisions import VOLUNTEER_WORDS
 from gridsim.schedulers.rjss.policy import Jobs
@@ -37,7 +37,7 @@ class VolunteerNodes(WalkNodes, frozen=True, kw_only=True):
     policy: ClassVar[type[VolunteerNode]] = VolunteerNode
     timers = ("ran", "retry")
     tables = TABLES
-    decision_words: ClassVar[Words] = VOLUNTEER_WORDS
+    decision_words: ClassVar[DecisionTexts] = VOLUNTEER_WORDS
 
     on_return: str
     predictor: str
@@ -50,7 +50,7 @@ class VolunteerNodes(WalkNodes, frozen=True, kw_only=True):
 
     @property
     def truths(self) -> Mapping[str, TruthOf]:  # type: ignore[override]
-        """See `gridsim.scheduling.nodes.adapter.LocalScheduler`."""
+        """See `gridsim.scheduling.nodes.adapter.NodeScheduler`."""
         return dict.fromkeys(("sent", "kept"), self.true_stay)
 
 
@@ -116,7 +116,7 @@ class Volunteers(Programs):
 
     # -- owners ---------------------------------------------------------------------------------------------
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Register what happens after everything else at an instant."""
         self.run.engine.on("change", self._change, priority=FAULT_PRIORITY - 1, phase=TIMER)
 

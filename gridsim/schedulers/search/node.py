@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from gridsim.model.applications import Application
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 
 #: Bytes of a message's header; each field takes 8 more.
 _HEADER = 64
@@ -40,7 +40,7 @@ TABLES: dict[str, dict[str, type]] = {
 }  # fmt: skip
 
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "ran": ("ran a task itself", "tasks that need a host:", ""),
     "asked": ("asked for hosts for {tasks} tasks", "hosts found:", ""),
     "paused": ("had nobody more to ask for {tasks} tasks, and paused", "hosts found:", ""),
@@ -76,7 +76,7 @@ LONGEST_PAUSE = 16.0
 NOBODY = -1
 
 
-class SearchNode(LocalPolicy, ABC):
+class SearchNode(NodeProgram, ABC):
     """One machine, which searches for hosts as a client and runs tasks of others as a host.
 
     When it joins, it says hello to the neighbours that it was given.  Links are mutual: a machine that says
@@ -123,14 +123,14 @@ class SearchNode(LocalPolicy, ABC):
     # -- the client -----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """See `LocalPolicy`."""
+        """See `NodeProgram`."""
         self.links = dict.fromkeys(view.neighbours)
         for to in view.neighbours:
             view.send(to, "hello")
         view.timer(self.parameters.hop_time, "join")
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """See `LocalPolicy`."""
+        """See `NodeProgram`."""
         self.need([application.number, tasks, view.now], len(self.waiting), view)
 
     def need(self, entry: list[Any], place: int, view: View) -> None:
@@ -275,7 +275,7 @@ class SearchNode(LocalPolicy, ABC):
             self.become_free(view)
 
     def on_timer(self, view: View, name: str) -> None:
-        """See `LocalPolicy`."""
+        """See `NodeProgram`."""
         if name == "round":
             self.go_on(view)
         elif name == "retry":
@@ -287,7 +287,7 @@ class SearchNode(LocalPolicy, ABC):
             self.become_free(view)
 
     def on_idle(self, view: View) -> None:
-        """See `LocalPolicy`."""
+        """See `NodeProgram`."""
         self.busy = False
         self.become_free(view)
 

@@ -90,7 +90,7 @@ class RendezvousNode(SearchNode):
             view.timer(2 * self.parameters.hop_time, "noted")
 
     def on_timer(self, view: View, name: str) -> None:
-        """See `LocalPolicy`."""
+        """See `NodeProgram`."""
         if name == "noted":
             self.silent[self.noting] = None
         if name not in ("noted", "refresh"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.search.node import (
     COMMON,
     COMMON_TIMERS,
@@ -23,7 +23,7 @@ from gridsim.schedulers.search.node import (
     small,
 )
 from gridsim.schedulers.search.rendezvous import RendezvousNode
-from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.support.parameters import Limits
 
@@ -34,7 +34,7 @@ _Time = Annotated[float, Limits(above=0, unit="s")]
 _Count = Annotated[int, Limits(low=1)]
 
 
-class Search(LocalScheduler, frozen=True, kw_only=True):
+class Search(NodeScheduler, frozen=True, kw_only=True):
     """Base class of the four methods, with their common parameters.
 
     degree : other machines that a machine knows when it joins; links are mutual, so that it has twice as many
@@ -48,7 +48,7 @@ class Search(LocalScheduler, frozen=True, kw_only=True):
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
     timers: ClassVar[tuple[str, ...]] = COMMON_TIMERS
 
@@ -65,7 +65,7 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "expanding-ring"
-    policy: ClassVar[type[LocalPolicy]] = RingNode
+    policy: ClassVar[type[NodeProgram]] = RingNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(origin=int, number=int, hops=int)}
 
     max_hops: _Count = 3
@@ -78,7 +78,7 @@ class RandomWalkSearch(Search, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "random-walk-search"
-    policy: ClassVar[type[LocalPolicy]] = WalkNode
+    policy: ClassVar[type[NodeProgram]] = WalkNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "walk": small(client=int, wanted=int, steps=int)}
 
     walkers: _Count = 4
@@ -92,7 +92,7 @@ class Advertisement(Search, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "advertisement"
-    policy: ClassVar[type[LocalPolicy]] = AdvertisingNode
+    policy: ClassVar[type[NodeProgram]] = AdvertisingNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
         "profile": Message(PROFILE, origin=int, number=int, hops=int),
@@ -112,7 +112,7 @@ class Rendezvous(Search, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "rendezvous"
-    policy: ClassVar[type[LocalPolicy]] = RendezvousNode
+    policy: ClassVar[type[NodeProgram]] = RendezvousNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
         "beacon": small(origin=int, number=int, hops=int),

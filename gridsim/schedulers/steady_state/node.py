@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
-from gridsim.scheduling.nodes.program import LocalPolicy, View
+from gridsim.scheduling.nodes.program import NodeProgram, View
 
 
 class Place(NamedTuple):
@@ -40,7 +40,7 @@ class Place(NamedTuple):
     plan: Any
 
 
-class TreeNode(LocalPolicy, ABC):
+class TreeNode(NodeProgram, ABC):
     """A worker, or the master, which computes nothing; a subclass has the rule."""
 
     def __init__(self, place: Place) -> None:

@@ -15,11 +15,11 @@ import numpy as np
 
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.results.metrics.throughput import Port, Throughput, optimal_throughput
 from gridsim.schedulers.steady_state.node import InTurnNode, Place, PlannedNode, SortedNode, TreeNode
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Integers
@@ -27,7 +27,7 @@ from gridsim.support.extras import need
 from gridsim.support.parameters import Limits
 
 
-class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
+class _FromMaster(NodeScheduler, frozen=True, kw_only=True):
     """What both have: the tree, the port, and what nodes say to each other."""
 
     failures: ClassVar[bool] = False
@@ -41,7 +41,7 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
         "request": Message(80, tasks=int, link=float, speed=float),
         "task": Message(170, moves_tasks=True, application=int, tasks=int),
     }
-    decision_words: ClassVar[Words] = {"sent": ("sent a task to machine {machine}", "", "")}
+    decision_words: ClassVar[DecisionTexts] = {"sent": ("sent a task to machine {machine}", "", "")}
 
     degree: Annotated[int, Limits(low=0)] = 0
     port: Port = "one"
@@ -61,7 +61,7 @@ class _FromMaster(LocalScheduler, frozen=True, kw_only=True):
         return True
 
     def layout(self, machines: int) -> Layout:
-        """See `LocalScheduler`: the master is on a further machine."""
+        """See `NodeScheduler`: the master is on a further machine."""
         nodes = np.arange(machines + 1)
         return Layout(nodes, nodes)
 
@@ -106,7 +106,7 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "bandwidth-centric"
-    policy: ClassVar[type[LocalPolicy]] = TreeNode
+    policy: ClassVar[type[NodeProgram]] = TreeNode
 
     rule: Literal["sorted", "in-turn"] = "sorted"
 
@@ -134,7 +134,7 @@ class SteadyState(_FromMaster, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "steady-state"
     decentralized: ClassVar[bool] = False
-    policy: ClassVar[type[LocalPolicy]] = TreeNode
+    policy: ClassVar[type[NodeProgram]] = TreeNode
 
     def made(self, place: Place) -> TreeNode:
         """See `_FromMaster`."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from gridsim.model.fault_events import Events
 from gridsim.model.time_zones import Zones
-from gridsim.results.decisions import Decisions, Words
-from gridsim.scheduling.contract import Feed
+from gridsim.results.decisions import Decisions, DecisionTexts
+from gridsim.scheduling.contract import FailureFeed
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 
@@ -26,7 +26,7 @@ _DRAWN = {
     "-day": " (of {among} free by day), for {limit:.4g} s",  # no free host has night
 }
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     **{
         action + sky: (placed + drawn, *_BACK)
         for action, placed in _PLACED.items()
@@ -54,7 +54,7 @@ class HostNotes(Stateful):
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "block")
 
-    def __init__(self, log: Decisions, hosts: int, feed: Feed | None, zones: Zones | None) -> None:
+    def __init__(self, log: Decisions, hosts: int, feed: FailureFeed | None, zones: Zones | None) -> None:
         self.log, self.zones = log, zones
         #: When each host changes next, ns; NEVER if it does not.
         self.until = np.full(hosts, NEVER, np.int64) if feed is None else feed.first.copy()
@@ -79,7 +79,7 @@ class HostNotes(Stateful):
         if self.zones is not None and action in _PLACED:
             night = int(self.zones.night_left(host, now))
             action, saw = (f"{action}-night", night / NS) if night else (f"{action}-day", math.nan)
-        self.log.note(
+        self.log.record(
             action,
             time=now,
             application=application,

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from gridsim.engine.engine import Engine
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.wave.decisions import WORDS, HostNotes
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
@@ -59,7 +59,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
 
     mode: Mode = "wave-immediate"
     linger: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 3600.0
@@ -72,10 +72,10 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Hosts(self, run)
+        return WavePolicy(self, run)
 
 
-class Hosts(Policy):
+class WavePolicy(Policy):
     """The policy of `Wave`: holds the state of all hosts (machines) and tasks, and decides where tasks run.
 
     It is a source of the engine: the engine asks it for its next event, and gives it failures and
@@ -123,7 +123,7 @@ class Hosts(Policy):
         self.runs = [False] * machines
         self.since = [0] * machines  # ns, when its task started
         self.until = [NEVER] * machines  # ns, when its task is done, or stops waiting
-        #: Hosts that are up and idle, by zone, and the place of each in the list of its zone.
+        #: WavePolicy that are up and idle, by zone, and the place of each in the list of its zone.
         self.free = [list(range(zone, machines, zones)) for zone in range(zones)]
         self.place = [u // zones for u in range(machines)]
         # for each task

@@ -9,7 +9,7 @@ import numpy as np
 
 from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.model.fault_events import Events
-from gridsim.results.decisions import Decisions, Words
+from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
@@ -17,7 +17,7 @@ from gridsim.support.state import Stateful
 _UP = ("a time until it fails of", "s")
 _TO = " to machine {machine} (of {among} free), for {limit:.4g} s"
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
-WORDS: Words = {
+WORDS: DecisionTexts = {
     "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
     "restarted": ("gave task {task}, the first of {tasks} that failed, again" + _TO, *_UP),
     "replicated": ("gave task {task}, one of {tasks} with as few copies, also" + _TO, *_UP),
@@ -68,7 +68,7 @@ class QueueNotes(Stateful):
                 "true": seconds(int(self.until[machine]), now),
                 "age": 0.0,
             }
-        self.log.note(action, time=now, application=application, task=task, decider=-1, **grounds)
+        self.log.record(action, time=now, application=application, task=task, decider=-1, **grounds)
 
 
 def seconds(until: int, now: int) -> float:

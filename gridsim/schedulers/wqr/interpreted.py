@@ -20,8 +20,8 @@ from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.declarations import Declarations
-from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER
 
@@ -95,7 +95,7 @@ class Interpreted(Adapter):
             run.speeds,
             math.inf if feed is None else feed.mean_up_time,
             server=machines,
-            cycles=Cycles(run.speeds, run.pace),
+            cycles=Cycles(run.speeds, run.load_profile),
             predicted=lambda machine: int(self.predicted[machine]),
             assign_soon=self._assign_soon,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
@@ -133,7 +133,7 @@ class Interpreted(Adapter):
 
     # -- the order within an instant: tasks end, machines fail and recover, the server assigns ---------------
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Register what happens after everything else at an instant."""
         self.run.engine.on("change", self._change, priority=FAULT_PRIORITY - 1, phase=TIMER)
         self.run.engine.on("assign", self._assign, priority=FAULT_PRIORITY + 1, phase=TIMER)

@@ -26,8 +26,8 @@ from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
 from gridsim.schedulers.wqr.decisions import seconds
 from gridsim.schedulers.wqr.rules import uniform
 from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, View
 from gridsim.scheduling.availability_prediction import likely_until, remember
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
@@ -93,7 +93,7 @@ class Machine:
     failures: int = 0
 
 
-class Server(LocalPolicy):
+class Server(NodeProgram):
     """The work queue: it has all tasks, and gives copies of them to free machines.
 
     parameters : see `gridsim.schedulers.wqr.interpreted.Grid`.  chance : generator of the order in which
@@ -320,7 +320,7 @@ class Server(LocalPolicy):
 # -- a worker ---------------------------------------------------------------------------------------------
 
 
-class Worker(LocalPolicy):
+class Worker(NodeProgram):
     """A machine.  It runs one task copy at a time; when it fails, it loses that and all that it knows.
 
     parameters : as of the server.  disk : what a failure leaves: local checkpoints, as (application, task,

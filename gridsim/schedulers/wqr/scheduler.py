@@ -19,7 +19,7 @@ from gridcore.work_queue.dispatch import WorkQueue
 from gridcore.work_queue.state import MOST_REPLICAS
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.wqr.decisions import WORDS, QueueNotes
 from gridsim.schedulers.wqr.interpreted import Interpreted
 from gridsim.schedulers.wqr.outcome import check_waiting, outcome
@@ -96,7 +96,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
-    decision_words: ClassVar[Words] = WORDS
+    decision_words: ClassVar[DecisionTexts] = WORDS
 
     bag_order: Literal["fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle"] = "fcfs-share"
     task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name
@@ -219,9 +219,10 @@ class Compiled(Policy):
         mean_up_time = math.inf if feed is None else feed.mean_up_time
         self.rules = rules = Rules.of(parameters, run.speeds, mean_up_time)
         machines, pace = len(run.speeds), {}
-        if run.pace is not None:
+        if run.load_profile is not None:
             pace = {
-                name: getattr(run.pace, name) for name in ("period", "phase", "factors", "series", "first")
+                name: getattr(run.load_profile, name)
+                for name in ("period", "phase", "factors", "series", "first")
             }
         never = np.full(machines, NEVER, np.int64)
         self.notes: QueueNotes | None = None

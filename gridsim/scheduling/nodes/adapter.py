@@ -1,7 +1,7 @@
 """Decentralized schedulers written from the point of view of one node: the second tier of the contract.
 
-A `LocalPolicy` is one node.  It gets the applications that are submitted there and the messages that arrive,
-and it acts through its `View`, which gives access to nothing else.  `LocalScheduler` has the parameters and
+A `NodeProgram` is one node.  It gets the applications that are submitted there and the messages that arrive,
+and it acts through its `View`, which gives access to nothing else.  `NodeScheduler` has the parameters and
 declares the messages.  The `Adapter` makes a `Policy` of them: it sets up the message core, which calls the
 handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare, such as failures.
 """
@@ -23,10 +23,10 @@ from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.compiled import Compiled, compiled
 from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.ground_truth import Decider
 from gridsim.scheduling.nodes.handlers import check_declared, check_handlers, defined, handler_of
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.scheduling.nodes.ground_truth import Decider
-from gridsim.scheduling.nodes.program import LocalPolicy, Message, Notes, View, array, as_number
+from gridsim.scheduling.nodes.program import Message, NodeProgram, Notes, View, array, as_number
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.scheduling.queues import moved_bytes
@@ -35,10 +35,10 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["LocalPolicy", "LocalScheduler", "Message", "View", "array"]
+__all__ = ["NodeProgram", "NodeScheduler", "Message", "View", "array"]
 
 
-class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
+class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     """Parameters of a scheduler whose nodes are `policy` objects.
 
     degree : number of neighbours of each node: other machines, drawn at random once.
@@ -46,12 +46,12 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
     Class variables:
 
-    policy : a subclass of `LocalPolicy`.
+    policy : a subclass of `NodeProgram`.
     messages : name -> `Message`, in the order in which kinds are handled at one instant.
     timers : names of timers.
     ticks : name -> s: timers that fire on all nodes at each multiple of that time.
     local_order : ``"edf"`` or ``"fifo"``, the order in which a machine runs its tasks.
-    watch : ``"completion"`` if nodes handle the end of each task (`LocalPolicy.on_end`).
+    watch : ``"completion"`` if nodes handle the end of each task (`NodeProgram.on_end`).
     reports : True if nodes call `View.completed`.
     tables : name -> {column: ``int`` or ``float``}, for the rows that nodes write (`View.note`).
     truths : action -> function that returns the true value at that decision; nodes cannot see it.
@@ -66,7 +66,7 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
-    policy: ClassVar[type[LocalPolicy]]
+    policy: ClassVar[type[NodeProgram]]
 
     degree: Annotated[int, Limits(low=1)] = 8
     detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
@@ -75,7 +75,7 @@ class LocalScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         self._check_classes()
         super().__post_init__()
 
-    def program(self, node: int) -> LocalPolicy:
+    def program(self, node: int) -> NodeProgram:
         """Make the object of a node; by default a ``policy``."""
         return self.policy(self)
 
@@ -104,14 +104,14 @@ LEAST_SIZE = 1e-3
 def _check_one_program(scheduler: Any) -> None:
     """Raise CompileError for nodes that are not of one class, one on each machine."""
     for name in ("layout", "program"):
-        if getattr(type(scheduler), name) is not getattr(LocalScheduler, name):
+        if getattr(type(scheduler), name) is not getattr(NodeScheduler, name):
             raise CompileError(
                 f"{scheduler.policy.__name__}: nodes of schedulers that define {name} run interpreted only"
             )
 
 
 class Adapter(CorePolicy):
-    """A `Policy` that runs a `LocalPolicy` for each node of the layout."""
+    """A `Policy` that runs a `NodeProgram` for each node of the layout."""
 
     takes_releases = True
 
@@ -121,7 +121,7 @@ class Adapter(CorePolicy):
     slots: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        """`parameters` : a `LocalScheduler`, or other `Declarations`."""
+        """`parameters` : a `NodeScheduler`, or other `Declarations`."""
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
@@ -130,11 +130,11 @@ class Adapter(CorePolicy):
             raise ScenarioError(f"{parameters.name}: layout() must return a Layout, got {layout!r}")
         layout.check(len(run.speeds))
         self.up = layout.of_nodes(run.up)
-        programs = self._afresh(range(layout.nodes))
+        programs = self.new_programs(range(layout.nodes))
         policies = list(dict.fromkeys(map(type, programs)))
         if self.compiled is not None:
             policies = [parameters.policy]
-        if isinstance(parameters, LocalScheduler):  # others may call methods of nodes themselves
+        if isinstance(parameters, NodeScheduler):  # others may call methods of nodes themselves
             for policy in policies:
                 check_handlers(policy, tuple(parameters.messages))
         handlers = defined(policies)
@@ -179,7 +179,7 @@ class Adapter(CorePolicy):
             tasks=bags.tasks,
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
-            lost=self._lose,
+            lost=self.task_lost,
             noted=self._noted,
             decided=None if self.compiled and run.decisions is None else self._decided,
             checked=self._checked,
@@ -193,27 +193,27 @@ class Adapter(CorePolicy):
             board=parameters.make_board(self.up, len(bags), run.streams),
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
-        self.watch_failures()
+        self.register_failure_timers()
         for number, (name, period) in enumerate(parameters.ticks.items()):
             engine.on(name, partial(self.tick, name), priority=20 + number, phase=TIMER)
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
         # for `_check_progress`, which is for programs that place tasks in queues
-        self.wanted = int(bags.tasks.sum()) if isinstance(parameters, LocalScheduler) else 0
+        self.wanted = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
         # all tasks may be submitted, and asked for, at one instant
         self.patience = PATIENCE + PATIENCE_A_NODE * self.layout.nodes + PATIENCE_A_TASK * self.wanted
         self.placed, self.placed_at, self.outages = (0, 0), 0, 0
 
     @property
-    def nodes(self) -> list[LocalPolicy]:
+    def nodes(self) -> list[NodeProgram]:
         """The programs of the nodes; compiled ones are records with the attributes of their states.
 
         Where the compiled form is written by hand there are none.
         """
         programs = self.core.programs
         records = isinstance(self.compiled, Compiled)
-        found: list[LocalPolicy] = programs.view(np.recarray) if records else programs
+        found: list[NodeProgram] = programs.view(np.recarray) if records else programs
         return found
 
     def _compile(self) -> Compiled | Handlers | None:
@@ -234,7 +234,7 @@ class Adapter(CorePolicy):
         _check_one_program(parameters)
         return compiled(parameters)
 
-    def _afresh(self, nodes: Sequence[int]) -> Any:
+    def new_programs(self, nodes: Sequence[int]) -> Any:
         """Return the programs of `nodes` that have not started."""
         if isinstance(self.compiled, Compiled):
             return np.repeat(self.compiled.fresh, len(nodes))
@@ -305,9 +305,9 @@ class Adapter(CorePolicy):
         parameters, overlay = self.parameters, self.run.streams(f"{self.parameters.name} overlay")
         return random_neighbours(self.layout.nodes, parameters.degree, overlay)
 
-    def program(self, node: int) -> LocalPolicy:
+    def program(self, node: int) -> NodeProgram:
         """Make the program of `node`, at the beginning and after it has failed."""
-        program: LocalPolicy = self.parameters.program(node)
+        program: NodeProgram = self.parameters.program(node)
         return program
 
     def tick(self, name: str, _: list[int]) -> None:
@@ -366,11 +366,11 @@ class Adapter(CorePolicy):
 
     # -- failures -------------------------------------------------------------------------------------------
 
-    def watch_failures(self) -> None:
+    def register_failure_timers(self) -> None:
         """Register the timers that failures need."""
         self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+    def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Have tasks submitted again that are lost, on their way to `node` if that is not -1."""
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
@@ -395,11 +395,11 @@ class Adapter(CorePolicy):
         self.outages += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
-            self._lose(i, count)
+            self.task_lost(i, count)
         self.up[:] = self.layout.of_nodes(self.run.up)
         nodes = self.layout.on(failed)
-        for i, count in self.core.restart(nodes, self._afresh(nodes.tolist()), now):
-            self._lose(i, count)
+        for i, count in self.core.restart(nodes, self.new_programs(nodes.tolist()), now):
+            self.task_lost(i, count)
         begin = self.layout.on(np.union1d(failed, back))
         self.core.begin(begin[self.up[begin]])
         if len(back) and any(due <= now for due in self.lost):
@@ -436,7 +436,7 @@ class Adapter(CorePolicy):
         self.up[:] = self.layout.of_nodes(self.run.up)
 
     def _set_nodes(self, nodes: Any) -> None:
-        self.nodes[:] = self._afresh(range(self.layout.nodes))
+        self.nodes[:] = self.new_programs(range(self.layout.nodes))
         for node, attributes in zip(self.nodes, nodes, strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)
@@ -481,7 +481,7 @@ def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
     return task_size, task_size * bags.tasks
 
 
-def _attributes(node: LocalPolicy) -> dict[str, Any]:
+def _attributes(node: NodeProgram) -> dict[str, Any]:
     """Return the attributes of a node, including those in slots."""
     state = object.__getstate__(node)
     plain, slots = state if isinstance(state, tuple) else (state, None)

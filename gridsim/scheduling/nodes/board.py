@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
-from gridsim.scheduling.nodes.adapter import LocalScheduler
+from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.random_streams import Streams
 
 
-class Informed(LocalScheduler, frozen=True, kw_only=True):
+class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
     """Base class of schedulers whose nodes see a board: a number of each node, as old as `age` says.
 
     It stands for an information service, so that it takes no messages.  A node puts its number there by

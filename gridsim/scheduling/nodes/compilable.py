@@ -16,7 +16,7 @@ from typing import Any
 
 from gridcore.common.names import closest
 from gridsim.errors import CompileError, GridSimError
-from gridsim.scheduling.nodes.program import LocalPolicy
+from gridsim.scheduling.nodes.program import NodeProgram
 
 __all__ = ["NotCompiled", "check_source", "explained", "place_of"]
 
@@ -92,7 +92,7 @@ def _problems(node: ast.AST, names: dict[str, Any], known: set[str]) -> Iterator
         case ast.Name(id="super") if "super" not in known:
             yield "super() cannot be compiled; give the method of the base class another name, and call that"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in known:
-            if isinstance(found := names.get(name), type) and issubclass(found, LocalPolicy):
+            if isinstance(found := names.get(name), type) and issubclass(found, NodeProgram):
                 yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"
         case ast.Name(id=name) if name not in known and name not in names and not hasattr(builtins, name):
             yield f"the name {name} is not defined; {closest([*known, *names], name)}".rstrip("; ")

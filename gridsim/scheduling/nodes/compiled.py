@@ -27,7 +27,7 @@ from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.compilable import explained, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value
-from gridsim.scheduling.nodes.program import LocalPolicy, Message
+from gridsim.scheduling.nodes.program import Message, NodeProgram
 
 __all__ = ["Compiled", "compiled"]
 
@@ -58,7 +58,7 @@ class Compiled:
 
 
 def compiled(scheduler: Any) -> Compiled:
-    """Compile the program of `scheduler`, a `LocalScheduler`.
+    """Compile the program of `scheduler`, a `NodeScheduler`.
 
     Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and
     ImportError without Numba.
@@ -125,7 +125,7 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     if getattr(scheduler, "board_of", "nodes") != "nodes":
         what = "schedulers with a board of applications"
     for name in ("on_done", "on_act"):
-        if getattr(policy, name) is not getattr(LocalPolicy, name):
+        if getattr(policy, name) is not getattr(NodeProgram, name):
             what = f"nodes that define {name}"
             where = place_of(getattr(policy, name))
     if what:
@@ -135,7 +135,7 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
 # -- what the program consists of ----------------------------------------------------------------------------
 
 
-def _state(policy: type[LocalPolicy], scheduler: Any) -> np.ndarray[Any, Any]:
+def _state(policy: type[NodeProgram], scheduler: Any) -> np.ndarray[Any, Any]:
     """Return the state of a node that starts, a record in an array of one."""
     node, assigned = policy(scheduler), _assigned(policy)
     found: dict[str, Any] = {}
@@ -212,23 +212,23 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
 
 
 def _wanted(
-    policy: type[LocalPolicy], messages: dict[str, Message], timers: Any
+    policy: type[NodeProgram], messages: dict[str, Message], timers: Any
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (what the core calls it, name of the method, what it is called for) for each handler."""
     handled: dict[str, list[str]] = {}
     for kind in messages:
         handled.setdefault(handler_of([policy], kind), []).append(kind)
     for method, kinds in handled.items():
-        if getattr(policy, method) is LocalPolicy.on_message:
+        if getattr(policy, method) is NodeProgram.on_message:
             continue  # an error, if such a message comes
         for number, kind in enumerate(kinds):
             yield kind, method, ("message", tuple(kinds), number)
     for name, what in _EVENTS.items():
         found = getattr(policy, name)
-        if name == "on_lost" and found is LocalPolicy.on_lost:
-            if policy.on_release is not LocalPolicy.on_release:
+        if name == "on_lost" and found is NodeProgram.on_lost:
+            if policy.on_release is not NodeProgram.on_release:
                 yield name, "on_release", ("release",)
-        elif found is not getattr(LocalPolicy, name) and (what != "timer" or timers):
+        elif found is not getattr(NodeProgram, name) and (what != "timer" or timers):
             yield name, name, ("timer", int(takes_value(policy))) if what == "timer" else (what,)
 
 

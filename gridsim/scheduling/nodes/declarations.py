@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
 from gridcore.nodes.handlers import Handlers
-from gridsim.results.decisions import Words
+from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.ground_truth import TruthOf
+from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message
 from gridsim.support.random_streams import Streams
 
 
 class Declarations:
-    """What an `Adapter` reads of its parameters; `LocalScheduler` explains it.
+    """What an `Adapter` reads of its parameters; `NodeScheduler` explains it.
 
     Unless the adapter overrides what asks for them, parameters also have ``policy``, ``program``, ``degree``
     and ``detection``.
     """
 
-    __slots__ = ()  # or each `LocalScheduler`, which is a struct, would have a dictionary
+    __slots__ = ()  # or each `NodeScheduler`, which is a struct, would have a dictionary
 
     name: ClassVar[str]
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
@@ -36,7 +36,7 @@ class Declarations:
     reports: ClassVar[bool] = False
     ticks: ClassVar[Mapping[str, float]] = {}
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
-    decision_words: ClassVar[Words] = {}
+    decision_words: ClassVar[DecisionTexts] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
     at_once: ClassVar[bool] = False
     to_the_end: ClassVar[bool] = False
@@ -50,5 +50,5 @@ class Declarations:
         return None
 
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board | None:
-        """Return what nodes publish and see (`Informed`); None if they do not."""
+        """Return what nodes publish and see (`BoardScheduler`); None if they do not."""
         return None

@@ -1,4 +1,4 @@
-"""The true state of a grid of local policies, used only to record it with the decisions of nodes."""
+"""The true state of a grid of node programs, used only to record it with the decisions of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridcore.nodes.message_core import NodeCore
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.scheduling.nodes.program import LocalPolicy, as_number
+from gridsim.scheduling.nodes.program import NodeProgram, as_number
 from gridsim.support.clock import NS
 
 
@@ -27,7 +27,7 @@ class Grid(Protocol):
     layout: Layout
 
     @property
-    def nodes(self) -> list[LocalPolicy]: ...
+    def nodes(self) -> list[NodeProgram]: ...
     @property
     def now(self) -> int: ...
 
@@ -62,19 +62,19 @@ class Truth:
         """Return how long `machine` needs for its running task and all that wait there, s."""
         return self._grid.core.work_of(machine)
 
-    def memory(self, machine: int) -> LocalPolicy:
+    def memory(self, machine: int) -> NodeProgram:
         """Return the node that is at home on `machine`, to be read only.
 
         Its methods and attributes are those of the node, arrays are read-only, and lists, dicts and sets are
         copies that do not change.  To set an attribute raises AttributeError.
         """
-        return cast(LocalPolicy, _Reading(self._grid.nodes[int(self._grid.layout.home[machine])]))
+        return cast(NodeProgram, _Reading(self._grid.nodes[int(self._grid.layout.home[machine])]))
 
 
 class _Reading:
     """A node that can only be read; what it calls of its own methods cannot change it either."""
 
-    def __init__(self, node: LocalPolicy) -> None:
+    def __init__(self, node: NodeProgram) -> None:
         object.__setattr__(self, "_node", node)
 
     def __getattribute__(self, name: str) -> Any:
@@ -145,4 +145,4 @@ class Decider:
         decider = self.grid.core.machine_of(node)
         if decider >= self.truth.machines:  # a server, see `Layout`
             decider = -1
-        self.log.note(action, time=self.grid.now, application=application, decider=decider, **columns)
+        self.log.record(action, time=self.grid.now, application=application, decider=decider, **columns)

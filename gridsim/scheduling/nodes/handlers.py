@@ -11,8 +11,8 @@ from gridcore.common.names import listed
 from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.compilable import place_of
-from gridsim.scheduling.nodes.program import LocalPolicy, Message
-from gridsim.support.arguments import one_of, shown
+from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.support.arguments import one_of, short_repr
 
 __all__ = ["check_declared", "check_handlers", "defined", "handler_of", "takes_value"]
 
@@ -28,30 +28,30 @@ _GETS: dict[str, tuple[str, ...]] = {
     "on_done": ("view", "application"),
     "on_lost": ("view", "application", "tasks"),
 }
-#: Handlers that a node need not have: those of `LocalPolicy` do nothing.
+#: Handlers that a node need not have: those of `NodeProgram` do nothing.
 _OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
 
 
-def defined(policies: Collection[type[LocalPolicy]]) -> list[str]:
+def defined(policies: Collection[type[NodeProgram]]) -> list[str]:
     """Return the names of the optional handlers that some of `policies` define, see `NodeCore`."""
     found = {
         name
         for policy in policies
         for name in _OPTIONAL
-        if getattr(policy, name) is not getattr(LocalPolicy, name)
+        if getattr(policy, name) is not getattr(NodeProgram, name)
     }
-    value = {takes_value(policy) for policy in policies if policy.on_timer is not LocalPolicy.on_timer}
+    value = {takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer}
     if len(value) == 2:
         raise ScenarioError("on_timer must take a value in all classes of nodes or in none")
     return sorted({*found, "value"} if True in value else found)
 
 
-def takes_value(policy: type[LocalPolicy]) -> bool:
+def takes_value(policy: type[NodeProgram]) -> bool:
     """Whether `on_timer` gets the value of the timer."""
     return len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name"))
 
 
-def handler_of(policies: Iterable[type[LocalPolicy]], kind: str) -> str:
+def handler_of(policies: Iterable[type[NodeProgram]], kind: str) -> str:
     """Return the name of the method that handles messages of this kind.
 
     A kind with the name of an event, such as ``done``, has no handler of its own.
@@ -64,7 +64,7 @@ def _own(kind: str) -> str:
     return f"on_{kind.replace('-', '_')}"
 
 
-def check_handlers(policy: type[LocalPolicy], kinds: tuple[str, ...]) -> None:
+def check_handlers(policy: type[NodeProgram], kinds: tuple[str, ...]) -> None:
     """Raise ScenarioError for a method ``on_...`` that nothing calls, or that has other parameters."""
     known = {**{_own(kind): ("view", "message") for kind in kinds}, **_GETS}
     for name in dir(policy):
@@ -106,22 +106,22 @@ def _takes(function: Any, wanted: tuple[str, ...]) -> bool:
 
 
 def check_declared(scheduler: Any) -> None:
-    """Raise ScenarioError for class variables of a `LocalScheduler` that are not what they must be."""
+    """Raise ScenarioError for class variables of a `NodeScheduler` that are not what they must be."""
     where = type(scheduler).__name__
     if not (
-        isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, LocalPolicy)
+        isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, NodeProgram)
     ):
         others = vars(type(scheduler)).items() if policy is None else ()
-        names = [name for name, each in others if isinstance(each, type) and issubclass(each, LocalPolicy)]
+        names = [name for name, each in others if isinstance(each, type) and issubclass(each, NodeProgram)]
         typo = f"; did you mean policy where it has {names[0]}?" if names else ""
-        raise ScenarioError(f"{where}.policy must be a subclass of LocalPolicy, got {policy!r}{typo}")
+        raise ScenarioError(f"{where}.policy must be a subclass of NodeProgram, got {policy!r}{typo}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
-        raise ScenarioError(f"{where}.name must be a text, got {shown(scheduler.name)}")
+        raise ScenarioError(f"{where}.name must be a text, got {short_repr(scheduler.name)}")
     for name in ("timers", "node_forms"):
         given = getattr(scheduler, name)
         if not isinstance(given, (tuple, list)) or not all(isinstance(each, str) for each in given):
             hint = f"; write ({given!r},)" if isinstance(given, str) else ""
-            raise ScenarioError(f"{where}.{name} must be a tuple of texts, got {shown(given)}{hint}")
+            raise ScenarioError(f"{where}.{name} must be a tuple of texts, got {short_repr(given)}{hint}")
     forms = get_args(NodeForm)
     for each in scheduler.node_forms or ("",):
         one_of(f"{where}.node_forms", each, forms)
@@ -135,10 +135,10 @@ def check_declared(scheduler: Any) -> None:
     for name, wanted, fits in mappings:
         given = getattr(scheduler, name)
         if not isinstance(given, Mapping):
-            raise ScenarioError(f"{where}.{name} must be a dict, got {shown(given)}")
+            raise ScenarioError(f"{where}.{name} must be a dict, got {short_repr(given)}")
         for key, value in given.items():
             if not isinstance(key, str) or not fits(value):
-                raise ScenarioError(f"{where}.{name}[{key!r}] must be {wanted}, got {shown(value)}")
+                raise ScenarioError(f"{where}.{name}[{key!r}] must be {wanted}, got {short_repr(value)}")
 
 
 def _are_columns(value: Any) -> bool:

@@ -21,7 +21,7 @@ from gridsim.support.arguments import flag
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 
-__all__ = ["HIGHEST", "LOWEST", "Array", "LocalPolicy", "Message", "Notes", "View", "array", "as_number"]
+__all__ = ["HIGHEST", "LOWEST", "Array", "NodeProgram", "Message", "Notes", "View", "array", "as_number"]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Message:
         return -1 if self.nbytes is None else network.number(name)[0]
 
 
-class LocalPolicy:
+class NodeProgram:
     """One node.  Its attributes are its memory, which a failure erases: the node then starts afresh.
 
     parameters : the scheduler, with its parameters.

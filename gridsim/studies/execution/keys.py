@@ -18,7 +18,7 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
-from gridsim.support.arguments import shown
+from gridsim.support.arguments import short_repr
 from gridsim.support.imports import imported, located
 from gridsim.support.provenance import (
     PACKAGES,
@@ -103,7 +103,7 @@ class Keys:
             for name, value in found.unsaid.items():
                 raise ScenarioError(
                     f"{scheduler.name}.{name} must be of plain values, structs, and functions or classes "
-                    f"of modules to be kept in a store, got {shown(value)}"
+                    f"of modules to be kept in a store, got {short_repr(value)}"
                 )
             said = {name: found.told[name] for name in ("class", "parameters")}
             self._schedulers[id(scheduler)] = scheduler, {**said, "modules": self._modules(found)}

@@ -1,4 +1,4 @@
-"""JobFlow does what the node program does, and rejects states of others."""
+"""DgsProtocol does what the node program does, and rejects states of others."""
 
 from __future__ import annotations
 

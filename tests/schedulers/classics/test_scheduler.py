@@ -121,17 +121,17 @@ def test_machines_without_work_steal_half_of_what_waits() -> None:
 
 
 def test_the_board_is_for_schedulers_that_declare_it() -> None:
-    class Node(gs.LocalPolicy):
+    class Node(gs.NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.publish(self.parameters.value)
 
     for base, value, said in (
         (
-            gs.LocalScheduler,
+            gs.NodeScheduler,
             1.0,
-            "node 0 uses the board, which only schedulers have that derive from Informed",
+            "node 0 uses the board, which only schedulers have that derive from BoardScheduler",
         ),
-        (gs.Informed, float("nan"), "node 0 publishes nan, which is not a number"),
+        (gs.BoardScheduler, float("nan"), "node 0 publishes nan, which is not a number"),
     ):
         fields = {"__annotations__": {"value": float}, "value": value, "policy": Node}
         scheduler = type("Own", (base,), fields, frozen=True, kw_only=True)()

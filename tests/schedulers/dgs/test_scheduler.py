@@ -265,12 +265,12 @@ def test_each_attempt_misses_what_it_has_lost() -> None:
         start_again=lambda job: heard.append((known.engine.now, job)),
     )
     known.of = grid
-    known._lose(0, 0, 7)
+    known.task_lost(0, 0, 7)
     known.engine.now = 1
-    known._lose(0, 1, 7)
+    known.task_lost(0, 1, 7)
     job.phase, job.attempt = PLACED, 9
     for known.engine.now, node in ((50, 2), (51, 3)):
-        known._lose(0, node, 9)
+        known.task_lost(0, node, 9)
     assert due == [60, 110]
     for known.engine.now in due:
         known.broken([0])

@@ -226,7 +226,7 @@ def test_forms_keep_the_same_decisions_up_to_a_limit(limit: int) -> None:
 
 
 def test_a_message_that_takes_no_time_after_a_failure() -> None:
-    """At one instant: a timer lets nodes report, and messages arrive before they do; see `TreeFlow.touch`."""
+    """At one instant: a timer lets nodes report, and messages arrive before they do."""
     scenario = gs.Scenario(
         gs.Platform.of([2000.0, 2800.0, 1000.0, 2000.0, 1000.0, 2800.0]),
         gs.Workload.of(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.scheduling.contract import Share
+from gridsim.scheduling.contract import ProcessShare
 from gridsim.simulation.shared import sharing
 from gridsim.testing import scenarios
 from tests._helpers.scenarios import fair_trees
@@ -104,7 +104,7 @@ def test_what_cannot_be_shared(options: dict[str, Any], message: str) -> None:
         gs.simulate(**arguments)
 
 
-def end(share: Share) -> None:
+def end(share: ProcessShare) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -10,13 +10,13 @@ import pytest
 import gridsim as gs
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.testing import check_scheduler
 
 GRID = SummaryGrid.geometric((0.001, 0.1, 4), (1000.0, 50_000.0, 3), (500.0, 1000.0, 2))
 
 
-class Node(LocalPolicy):
+class Node(NodeProgram):
     """Tells the next machine of its tasks, which answers; each notes what it does, and in which order."""
 
     def __init__(self, parameters: Any) -> None:
@@ -59,7 +59,7 @@ class Node(LocalPolicy):
         self.note(view, 5, message.tasks)
 
 
-class Acting(LocalScheduler, frozen=True, kw_only=True):
+class Acting(NodeScheduler, frozen=True, kw_only=True):
     """Nodes that do all of it."""
 
     name: ClassVar[str] = "acting"
@@ -164,7 +164,7 @@ def test_deferred_messages_move_nothing() -> None:
         Message(10, deferred=True, moves_tasks=True, application=int, tasks=int)
 
 
-class Answers(gs.LocalPolicy):
+class Answers(gs.NodeProgram):
     """Answers a deferred message."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -175,7 +175,7 @@ class Answers(gs.LocalPolicy):
         view.send(message.sender, "heard")
 
 
-class Answering(gs.LocalScheduler, frozen=True, kw_only=True):
+class Answering(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "answering"
     policy = Answers
     messages: ClassVar[dict[str, Message]] = {"heard": Message(10, deferred=True)}
@@ -186,7 +186,7 @@ def test_handlers_of_deferred_messages_only_take_notes() -> None:
         gs.simulate(scenario([0.0, 4.0], [3, 2]), Answering())
 
 
-class Taking(gs.LocalPolicy):
+class Taking(gs.NodeProgram):
     """Takes its tasks back at once, and runs them 0.5 s later."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -204,7 +204,7 @@ class Taking(gs.LocalPolicy):
         view.note("told", at=view.now_ns, what=-2)
 
 
-class Takes(gs.LocalScheduler, frozen=True, kw_only=True):
+class Takes(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "takes"
     policy = Taking
     timers = ("again",)

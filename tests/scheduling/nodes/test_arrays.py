@@ -14,7 +14,7 @@ from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import differing_end
 
 
-class Node(gs.LocalPolicy):
+class Node(gs.NodeProgram):
     """Passes a matrix and a list of machines on, `hops` times, and queues its tasks itself."""
 
     def __init__(self, parameters: Any) -> None:
@@ -37,7 +37,7 @@ class Node(gs.LocalPolicy):
                 view.send(other, "summary", matrix=matrix, path=path, weight=0.5)
 
 
-class Summaries(gs.LocalScheduler, frozen=True, kw_only=True):
+class Summaries(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "summaries"
     policy = Node
     messages: ClassVar[dict[str, gs.Message]] = {

@@ -35,7 +35,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
-class Restless(gs.LocalPolicy):
+class Restless(gs.NodeProgram):
     """A node that draws what it does, and uses everything that a compiled one may."""
 
     heard: int = 0
@@ -126,7 +126,7 @@ class Restless(gs.LocalPolicy):
         self._act(view)
 
 
-class Calculating(gs.LocalPolicy):
+class Calculating(gs.NodeProgram):
     """A node whose numbers NumPy, LLVM and Python might round in different ways."""
 
     weights = (3, 0.5, "x")
@@ -146,7 +146,7 @@ class Calculating(gs.LocalPolicy):
         view.enqueue(application.number, tasks)
 
 
-class Calculates(gs.LocalScheduler, frozen=True, kw_only=True):
+class Calculates(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Calculating
     tables: ClassVar[dict[str, dict[str, type]]] = {"numbers": {"x": float, "n": int}}
 
@@ -164,7 +164,7 @@ class Unbound(Restless):
         self.names: dict[str, int] = {}
 
 
-class Scheduler(gs.LocalScheduler, frozen=True, kw_only=True):
+class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "restless"
     policy = Restless
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -231,10 +231,10 @@ def test_the_check_of_a_scheduler_compares_the_forms(tmp_path: Path) -> None:
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 4), gs.Workload.of([0.0], 3, 1000.0))
 
 
-def scheduler_of(method: Any, *, kept: Any = 0) -> gs.LocalScheduler:
+def scheduler_of(method: Any, *, kept: Any = 0) -> gs.NodeScheduler:
     """Return a scheduler whose nodes handle a release by `method`."""
 
-    class Node(gs.LocalPolicy):
+    class Node(gs.NodeProgram):
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters)
             self.count = 0
@@ -269,7 +269,7 @@ def scheduler_of(method: Any, *, kept: Any = 0) -> gs.LocalScheduler:
         def on_message(self, view: Any, message: Any) -> None:
             self.count += message.number
 
-    class Single(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Single(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Node
         messages: ClassVar[dict[str, gs.Message]] = {
             "ask": gs.Message(80, number=int), "bare": gs.Message(80),

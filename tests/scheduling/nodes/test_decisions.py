@@ -14,7 +14,7 @@ from gridsim.testing.resuming import differing_end
 EQUAL = gs.Network(latency=0.5, bandwidth=math.inf, interfaces="equal")
 
 
-class Node(gs.LocalPolicy):
+class Node(gs.NodeProgram):
     """Tells its neighbour of its queue every second; gives all that it gets to who has less, as far as it
     knows."""
 
@@ -51,7 +51,7 @@ class Node(gs.LocalPolicy):
             self.heard, self.at = message.work, message.at
 
 
-class Telling(gs.LocalScheduler, frozen=True, kw_only=True):
+class Telling(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "telling"
     policy = Node
     timers: ClassVar[tuple[str, ...]] = ("tell",)
@@ -120,7 +120,7 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         def forget(self) -> None:
             self.at = -1.0
 
-    def truth_by(read: Any) -> gs.LocalScheduler:
+    def truth_by(read: Any) -> gs.NodeScheduler:
         class Reads(Telling, frozen=True, kw_only=True):
             policy = Keeping
             truths: ClassVar[dict[str, Any]] = {"keep": lambda truth, node, _: read(truth.memory(node))}
@@ -192,7 +192,7 @@ def test_who_is_away_is_not_free_in_truth() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("scheduler", SEARCHES, ids=lambda each: each.name)
-def test_searches_do_not_depend_on_it(scheduler: gs.LocalScheduler, fails: bool) -> None:
+def test_searches_do_not_depend_on_it(scheduler: gs.NodeScheduler, fails: bool) -> None:
     given = gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
         gs.Workload.bags(applications=5, interarrival=60.0, tasks=12.0, task_size=120_000.0, seed=1),

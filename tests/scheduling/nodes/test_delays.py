@@ -13,7 +13,7 @@ from gridsim.testing.resuming import differing_end
 NETWORK = gs.Network(latency=1.0, bandwidth=100.0, interfaces="fifo")
 
 
-class Told(gs.LocalPolicy):
+class Told(gs.NodeProgram):
     """Notes what happens; a test says what it does at a release."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -25,7 +25,7 @@ class Told(gs.LocalPolicy):
         self.parameters.answer(view, message)
 
 
-class Tells(gs.LocalScheduler, frozen=True, kw_only=True):
+class Tells(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "tells"
     policy = Told
     messages: ClassVar[dict[str, gs.Message]] = {

@@ -10,7 +10,7 @@ import gridsim as gs
 from tests._helpers.toy import Toy, ToyPolicy
 
 
-class Node(gs.LocalPolicy):
+class Node(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         self._again(view)
@@ -45,7 +45,7 @@ class Node(gs.LocalPolicy):
         self._again(view, message)
 
 
-class Endless(gs.LocalScheduler, frozen=True, kw_only=True):
+class Endless(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Node
     timers = ("soon",)
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -66,7 +66,7 @@ def test_it_meets_the_limit_of_events(how: str) -> None:
         gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
 
 
-class Keeper(gs.LocalPolicy):
+class CheckpointWriter(gs.NodeProgram):
     def on_timer(self, view: Any, name: str) -> None:
         view.send(view.neighbours[0], "news")
 
@@ -77,8 +77,8 @@ class Keeper(gs.LocalPolicy):
         pass
 
 
-class Keeping(gs.LocalScheduler, frozen=True, kw_only=True):
-    policy = Keeper
+class Keeping(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = CheckpointWriter
     ticks: ClassVar[dict[str, float]] = {"beat": 5.0}
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10)}
 
@@ -99,7 +99,7 @@ def test_the_limit_of_events_names_tasks_that_nodes_hold() -> None:
         gs.simulate(scenario, Keeping(degree=1), events_limit=500)
 
 
-class Idler(gs.LocalPolicy):
+class Idler(gs.NodeProgram):
     """Queues what is submitted to it first, and forgets the rest."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -112,7 +112,7 @@ class Idler(gs.LocalPolicy):
         pass
 
 
-class Idling(gs.LocalScheduler, frozen=True, kw_only=True):
+class Idling(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "idling"
     policy = Idler
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -179,7 +179,7 @@ def test_schedulers_on_cohorts_say_what_they_know(says: bool, error: type[Except
 class Chatting(Keeping, frozen=True, kw_only=True):
     to_the_end = True
     ticks: ClassVar[dict[str, float]] = {}
-    policy = type("Chatter", (Keeper,), {
+    policy = type("Chatter", (CheckpointWriter,), {
         "on_release": lambda self, view, application, tasks: (
             view.enqueue(application.number, tasks), view.send(view.neighbours[0], "news", left=100_000)
         ),

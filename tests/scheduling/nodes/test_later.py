@@ -11,7 +11,7 @@ from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import differing_end
 
 
-class Node(gs.LocalPolicy):
+class Node(gs.NodeProgram):
     """Asks its neighbours, each of which takes a while to answer."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -33,7 +33,7 @@ class Node(gs.LocalPolicy):
         view.note("answers", at=view.now, nanoseconds=view.now_ns, searcher=message.sender)
 
 
-class Asking(gs.LocalScheduler, frozen=True, kw_only=True):
+class Asking(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "asking"
     policy = Node
     messages: ClassVar[dict[str, gs.Message]] = {

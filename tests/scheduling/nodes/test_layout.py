@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.scheduling.nodes.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.testing.resuming import differing_end
 from gridsim.validation.results import validate_result
 
 
-class Desk(LocalPolicy):
+class Desk(NodeProgram):
     """Passes tasks on: of odd applications to the worker of the next machine, else to its own."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -26,7 +26,7 @@ class Desk(LocalPolicy):
         view.send(view.machines + machine, "work", application=application.number, tasks=tasks)
 
 
-class Worker(LocalPolicy):
+class Worker(NodeProgram):
     """Queues what comes."""
 
     started = 0
@@ -39,11 +39,11 @@ class Worker(LocalPolicy):
         view.enqueue(message.application, message.tasks)
 
 
-class Desks(LocalScheduler, frozen=True, kw_only=True):
+class Desks(NodeScheduler, frozen=True, kw_only=True):
     """A desk and a worker on each machine."""
 
     name: ClassVar[str] = "desks"
-    policy = LocalPolicy
+    policy = NodeProgram
     messages: ClassVar[dict[str, Message]] = {
         "work": Message(100, moves_tasks=True, application=int, tasks=int)
     }
@@ -53,7 +53,7 @@ class Desks(LocalScheduler, frozen=True, kw_only=True):
         both = np.tile(np.arange(machines), 2)
         return Layout(both, np.arange(machines), np.arange(2 * machines) // machines)
 
-    def program(self, node: int) -> LocalPolicy:
+    def program(self, node: int) -> NodeProgram:
         return Desk(self) if node < 3 else Worker(self)
 
 
@@ -123,7 +123,7 @@ def test_layouts_name_machines_and_nodes_that_exist(given: tuple[list[int], ...]
 LONG = 2**53 + 1
 
 
-class Server(LocalPolicy):
+class Server(NodeProgram):
     """Hands out tasks one by one, and hears at once of ticks."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -140,7 +140,7 @@ class Server(LocalPolicy):
         view.note("seen", node=message.sender, machine=view.machine, at=view.now_ns)
 
 
-class Client(LocalPolicy):
+class Client(NodeProgram):
     """Queues what comes, and tells the server when a tick comes."""
 
     def on_work(self, view: Any, message: Any) -> None:
@@ -166,7 +166,7 @@ class Served(Desks, frozen=True, kw_only=True):
     def layout(self, machines: int) -> Layout:
         return Layout.with_server(machines)
 
-    def program(self, node: int) -> LocalPolicy:
+    def program(self, node: int) -> NodeProgram:
         return Server(self) if node == 2 else Client(self)
 
 
@@ -192,12 +192,12 @@ def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> No
 
 
 def test_a_server_runs_no_tasks() -> None:
-    class Running(LocalPolicy):
+    class Running(NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks)
 
     class Runs(Served, frozen=True, kw_only=True):
-        def program(self, node: int) -> LocalPolicy:
+        def program(self, node: int) -> NodeProgram:
             return Running(self) if node == 2 else Client(self)
 
         ticks: ClassVar[dict[str, float]] = {}
@@ -208,14 +208,14 @@ def test_a_server_runs_no_tasks() -> None:
 
 
 def test_a_server_may_take_tasks_back_out_of_its_queue() -> None:
-    class Taking(LocalPolicy):
+    class Taking(NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks)
             assert view.take(application.number, tasks) == tasks
             view.send(0, "work", application=application.number, tasks=tasks)
 
     class Takes(Served, frozen=True, kw_only=True):
-        def program(self, node: int) -> LocalPolicy:
+        def program(self, node: int) -> NodeProgram:
             return Taking(self) if node == 2 else Client(self)
 
         ticks: ClassVar[dict[str, float]] = {}

@@ -15,7 +15,7 @@ from gridsim.testing import check_scheduler
 SHARE = gs.Message(1000, moves_tasks=True, application=int, tasks=int)
 
 
-class Node(gs.LocalPolicy):
+class Node(gs.NodeProgram):
     """Sends half of what is submitted to its first neighbour; tells of everything that happens."""
 
     def __init__(self, parameters: Any) -> None:
@@ -48,7 +48,7 @@ class Node(gs.LocalPolicy):
         self.say(view, "idle")
 
 
-class Halves(gs.LocalScheduler, frozen=True, kw_only=True):
+class Halves(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "halves"
     policy = Node
     messages: ClassVar[dict[str, gs.Message]] = {"share": SHARE}
@@ -99,14 +99,14 @@ def test_a_failure_takes_memory_tasks_and_timers() -> None:
     assert result.machines["tasks"].tolist() == [3, 2] and result.messages["dropped"].tolist() == [1]
 
 
-class Keeper(Halves, frozen=True, kw_only=True):
+class CheckpointWriter(Halves, frozen=True, kw_only=True):
     """Notes what it is given, keeps it for 2 s, then runs it; a second timer is taken back."""
 
     timers: ClassVar[tuple[str, ...]] = ("run", "never")
     tables: ClassVar[dict[str, dict[str, type]]] = {"given": {"tasks": int, "at": float}}
 
 
-class KeeperNode(gs.LocalPolicy):
+class KeeperNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         self.given = [application.number, tasks]
         view.note("given", tasks=tasks, at=view.now)
@@ -120,8 +120,8 @@ class KeeperNode(gs.LocalPolicy):
 
 
 def test_a_failure_takes_what_is_in_hand_and_leaves_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Keeper, "policy", KeeperNode)
-    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), Keeper(told=[]))
+    monkeypatch.setattr(CheckpointWriter, "policy", KeeperNode)
+    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), CheckpointWriter(told=[]))
     assert result.applications["resubmitted"].tolist() == [5]
     assert result.applications["first_start"].tolist() == [9.0]  # given again 1 s after the failure
     given = result.tables["given"]
@@ -140,11 +140,11 @@ class Canceller(Node):
 
 
 def test_all_timers_of_a_name_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Keeper, "policy", Canceller)
+    monkeypatch.setattr(CheckpointWriter, "policy", Canceller)
     told: list[Any] = []
     bags = gs.Workload.of([5.0], 1, 1000.0, [0], origin=0.0)
     monkeypatch.setattr(Canceller, "on_release", lambda self, view, application, tasks: view.enqueue(0, 1))
-    gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), bags), Keeper(told=told))
+    gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), bags), CheckpointWriter(told=told))
     assert [row[:3] for row in told] == [(0.5, 0, "run")]
 
 
@@ -398,12 +398,12 @@ def test_bad_declarations(make: Any, said: str) -> None:
         make()
 
 
-class Plain(gs.LocalPolicy):
+class Plain(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
 
 
-def _handles(name: str, *given: str) -> type[gs.LocalPolicy]:
+def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
     """Return a node with a further method."""
     made: dict[str, Any] = {}
     exec(f"def {name}({', '.join(given)}): pass", made)
@@ -431,7 +431,7 @@ def _handles(name: str, *given: str) -> type[gs.LocalPolicy]:
 )
 def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, said: str) -> None:
     body = {"policy": Plain, "__module__": __name__, **declared}
-    made = type("Single", (gs.LocalScheduler,), body, frozen=True, kw_only=True)
+    made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
     with pytest.raises(gs.ScenarioError, match=said):
         made()
 
@@ -444,7 +444,7 @@ def test_methods_that_others_call_may_be_named_like_handlers() -> None:
         def on_join(self) -> None:
             pass
 
-    class Joins(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Joins(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Joining
 
     assert gs.simulate(scenario(), Joins()).digest
@@ -455,7 +455,7 @@ def test_a_timer_needs_a_handler() -> None:
         def on_start(self, view: Any) -> None:
             view.timer(1.0, "tick")
 
-    class Waits(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Waits(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Waiting
         timers = ("tick",)
 
@@ -474,32 +474,32 @@ def test_names_that_are_not_there_have_the_closest_one(monkeypatch: pytest.Monke
 
 
 def test_a_scheduler_without_nodes() -> None:
-    class Bare(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Bare(gs.NodeScheduler, frozen=True, kw_only=True):
         pass
 
-    class Unchecked(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Unchecked(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Talks  # type: ignore[assignment]
 
         def __post_init__(self) -> None:
             pass
 
-    for cls in (gs.LocalScheduler, Bare):
+    for cls in (gs.NodeScheduler, Bare):
         with pytest.raises(
             gs.ScenarioError, match=f"{cls.__name__}.policy must be a subclass of .* got None"
         ):
             cls()
     with pytest.raises(
-        gs.ScenarioError, match=r"Unchecked.policy must be a subclass of LocalPolicy, got <cla"
+        gs.ScenarioError, match=r"Unchecked.policy must be a subclass of NodeProgram, got <cla"
     ):
         gs.simulate(scenario(), Unchecked())
 
 
 def test_a_node_that_never_places_what_it_holds() -> None:
-    class Keeping(gs.LocalPolicy):
+    class Keeping(gs.NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             pass
 
-    class Keeps(gs.LocalScheduler, frozen=True, kw_only=True):
+    class Keeps(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Keeping
 
     with pytest.raises(gs.SchedulerError, match="node . holds 5 tasks of application 0, not placed"):
@@ -507,10 +507,10 @@ def test_a_node_that_never_places_what_it_holds() -> None:
 
 
 def test_a_node_that_does_not_say_what_it_does() -> None:
-    class Mute(gs.LocalScheduler, frozen=True, kw_only=True):
-        policy = gs.LocalPolicy
+    class Mute(gs.NodeScheduler, frozen=True, kw_only=True):
+        policy = gs.NodeProgram
 
-    with pytest.raises(gs.SchedulerError, match="LocalPolicy does not define on_release"):
+    with pytest.raises(gs.SchedulerError, match="NodeProgram does not define on_release"):
         gs.simulate(scenario(), Mute())
 
 
@@ -538,7 +538,7 @@ class Quiet(Halves, frozen=True, kw_only=True):
     policy = QuietNode
 
 
-class PingNode(gs.LocalPolicy):
+class PingNode(gs.NodeProgram):
     """Counts down by messages of its own kinds and timers with values."""
 
     def on_start(self, view: Any) -> None:
@@ -562,7 +562,7 @@ class PingNode(gs.LocalPolicy):
         view.send(0, "timer")
 
 
-class Pings(gs.LocalScheduler, frozen=True, kw_only=True):
+class Pings(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = PingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "big-ping": gs.Message(80, left=int),

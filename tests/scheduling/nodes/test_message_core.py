@@ -14,7 +14,7 @@ from gridsim.testing import check_scheduler
 from tests.reference.node_programs import Grid
 
 
-class Restless(gs.LocalPolicy):
+class Restless(gs.NodeProgram):
     """A node that draws what it does: many things are due at one instant, and everything is used.
 
     Tasks that have been handed on `hops` times are queued where they are, so that all are done in the end.
@@ -81,7 +81,7 @@ class Restless(gs.LocalPolicy):
         self._act(view)
 
 
-class Core(gs.LocalScheduler, frozen=True, kw_only=True):
+class Core(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "restless"
     policy = Restless
     messages: ClassVar[dict[str, gs.Message]] = {

@@ -10,7 +10,7 @@ import gridsim as gs
 from gridsim.testing import check_scheduler
 
 
-class StealingNode(gs.LocalPolicy):
+class StealingNode(gs.NodeProgram):
     """Runs what is submitted here; while it has no work, it asks one random neighbour after another."""
 
     def on_start(self, view: Any) -> None:
@@ -44,7 +44,7 @@ class StealingNode(gs.LocalPolicy):
         view.enqueue(message.application, message.tasks)
 
 
-class Stealing(gs.LocalScheduler, frozen=True, kw_only=True):
+class Stealing(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "stealing"
     policy = StealingNode
     messages: ClassVar[dict[str, gs.Message]] = {

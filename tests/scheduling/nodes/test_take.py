@@ -11,7 +11,7 @@ from gridsim.testing.order import broken_promise
 from gridsim.validation.results import validate_result
 
 
-class Taker(gs.LocalPolicy):
+class Taker(gs.NodeProgram):
     """Enqueues what is submitted; what it does at a timer the test says, which gets what happens."""
 
     def say(self, view: Any, what: str, *more: Any) -> None:
@@ -33,7 +33,7 @@ class Taker(gs.LocalPolicy):
         self.say(view, "idle")
 
 
-class Takes(gs.LocalScheduler, frozen=True, kw_only=True):
+class Takes(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "takes"
     policy = Taker
     messages: ClassVar[dict[str, gs.Message]] = {

@@ -27,7 +27,7 @@ from gridsim.studies.execution import run_cells as execution
 from gridsim.studies.execution.cell import Cell, Measured, measure
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.run_cells import run_cells
-from gridsim.studies.replications import replica
+from gridsim.studies.replications import replication
 from gridsim.support.processes import Processes, executor_of
 from gridsim.support.provenance import code_version, digest_of_sources
 
@@ -39,7 +39,7 @@ def small(seed: int = 1, **changes: object) -> gs.Scenario:
 
 def some(count: int) -> list[Cell]:
     schedulers = [gs.Fcfs(), gs.FairTree()]
-    return [Cell(replica(small(), k // 2), schedulers[k % 2]) for k in range(count)]
+    return [Cell(replication(small(), k // 2), schedulers[k % 2]) for k in range(count)]
 
 
 def gathered(cells: list[Cell], **how: object) -> list[Measured]:
@@ -462,7 +462,7 @@ class Dropping(Counted):
 
 
 def test_what_an_executor_drops_is_tried_once_more() -> None:
-    cells = [Cell(replica(small(), k), gs.Fcfs()) for k in range(5)]
+    cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
     found = gathered(cells, executor=Dropping(always=3), batch=1)
     assert [k for k, each in enumerate(found) if each.error] == [3]
     assert found[3].error == "the worker could not run it: CancelledError: "
@@ -642,6 +642,6 @@ def test_what_was_cancelled_disturbs_no_pool(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_measure_is_here_what_it_is_there() -> None:
     found = measure(some(1)[0])
-    assert found.digest == gs.simulate(replica(small(), 0), gs.Fcfs()).digest
-    assert found.values["makespan"] == gs.simulate(replica(small(), 0), gs.Fcfs()).makespan
+    assert found.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
+    assert found.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
     assert found.code == code_version() and found.wall_seconds > 0

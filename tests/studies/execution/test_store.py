@@ -15,7 +15,7 @@ from gridsim.studies.execution import store as stores
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
-from gridsim.studies.replications import replica
+from gridsim.studies.replications import replication
 
 
 def small(seed: int = 1) -> gs.Scenario:
@@ -24,7 +24,7 @@ def small(seed: int = 1) -> gs.Scenario:
 
 
 def some(count: int) -> list[Cell]:
-    return [Cell(replica(small(), k), gs.Fcfs()) for k in range(count)]
+    return [Cell(replication(small(), k), gs.Fcfs()) for k in range(count)]
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, ran: list[int]) -> None:
