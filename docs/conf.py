@@ -32,6 +32,7 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
     "sphinx_click",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -64,8 +65,10 @@ autosummary_filename_map = {f"gridsim.{name}": f"gridsim.{name}-function" for na
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_class_signature = "mixed"
 autodoc_typehints = "signature"
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
 autodoc_preserve_defaults = True
-python_use_unqualified_type_names = True
 add_module_names = False
 default_role = "py:obj"
 

@@ -1,9 +1,4 @@
-"""The house style of docstrings, for Sphinx.
-
-A paragraph of lines "name : text", continued by indented lines, becomes a definition list; in a class or
-function the names that are parameters get their type and default.  What stands in single backquotes leads to
-what it names if there is one such thing, and is code otherwise.
-"""
+"""Signatures for Sphinx: as they stand in the source, and those of compiled modules from their .pyi."""
 
 from __future__ import annotations
 
@@ -17,34 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from sphinx.util.inspect import safe_getattr
-
-from gridsim.support.docstrings import entries, headless, paragraphs, told
-
-
-def converted(lines: list[str], about: dict[str, str]) -> list[str]:
-    """A docstring with its entries as definition lists.
-
-    about : name -> what follows its name, such as type and default.
-    """
-    result: list[str] = []
-    for paragraph in paragraphs(lines):
-        body = headless(paragraph)
-        if body is not paragraph and paragraph[0] != "Parameters":
-            result += [f".. rubric:: {paragraph[0]}", ""]
-        before, found = entries(body)
-        if not found:
-            result += [*body, ""]
-            continue
-        if before:
-            result += [*before, ""]
-        for names, text in found:
-            kinds = {about.get(name.lstrip("*"), "") for name in names}
-            term = ", ".join(f"``{name}``" for name in names)
-            classifier = f" : {kind}" if len(kinds) == 1 and (kind := kinds.pop()) else ""
-            result += [term + classifier, *(f"    {line}" for line in text)]
-        result.append("")
-    return result
-
 
 # -- signatures, as they stand in the source -----------------------------------------------------------------
 
@@ -80,37 +47,19 @@ def bare(annotation: Any) -> Any:
     return annotation
 
 
-def parameters(thing: Any) -> dict[str, str]:
-    """Parameter -> its type and default."""
-    found = signature_of(thing)
-    about = {}
-    for each in found.parameters.values() if found is not None else ():
-        default = "" if each.default is each.empty else f" = {each.default!r}"
-        text = (said(each.annotation) + default).strip()
-        about[each.name] = f"``{text}``" if text else ""
-    return about
-
-
-def process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Sphinx's event ``autodoc-process-docstring``."""
-    about = parameters(thing) if what in ("class", "exception", "function", "method") else {}
-    lines[:] = converted(lines, about)
-
-
 def signature(
     app: Any, what: str, name: str, thing: Any, options: Any, text: str | None, returned: str | None
 ) -> tuple[str, str] | None:
-    """Sphinx's event ``autodoc-process-signature``: types of what has no entry."""
+    """Sphinx's event ``autodoc-process-signature``: types as they stand in the source, or in the .pyi."""
     if text is None or what not in ("class", "exception", "function", "method"):
         return None
     found = signature_of(thing)
     if found is None:
         return None
-    known = told(thing)
-    plain = []
-    for each in found.parameters.values():
-        kind = said(each.annotation)
-        plain.append(each.replace(annotation=Source(kind) if kind and each.name not in known else each.empty))
+    plain = [
+        each.replace(annotation=Source(kind) if (kind := said(each.annotation)) else each.empty)
+        for each in found.parameters.values()
+    ]
     result = "" if what in ("class", "exception") else said(found.return_annotation)
     return str(inspect.Signature(plain)), result
 
@@ -169,6 +118,5 @@ def attribute(thing: Any, name: str, *default: Any) -> Any:
 
 
 def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", process)
     app.connect("autodoc-process-signature", signature)
     app.add_autodoc_attrgetter(type, attribute)

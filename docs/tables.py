@@ -25,7 +25,7 @@ from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
 from gridsim.scheduling.registry import registered
 from gridsim.support.columns import ArrayColumn
-from gridsim.support.docstrings import told
+from gridsim.support.docstrings import parameter_texts
 from gridsim.support.parameters import Limits
 
 MARK = "<!-- tables -->"
@@ -118,7 +118,7 @@ def parameters(title: str) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     constructor, said = CONSTRUCTORS.get(cls), {}
     for base in (*([] if constructor is None else [constructor]), *reversed(cls.__mro__[:-1])):
-        said |= told(base)
+        said |= parameter_texts(base)
     hints = get_type_hints(cls, include_extras=True)
     for each in msgspec.structs.fields(cls):
         default = "required"

@@ -27,14 +27,6 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
                   long long now) -> Integers:
     """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
 
-    Parameters
-    ----------
-    free_at : int64[machines], ns, when each machine has done the tasks bound to it; changed in place.
-    speed : float64[machines], Mflop/s > 0.
-    task_size : Mflop > 0.
-    n_tasks : number of tasks, >= 0.
-    now : ns; no task starts earlier.
-
     Returns int64[machines], the number of tasks bound to each machine.  A machine that gets none keeps its `free_at`.
 
     A machine runs its tasks in order, so each task ends one duration after the one before.  The tasks go to the
@@ -42,7 +34,23 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     `n_tasks` of them are taken at once, and the rest by a heap.  This takes O(machines * log(machines)), however
     many tasks there are.
 
-    Raises ValueError if there are tasks but no machines, OverflowError if a task ends after the last instant.
+    Parameters
+    ----------
+    free_at
+        int64[machines], ns, when each machine has done the tasks bound to it; changed in place.
+    speed
+        float64[machines], Mflop/s > 0.
+    task_size
+        Mflop > 0.
+    n_tasks
+        Number of tasks, >= 0.
+    now
+        ns; no task starts earlier.
+
+    Raises
+    ------
+    ValueError
+        If there are tasks but no machines, OverflowError if a task ends after the last instant.
     """
     cdef long long[::1] at = writable(free_at, "free_at")
     cdef const double[::1] s = doubles(speed, "speed")
@@ -178,7 +186,8 @@ cdef class EarliestEnds:
 
     Parameters
     ----------
-    speed : float64[machines], Mflop/s > 0.
+    speed
+        float64[machines], Mflop/s > 0.
 
     Raises
     ------
@@ -215,13 +224,16 @@ cdef class EarliestEnds:
     def restart(self, free_at: Integers, up: ArrayLike, long long now) -> None:
         """Take over when each machine is free, and which are up; only these get tasks.
 
+        Raises ValueError naming the argument, its index and value.
+
         Parameters
         ----------
-        free_at : int64[machines], ns, when each machine has done the tasks bound to it; >= 0.
-        up : bool[machines].
-        now : ns; no task starts earlier.
-
-        Raises ValueError naming the argument, its index and value.
+        free_at
+            int64[machines], ns, when each machine has done the tasks bound to it; >= 0.
+        up
+            bool[machines].
+        now
+            ns; no task starts earlier.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] at = writable(free_at, "free_at")
@@ -257,17 +269,21 @@ cdef class EarliestEnds:
     def bind(self, free_at: Integers, double task_size, n_tasks: SupportsIndex, long long now) -> Integers:
         """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
 
-        Parameters
-        ----------
-        free_at : int64[machines], ns, as it was left by the last call; changed in place.
-        task_size : Mflop > 0.
-        n_tasks : number of tasks, >= 0 and < 2**31.
-        now : ns; not earlier than before.
-
         Returns int64[n_tasks], the machine of each task.
 
         Raises ValueError naming the argument and its value, or if there are tasks and no machine is up;
         OverflowError if a task ends after the last instant.
+
+        Parameters
+        ----------
+        free_at
+            int64[machines], ns, as it was left by the last call; changed in place.
+        task_size
+            Mflop > 0.
+        n_tasks
+            Number of tasks, >= 0 and < 2**31.
+        now
+            ns; not earlier than before.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef long long[::1] at = writable(free_at, "free_at")

@@ -127,7 +127,13 @@ cdef inline void renew(Item* heap, Py_ssize_t n, const double* at, const double*
 
 cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* who,
                       const double* etc) noexcept nogil:
-    """Make a heap of all columns.  who : the first machine of each; NULL if columns are machines."""
+    """Make a heap of all columns.
+
+    Parameters
+    ----------
+    who
+        The first machine of each; NULL if columns are machines.
+    """
     cdef Py_ssize_t u
     for u in range(n):
         heap[u].machine = who[u] if who != NULL else <int> u
@@ -219,28 +225,34 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
                 double high=0.9, bint on_met=False) -> tuple[Integers, bool]:
     """Map tasks one by one, in the order of rows, each without regard to later ones.
 
-    Parameters
-    ----------
-    etc : float64[rows, machines] > 0, the expected time of a task of each row on each machine.
-    counts : int64[rows] >= 0, how many equal tasks a row stands for.
-    ready : float64[machines] >= 0, when each machine has done the tasks that it has; changed in place.
-    rule : which machine gets a task (ties: the lowest index),
-        "mct": the one that would complete it first, ready + etc;
-        "met": the one that takes the least time for it, however much that machine has to do;
-        "olb": the one that is ready first, however long the task takes there;
-        "kpb": "mct" among the ceil(percent * machines / 100) (to a billionth) that take the least time;
-        "switching": "mct" until the balance min(ready) / max(ready) is `high` or more, then "met" until it is `low`
-        or less, and so on.  While max(ready) is 0 it does not change.
-    percent : in 0..100 and not 0; 100 is "mct", 100 / machines is "met".
-    low, high : 0 <= low < high <= 1.
-    on_met : whether "switching" begins with "met".
-
     The balance is that of the ready times as they are given.  The times of a clock that has run for long are all
     large, and their balance is near 1 whatever machines have to do; give the time that is left from now on instead.
 
     Returns (machine, on_met): int64[tasks], and whether "switching" ends with "met".
     Takes O(machines) for each row, and then O(log(machines)) for each task.
     Raises ValueError naming the argument, its index and value, TypeError for a `ready` of another type.
+
+    Parameters
+    ----------
+    etc
+        float64[rows, machines] > 0, the expected time of a task of each row on each machine.
+    counts
+        int64[rows] >= 0, how many equal tasks a row stands for.
+    ready
+        float64[machines] >= 0, when each machine has done the tasks that it has; changed in place.
+    rule
+        Which machine gets a task (ties: the lowest index), "mct": the one that would complete it first, ready
+        + etc; "met": the one that takes the least time for it, however much that machine has to do; "olb":
+        the one that is ready first, however long the task takes there; "kpb": "mct" among the ceil(percent *
+        machines / 100) (to a billionth) that take the least time; "switching": "mct" until the balance
+        min(ready) / max(ready) is `high` or more, then "met" until it is `low` or less, and so on.  While
+        max(ready) is 0 it does not change.
+    percent
+        In 0..100 and not 0; 100 is "mct", 100 / machines is "met".
+    low, high
+        0 <= low < high <= 1.
+    on_met
+        Whether "switching" begins with "met".
     """
     cdef const double[:, ::1] e = matrix(etc)
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], few
@@ -328,27 +340,29 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
               kind: ArrayLike | None = None) -> tuple[Integers, Integers]:
     """Map all tasks, choosing each time among the tasks that are left.
 
-    Parameters
-    ----------
-    etc, counts, ready : as for `map_in_turn`.
-    rule : which task goes to which machine.  The best time of a task is the earliest at which a machine would
-        complete it, and its best machine is that machine.
-        "min-min": the task whose best time is the earliest goes to its best machine;
-        "max-min": the task whose best time is the latest goes to its best machine;
-        "sufferage": in passes, as published.  In the order of rows each task claims its best machine.  If the
-        machine is claimed in this pass already, the task with the greater sufferage (second best time less best)
-        gets the claim, and the earlier claim stays if both are equal; the other task waits for the next pass.  At
-        the end of a pass the claims become assignments.  With one machine all tasks have equal sufferage.
-        Ties go to the lowest row and the lowest machine.
-    kind : int64[machines], the column of etc with a machine's times, where many machines have the same times;
-        None: column u is that of machine u.  Of the machines of a kind, the one that is ready first is taken.  Ties
-        between kinds are resolved as between machines, as long as times are added without rounding, as whole
-        numbers are.
-
     Returns (row, machine) int64[tasks] in the order of assignment; assignments of one pass are ordered by column.
     Memory for rows * columns items of 16 bytes.  An assignment takes O(rows), and mostly O(log(columns)) for each
     row that had the same best machine; with sufferage, a pass takes as much.
     Raises as `map_in_turn`.
+
+    Parameters
+    ----------
+    etc, counts, ready
+        As for `map_in_turn`.
+    rule
+        Which task goes to which machine.  The best time of a task is the earliest at which a machine would
+        complete it, and its best machine is that machine. "min-min": the task whose best time is the earliest
+        goes to its best machine; "max-min": the task whose best time is the latest goes to its best machine;
+        "sufferage": in passes, as published.  In the order of rows each task claims its best machine.  If the
+        machine is claimed in this pass already, the task with the greater sufferage (second best time less
+        best) gets the claim, and the earlier claim stays if both are equal; the other task waits for the next
+        pass.  At the end of a pass the claims become assignments.  With one machine all tasks have equal
+        sufferage. Ties go to the lowest row and the lowest machine.
+    kind
+        int64[machines], the column of etc with a machine's times, where many machines have the same times;
+        None: column u is that of machine u.  Of the machines of a kind, the one that is ready first is taken.
+        Ties between kinds are resolved as between machines, as long as times are added without rounding, as
+        whole numbers are.
     """
     cdef const double[:, ::1] e = matrix(etc)
     cdef Py_ssize_t rows = e.shape[0], columns = e.shape[1], n, i, alive

@@ -86,9 +86,12 @@ cdef class PullQueue:
 
     Parameters
     ----------
-    speed : float64[machines], Mflop/s > 0.
-    applications : how many applications there will be; they are identified by index.
-    log : keep the start of every task for `starts`.
+    speed
+        float64[machines], Mflop/s > 0.
+    applications
+        How many applications there will be; they are identified by index.
+    log
+        Keep the start of every task for `starts`.
 
     Raises
     ------
@@ -345,13 +348,16 @@ cdef class PullQueue:
         instant can still change the order.  Running to t1 and then, with the same order, to t2 equals
         running to t2.
 
+        Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
+
         Parameters
         ----------
-        order : int64[k], indices of applications.
-        left : int64[applications], unstarted tasks; changed in place.
-        task_size : float64[applications], Mflop > 0; only entries that `order` names are read.
-
-        Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
+        order
+            int64[k], indices of applications.
+        left
+            int64[applications], unstarted tasks; changed in place.
+        task_size
+            float64[applications], Mflop > 0; only entries that `order` names are read.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
@@ -379,20 +385,26 @@ cdef class PullQueue:
 
         Running to t1 and then to t2 equals running to t2.
 
-        Parameters
-        ----------
-        released : int64[applications], ns, not descending: when the tasks of each application become available.
-        left : int64[applications], unstarted tasks; changed in place.
-        task_size : float64[applications], Mflop > 0.
-        first : no application before it has tasks left.
-        came : how many applications have been counted as released.
-        waiting : how many tasks of these are left.
-
         Returns `first`, `came` and `waiting` as they are after the call, which counts the applications released
         before `until`, and the most tasks that waited at the release of one of them, else `waiting` as given.
         Entries of the arrays are checked when their turn comes.
 
         Raises ValueError naming the argument, its index and value; OverflowError if a task ends after the last instant.
+
+        Parameters
+        ----------
+        released
+            int64[applications], ns, not descending: when the tasks of each application become available.
+        left
+            int64[applications], unstarted tasks; changed in place.
+        task_size
+            float64[applications], Mflop > 0.
+        first
+            No application before it has tasks left.
+        came
+            How many applications have been counted as released.
+        waiting
+            How many tasks of these are left.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] at = instants(released)

@@ -128,10 +128,13 @@ def like(columns: Mapping[str, NDArray[Any]], default: Limits, **limits: Limits)
 def read(state: Any, entries: Mapping[str, Entry], **sizes: int) -> dict[str, Any]:
     """Return the entries of a state, checked.
 
-    sizes : what names in shapes and limits stand for.  The name of an entry that comes before stands for the
-        number, or for the length of the array, and ``rows`` for the length of the table itself.
-
     Raises ValueError naming the entry and what was expected.
+
+    Parameters
+    ----------
+    sizes
+        What names in shapes and limits stand for.  The name of an entry that comes before stands for the
+        number, or for the length of the array, and ``rows`` for the length of the table itself.
     """
     if not isinstance(state, Mapping):
         raise ValueError(f"state must be a mapping, got {type(state).__name__}")

@@ -145,7 +145,10 @@ def constant(name: str, value: str) -> str:
 def stub(path: Path, homes: dict[str, str]) -> str:
     """Return the stub of the kernel whose `.pyx` this is; "" if it has nothing for Python.
 
-    homes : the module of each class.
+    Parameters
+    ----------
+    homes
+        The module of each class.
     """
     code = re.sub(r'(?m)^ *r?"""(?:.|\n)*?"""\n', "", path.read_text(encoding="utf-8"))
     header = path.with_suffix(".pxd")

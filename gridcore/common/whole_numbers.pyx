@@ -15,8 +15,10 @@ def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] 
 
     Parameters
     ----------
-    text : lines, separated by newlines; words are separated by blanks and tabs.
-    columns : how many numbers are read of a line, at least 1; what follows them is ignored.
+    text
+        Lines, separated by newlines; words are separated by blanks and tabs.
+    columns
+        How many numbers are read of a line, at least 1; what follows them is ignored.
 
     Returns
     -------

@@ -45,8 +45,10 @@ cdef class Views:
 
     Parameters
     ----------
-    shuffle : entries that a node sends in an exchange, 1..degree.
-    seed : seed of the first views, the exchanges and the walks, 0..2**64 - 1.
+    shuffle
+        Entries that a node sends in an exchange, 1..degree.
+    seed
+        Seed of the first views, the exchanges and the walks, 0..2**64 - 1.
 
     Raises
     ------
@@ -136,10 +138,14 @@ cdef class Views:
              unsigned long long seed=0, away: Bools | None = None) -> tuple[Integers, Integers]:
         """Draw uniformly up to `count` different nodes of those that each of `nodes` (int64[k]) knows.
 
-        first, second : int64[k]; the draw for entry k depends on these two, on `seed`, and on no other number.
-        away : bool[nodes], the nodes that must not be drawn; None for none.
-
         Returns (offsets, chosen): the nodes drawn for ``nodes[i]`` are ``chosen[offsets[i]:offsets[i + 1]]``.
+
+        Parameters
+        ----------
+        first, second
+            int64[k]; the draw for entry k depends on these two, on `seed`, and on no other number.
+        away
+            bool[nodes], the nodes that must not be drawn; None for none.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -189,9 +195,12 @@ cdef class Views:
     def cycle(self, up: Bools | None = None) -> tuple[int, int, int]:
         """Let every node exchange entries with the node of its oldest entry.
 
-        up : bool[nodes], the nodes that are up; None for all.
-
         Returns (exchanges, entries dropped because their node was down, entries that were new to their receiver).
+
+        Parameters
+        ----------
+        up
+            bool[nodes], the nodes that are up; None for all.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)

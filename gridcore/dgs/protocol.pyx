@@ -44,27 +44,39 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
 cdef class DgsProtocol(Negotiations):
     """Runs the negotiations about jobs over `links`.
 
-    schedules, views, links : the objects that the policy uses, too.
-    kinds : for cancel, request, answer, commit, reply and displaced: (number in `links`, bytes of a message).  The
-        number of displaced is -1 if no job outlives what it reserves.
-    jobs : name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
-        submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
-        done, group, earliest and latest (the slots between which each job may start), and held, the slots that a
-        job has reserved that is placed, which grow while it outlives them (int64).
-    nodes : name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll; int64);
-        up, away (whether it is known to have failed; bool).
-    counts : int64[5], number of schedules exchanged by kind, shared.
-    settings : slot, one_way, latency, at_least, opening, period, patience, detection (ns); forward, hops, rounds,
-        tries, width, seed; log, the most decisions that are kept; wide, others, keep, push, pull, poll, stale,
-        record, faults (0 or 1).  With others, neither the searcher nor the scheduling node is a candidate.  With
-        keep, a job that ends early keeps its slots.  With record, `machines_of` also works for all jobs that are
-        done, otherwise only for those that were submitted again.  With faults, machines may fail.
-    suited : bool[groups, nodes], the nodes that may run the jobs of each group; None: all nodes may run all jobs.
-    decided : callable, (rows, lost), for decisions: `gridcore.dgs.state.DECISION` records that have been taken since
-        the last call, in order, and how many more there have been beyond those that are kept.  It is called from
-        time to time, by `getstate` and by `hand_over`.  None: they are not recorded, which changes nothing else.
-
     Raises ValueError for arrays that do not fit.
+
+    Parameters
+    ----------
+    schedules, views, links
+        The objects that the policy uses, too.
+    kinds
+        For cancel, request, answer, commit, reply and displaced: (number in `links`, bytes of a message).
+        The number of displaced is -1 if no job outlives what it reserves.
+    jobs
+        Name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
+        submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
+        done, group, earliest and latest (the slots between which each job may start), and held, the slots
+        that a job has reserved that is placed, which grow while it outlives them (int64).
+    nodes
+        Name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll;
+        int64); up, away (whether it is known to have failed; bool).
+    counts
+        int64[5], number of schedules exchanged by kind, shared.
+    settings
+        Slot, one_way, latency, at_least, opening, period, patience, detection (ns); forward, hops, rounds,
+        tries, width, seed; log, the most decisions that are kept; wide, others, keep, push, pull, poll,
+        stale, record, faults (0 or 1).  With others, neither the searcher nor the scheduling node is a
+        candidate.  With keep, a job that ends early keeps its slots.  With record, `machines_of` also works
+        for all jobs that are done, otherwise only for those that were submitted again.  With faults, machines
+        may fail.
+    suited
+        bool[groups, nodes], the nodes that may run the jobs of each group; None: all nodes may run all jobs.
+    decided
+        Callable, (rows, lost), for decisions: `gridcore.dgs.state.DECISION` records that have been taken
+        since the last call, in order, and how many more there have been beyond those that are kept.  It is
+        called from time to time, by `getstate` and by `hand_over`.  None: they are not recorded, which
+        changes nothing else.
     """
     # -- messages that are sent -----------------------------------------------------------------------------
 
@@ -330,7 +342,10 @@ cdef class DgsProtocol(Negotiations):
     def missed(self, Py_ssize_t job, long long now, failed: float = NAN):
         """Let the scheduling node of a job learn at `now` ns that a machine has failed: it starts the job again.
 
-        failed : how many of its machines have failed meanwhile, for the record of decisions.
+        Parameters
+        ----------
+        failed
+            How many of its machines have failed meanwhile, for the record of decisions.
         """
         cdef _Guard alone = self._guard()
         self._check(job)
@@ -835,7 +850,12 @@ cdef class DgsProtocol(Negotiations):
                               long long now) except -1:
         """Remember what the answer of the last search rests on, and record that it has opened neighbours.
 
-        first : slot from which on it looked for starts.  left : the first one that leaves time for all messages.
+        Parameters
+        ----------
+        first
+            Slot from which on it looked for starts.
+        left
+            The first one that leaves time for all messages.
         """
         cdef SlotSchedules schedules = self.schedules
         cdef Talk* talk = self.talk[request.job]

@@ -67,11 +67,12 @@ cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept 
 cdef class SlotSchedules:
     """The reservations of `nodes` nodes.
 
+    An object is for one thread at a time.
+
     Parameters
     ----------
-    stale : keep released reservations, for readers that see a node as it was; `forget` drops them.
-
-    An object is for one thread at a time.
+    stale
+        Keep released reservations, for readers that see a node as it was; `forget` drops them.
 
     Raises
     ------
@@ -179,10 +180,15 @@ cdef class SlotSchedules:
                 jobs: ArrayLike | None = None) -> Bools:
         """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
 
-        ends : int64[k], the slots from which on they are taken back, for jobs that end early; default: all of it.
-        jobs : int64[k], the jobs that they must belong to; default: any job.
-
         Returns bool[k]: whether there was such a reservation that ended after ``ends[k]``.
+
+        Parameters
+        ----------
+        ends
+            int64[k], the slots from which on they are taken back, for jobs that end early; default: all of
+            it.
+        jobs
+            int64[k], the jobs that they must belong to; default: any job.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
@@ -313,7 +319,10 @@ cdef class SlotSchedules:
     def is_free(self, nodes: ArrayLike, long long start, long long slots, as_of: ArrayLike | None = None) -> Bools:
         """Return bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
 
-        as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
+        Parameters
+        ----------
+        as_of
+            int64[k] ns (or one instant for all), when each was seen; None for now.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), seen = self._as_of(as_of, u.shape[0], "nodes")
@@ -350,10 +359,15 @@ cdef class SlotSchedules:
                        as_of: ArrayLike | None = None) -> tuple[int, Integers] | None:
         """Find the first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
 
-        candidates : int64[k], different nodes.  as_of : as for `is_free`.
-
         Returns (start, int64[n_nodes]): the slot and the first candidates that are free then, in their order.
         Returns None if there are fewer than `n_nodes` candidates.
+
+        Parameters
+        ----------
+        candidates
+            int64[k], different nodes.
+        as_of
+            As for `is_free`.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(candidates), seen = self._as_of(as_of, u.shape[0], "candidates")
@@ -387,21 +401,31 @@ cdef class SlotSchedules:
         (3) If there are still too few, it takes the earliest start among all candidates reached.  `exclude` is
         never a candidate.  The searcher is a candidate only with `itself`, and if some view reached has it.
 
-        n_nodes, slots, not_before, exclude : one value for all searchers, or int64[k], one for each.
-        itself : whether the searcher may be a candidate.  It sees its own schedule as it is now, and is not
-            opened, because its neighbours are candidates already.
-        views : int32[nodes, degree], the neighbours of each node; -1 for none.
-        wide : with fewer candidates than nodes wanted, continue hop by hop beyond `hops`.
-        away : bool[nodes], the nodes known to be down, which are neither candidates nor opened; None for none.
-        suited : bool[nodes], the nodes that may be candidates; others are opened all the same.  None for all.
-        as_of : int64[nodes] ns (or one instant for all), when each node last saw its neighbours; None for now.
-            A candidate is seen as the node that led to it first has seen it.
-        every : ns; if it is given, `as_of` is when each node sees its neighbours for the first time, and it sees
-            them again every `every` ns, up to `until` (ns).  Before the first time it takes them to be empty.
-
         Returns (starts, offsets, chosen, reached, opened).  starts, reached (number of candidates) and opened
         (number of nodes opened) are int64[k]; a start is -1 if there is none.  The nodes chosen by search i are
         ``chosen[offsets[i]:offsets[i + 1]]``.
+
+        Parameters
+        ----------
+        n_nodes, slots, not_before, exclude
+            One value for all searchers, or int64[k], one for each.
+        itself
+            Whether the searcher may be a candidate.  It sees its own schedule as it is now, and is not
+            opened, because its neighbours are candidates already.
+        views
+            int32[nodes, degree], the neighbours of each node; -1 for none.
+        wide
+            With fewer candidates than nodes wanted, continue hop by hop beyond `hops`.
+        away
+            bool[nodes], the nodes known to be down, which are neither candidates nor opened; None for none.
+        suited
+            bool[nodes], the nodes that may be candidates; others are opened all the same.  None for all.
+        as_of
+            int64[nodes] ns (or one instant for all), when each node last saw its neighbours; None for now. A
+            candidate is seen as the node that led to it first has seen it.
+        every
+            ns; if it is given, `as_of` is when each node sees its neighbours for the first time, and it sees
+            them again every `every` ns, up to `until` (ns).  Before the first time it takes them to be empty.
         """
         cdef _Guard alone = guard(&self.occupied)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
@@ -650,7 +674,10 @@ cdef class SlotSchedules:
                                long long slots, long long since, long long start) except -1:
         """Return the first slot, from `since` on, from which `n_nodes` of `n` different nodes really are free.
 
-        start, chosen : that slot as far as the reader knew, and the nodes that seemed to be free.
+        Parameters
+        ----------
+        start, chosen
+            That slot as far as the reader knew, and the nodes that seemed to be free.
         """
         cdef Py_ssize_t k, j, fits = 0
         cdef bint changed = False, dropped = not self.stale

@@ -49,9 +49,14 @@ cdef inline double whole(double room) noexcept nogil:
 cdef class _DecisionLog:
     """A log of decisions about the bags of `tree`, whose leaves have the `queues`.
 
-    links : has the machine on which each node is.
-    up : bool[machines], whether each is up; shared with the caller.
-    speed_below : a function from a node to the total speed (Mflop/s) of the leaves below it that are up.
+    Parameters
+    ----------
+    links
+        Has the machine on which each node is.
+    up
+        bool[machines], whether each is up; shared with the caller.
+    speed_below
+        A function from a node to the total speed (Mflop/s) of the leaves below it that are up.
     """
 
     def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, up, speed_below):
@@ -333,7 +338,12 @@ cdef class _DecisionLog:
         """Return whether the leaves have room for so many tasks at a stretch, and narrow the interval.
 
         A leaf has the more room the larger the stretch.  So one that has equal room at both ends of the interval is
-        not asked again.  keep : whether rooms are kept as by `_room_of`.
+        not asked again.
+
+        Parameters
+        ----------
+        keep
+            Whether rooms are kept as by `_room_of`.
         """
         cdef Py_ssize_t k, left = 0
         cdef double total = self.fixed

@@ -92,15 +92,25 @@ cdef class FairTreeProtocol:
     Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
     Its summaries are sampled for a release at the next multiple of `cell` ns, or at the current instant if 0.
 
-    summary, spread, request, accept : number of the kind in `links`, and bytes of a message.
-    spread_on_change : whether routers spread the minimum stretch whenever it changes, and not only pass it on.
-    submitter : int64[applications], the node that receives the accept messages.
-    goal : total number of tasks.  When the last of them has been placed, `placed_at` is set.
-    run_on : whether the protocol goes on after that; otherwise no node reports any more.
-    log : None, or how to log decisions, see `noted`: (bool[machines], whether each is up; a function from a node to
-        the total speed of the leaves below it that are up, Mflop/s).
-    observe : None, or a function that gets what is sent: now (ns), the number of the kind, uint8[1, width].
-    threads : how many threads share the leaves that act at one instant; the result does not depend on it.
+    Parameters
+    ----------
+    summary, spread, request, accept
+        Number of the kind in `links`, and bytes of a message.
+    spread_on_change
+        Whether routers spread the minimum stretch whenever it changes, and not only pass it on.
+    submitter
+        int64[applications], the node that receives the accept messages.
+    goal
+        Total number of tasks.  When the last of them has been placed, `placed_at` is set.
+    run_on
+        Whether the protocol goes on after that; otherwise no node reports any more.
+    log
+        None, or how to log decisions, see `noted`: (bool[machines], whether each is up; a function from a
+        node to the total speed of the leaves below it that are up, Mflop/s).
+    observe
+        None, or a function that gets what is sent: now (ns), the number of the kind, uint8[1, width].
+    threads
+        How many threads share the leaves that act at one instant; the result does not depend on it.
     """
 
     def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary: tuple[int, int],

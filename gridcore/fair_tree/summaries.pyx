@@ -177,20 +177,24 @@ def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, d
     (stretch or size below the grid, task size above it), the answer is 0. For a stretch or size above the
     grid it is the answer for the last sample.
 
-    Parameters
-    ----------
-    stretch, size, task_size : S (s/Mflop), w and a (Mflop) of the application.
-    release : its release (s).
-    cell_release : the release for which the summary was sampled (s).
-    speed, leaves, longest_task : the sum of the speeds (Mflop/s) of the leaves that the summary covers,
-        their number, and the longest task (Mflop) queued or running on any of them, 0 when tasks can be
-        preempted. Used only when ``release > cell_release``; if one is missing, nothing is guaranteed then.
-
     For another release the summary is not a bound by itself. Let dt be the difference. An earlier release is
     safe with w - dt/S in place of w. A later release is safe with w + dt/S, but each leaf u loses
     (speed_u * dt + longest_task) Mflop, hence all leaves together lose at most ceil(V/a) + leaves - 1 tasks,
     where V = speed * dt + leaves * longest_task. Both require that leaves report 0 below the minimum
     stretch of their present queues.
+
+    Parameters
+    ----------
+    stretch, size, task_size
+        S (s/Mflop), w and a (Mflop) of the application.
+    release
+        Its release (s).
+    cell_release
+        The release for which the summary was sampled (s).
+    speed, leaves, longest_task
+        The sum of the speeds (Mflop/s) of the leaves that the summary covers, their number, and the longest
+        task (Mflop) queued or running on any of them, 0 when tasks can be preempted. Used only when ``release
+        > cell_release``; if one is missing, nothing is guaranteed then.
     """
     cells = as_summary(summary, grid)
     cdef const unsigned int[:, :, ::1] n = cells
@@ -415,13 +419,16 @@ cdef class _Debts:
 def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, leaves: int) -> int:
     """Return the largest number of tasks of ``cell_task_size`` that dispatches to a subtree can displace.
 
+    The result is min(sum N*ceil(a_B/a), ceil(V/a + L) - 1) with V = sum N*a_B and L = min(sum N, leaves).
+
     Parameters
     ----------
-    tasks, task_size : N and a_B (Mflop) of one dispatch, or vectors for several, which count together.
-    cell_task_size : a (Mflop) of the cell.
-    leaves : number of leaves of the subtree.
-
-    The result is min(sum N*ceil(a_B/a), ceil(V/a + L) - 1) with V = sum N*a_B and L = min(sum N, leaves).
+    tasks, task_size
+        N and a_B (Mflop) of one dispatch, or vectors for several, which count together.
+    cell_task_size
+        A (Mflop) of the cell.
+    leaves
+        Number of leaves of the subtree.
     """
     debts = _Debts(tasks, task_size, leaves)
     check_scalar(cell_task_size, "cell_task_size", POSITIVE)
@@ -481,16 +488,21 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
 
     Parameters
     ----------
-    summary : uint32[nS, nW, nA], the child's last real summary.
-    tasks, task_size, size, stretch : N, a_B, w_B (Mflop) and the accepted stretch S* (s/Mflop) of one
-        dispatch, or vectors of all dispatches since that summary (the formula counts them together).
-    leaves : number of leaves below the child.
-    age : s, how long before the release of the summary each application was released (default 0); its deadline
+    summary
+        uint32[nS, nW, nA], the child's last real summary.
+    tasks, task_size, size, stretch
+        N, a_B, w_B (Mflop) and the accepted stretch S* (s/Mflop) of one dispatch, or vectors of all
+        dispatches since that summary (the formula counts them together).
+    leaves
+        Number of leaves below the child.
+    age
+        s, how long before the release of the summary each application was released (default 0); its deadline
         at a stretch S is that of a size w_B - age / S of the summary, which stands for w_B below.
-    rule : "subtree" is the proved bound: cells with S < S* and w > w_B of any dispatch become 0, all others
-        lose `debit_drop`, and the result is closed upwards (the largest value at no larger S and w and
-        no smaller a). "printed" is the paper's rule, ceil(N*a/a_B) for every cell (N where a == a_B), and
-        is not a bound.
+    rule
+        "subtree" is the proved bound: cells with S < S* and w > w_B of any dispatch become 0, all others lose
+        `debit_drop`, and the result is closed upwards (the largest value at no larger S and w and no smaller
+        a). "printed" is the paper's rule, ceil(N*a/a_B) for every cell (N where a == a_B), and is not a
+        bound.
     """
     cells = as_summary(summary, grid)
     cdef const unsigned int[:, :, ::1] given = cells

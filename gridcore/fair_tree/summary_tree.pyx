@@ -110,21 +110,32 @@ cdef class SummaryTree:
 
     Parameters
     ----------
-    grid : the `SummaryGrid` on which every summary is sampled.
-    speed : float64[leaves], Mflop/s.
-    nbytes : bytes of a summary message.  rate : bytes/s that a node may spend on summaries, 0 for no limit.
-    release, size, task_size : float64[applications], s, Mflop, Mflop; see `add_applications`.
-    hold_off : ns that a router waits before it reports.
-    accept : the rule by which a router accepts a request at stretch S.  "minimum": S <= bound * (minimum stretch of
-        the platform); "root": S <= bound * (what the root could promise); "largest": S <= bound * (largest minimum
-        stretch of a leaf); "either": by "root", or by "largest" with a bound of 1.
-    bound : of that rule; 0: no router but the root accepts anything.
-    unknown : as what a minimum stretch counts that a router does not know yet, of the rest of the tree or of a child
-        that has not reported: 0 sends requests up.
-    celled : True if summaries are sampled for a release in the future, which all leaves share for some time.
-        Summaries for different releases are then not added, and an application released later than the release
-        of a summary loses the work that the leaves may do in between.  By default summaries are sampled for the
-        current instant.
+    grid
+        The `SummaryGrid` on which every summary is sampled.
+    speed
+        float64[leaves], Mflop/s.
+    nbytes
+        Bytes of a summary message.
+    rate
+        Bytes/s that a node may spend on summaries, 0 for no limit.
+    release, size, task_size
+        float64[applications], s, Mflop, Mflop; see `add_applications`.
+    hold_off
+        ns that a router waits before it reports.
+    accept
+        The rule by which a router accepts a request at stretch S.  "minimum": S <= bound * (minimum stretch
+        of the platform); "root": S <= bound * (what the root could promise); "largest": S <= bound * (largest
+        minimum stretch of a leaf); "either": by "root", or by "largest" with a bound of 1.
+    bound
+        Of that rule; 0: no router but the root accepts anything.
+    unknown
+        As what a minimum stretch counts that a router does not know yet, of the rest of the tree or of a
+        child that has not reported: 0 sends requests up.
+    celled
+        True if summaries are sampled for a release in the future, which all leaves share for some time.
+        Summaries for different releases are then not added, and an application released later than the
+        release of a summary loses the work that the leaves may do in between.  By default summaries are
+        sampled for the current instant.
     """
 
     def __cinit__(self, grid: SummaryGrid, speed: ArrayLike, *, release: ArrayLike, size: ArrayLike,
@@ -451,7 +462,10 @@ cdef class SummaryTree:
                     long long* made) noexcept nogil:
         """Fill in what a message from router `u` to a child says of the rest of the tree, but for the minimum.
 
-        always : whether a router is told the copy of the root's summary even if it knows it.
+        Parameters
+        ----------
+        always
+            Whether a router is told the copy of the root's summary even if it knows it.
         """
         largest[0], copy[0], made[0] = NAN, -1, -1
         if self.outlook == NULL or child >= self.first_leaf:
@@ -495,7 +509,10 @@ cdef class SummaryTree:
                     double now, long long* rooms) noexcept nogil:
         """Compute how many tasks of an application fit by a summary of so many leaves, sampled for release `at`.
 
-        owes : whether `drops` and `limits` are to be taken from it.
+        Parameters
+        ----------
+        owes
+            Whether `drops` and `limits` are to be taken from it.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
         cdef double w = self.size[application], waited = now - self.release[application], lost = 0.0

@@ -62,11 +62,16 @@ cdef class Exchange:
 
     Parameters
     ----------
-    links : the messages of the run, of which this process will carry those to machines that it has.
-    owner : int32[machines], the rank of the process that has each machine.
-    rank, ranks : the number of this process, and how many there are.
-    memory : uint8[bytes], zero at first; the same memory in all processes.
-    watch : a function that is called while this process waits, now and then; it raises if another one has ended.
+    links
+        The messages of the run, of which this process will carry those to machines that it has.
+    owner
+        int32[machines], the rank of the process that has each machine.
+    rank, ranks
+        The number of this process, and how many there are.
+    memory
+        uint8[bytes], zero at first; the same memory in all processes.
+    watch
+        A function that is called while this process waits, now and then; it raises if another one has ended.
     """
 
     def __cinit__(self, Links links, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks,

@@ -64,18 +64,29 @@ cdef class Links(Transit):
 
     Parameters
     ----------
-    machine_of : int64[nodes], the machine that each node sits on.
-    machines : number of machines.
-    latency : ns, at most 2**61.
-    bandwidth : bytes/s of each interface; ``inf`` for no transmission time.
-    widths : bytes of a record of each kind (16..2**20).
-    deferred : per kind, True if a delivery need not be handled at its instant: `drain` returns such messages
-        later, with their true times.  Such a kind cannot be one to `keep`.
-    fifo : whether messages wait for one another at the interfaces.
-    keep : per kind, True if `lost` must return dropped messages, at the instant at which they would have arrived.
-    jitter : ns; each message has its own latency, uniform in latency - jitter .. latency + jitter, which
-        depends on `seed` and on how many messages were sent before it.
-    level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
+    machine_of
+        int64[nodes], the machine that each node sits on.
+    machines
+        Number of machines.
+    latency
+        ns, at most 2**61.
+    bandwidth
+        Bytes/s of each interface; ``inf`` for no transmission time.
+    widths
+        Bytes of a record of each kind (16..2**20).
+    deferred
+        Per kind, True if a delivery need not be handled at its instant: `drain` returns such messages later,
+        with their true times.  Such a kind cannot be one to `keep`.
+    fifo
+        Whether messages wait for one another at the interfaces.
+    keep
+        Per kind, True if `lost` must return dropped messages, at the instant at which they would have
+        arrived.
+    jitter
+        ns; each message has its own latency, uniform in latency - jitter .. latency + jitter, which depends
+        on `seed` and on how many messages were sent before it.
+    level_of
+        int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
 
     def __cinit__(self, machine_of: ArrayLike, Py_ssize_t machines, *, long long latency, double bandwidth,
@@ -296,11 +307,15 @@ cdef class Links(Transit):
     def log(self, long long limit, subjects: ArrayLike):
         """Log each message between machines that is sent from now on; nothing else changes.
 
-        limit : how many messages are logged, the first ones; further messages are only counted (`unlogged`).
-        subjects : int64[kinds]; for each kind, the offset in its record of the int64 that is logged as the
-            subject of the message, -1 for none.
-
         Raises ValueError for an offset outside the record, and if a message has been sent already.
+
+        Parameters
+        ----------
+        limit
+            How many messages are logged, the first ones; further messages are only counted (`unlogged`).
+        subjects
+            int64[kinds]; for each kind, the offset in its record of the int64 that is logged as the subject
+            of the message, -1 for none.
         """
         cdef _Guard alone = guard(&self.occupied)
         offsets = integers(subjects, "subjects")

@@ -161,8 +161,12 @@ cdef class Transit:
                         long long sequence, bint counted) except -1:
         """Send a message past the interfaces: it arrives exactly `delay` ns later and keeps no other waiting.
 
-        sequence : orders such messages of the kind; all messages of the kind must be sent in this way.
-        counted : whether the accounting has it, if it goes to another machine.
+        Parameters
+        ----------
+        sequence
+            Orders such messages of the kind; all messages of the kind must be sent in this way.
+        counted
+            Whether the accounting has it, if it goes to another machine.
         """
         cdef const long long* header = <const long long*> record
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot

@@ -47,19 +47,27 @@ cdef class Board:
     What is published waits in one queue until it is due, and is shown before the next look at the board: so the ways
     of refreshing differ only in when it is due.
 
+    Raises ValueError for arguments that are out of range.
+
     Parameters
     ----------
-    up : bool[nodes], whether each has something to show, 0, when the run begins; of the others the board shows inf.
-    age : ns.
-    refresh : ``"continuous"``, each number is shown after exactly `age`; ``"periodic"``, all at the next multiple of
-        `age`; ``"individual"``, that of a node at the next of its own instants, which are `age` apart.
-    error : standard deviation of the factor by which what is shown differs from what was published, lognormal with
-        mean 1; each number that is published has its own.
-    phase : int64[nodes], 0..`age`, ns, the first instant of each node; read where `refresh` is ``"individual"``.
-    seed : 0..2**64 - 1, of the errors.
-    of_applications : whether the numbers are of applications, and not of nodes, as they are called below.
-
-    Raises ValueError for arguments that are out of range.
+    up
+        bool[nodes], whether each has something to show, 0, when the run begins; of the others the board shows
+        inf.
+    age
+        ns.
+    refresh
+        ``"continuous"``, each number is shown after exactly `age`; ``"periodic"``, all at the next multiple
+        of `age`; ``"individual"``, that of a node at the next of its own instants, which are `age` apart.
+    error
+        Standard deviation of the factor by which what is shown differs from what was published, lognormal
+        with mean 1; each number that is published has its own.
+    phase
+        int64[nodes], 0..`age`, ns, the first instant of each node; read where `refresh` is ``"individual"``.
+    seed
+        0..2**64 - 1, of the errors.
+    of_applications
+        Whether the numbers are of applications, and not of nodes, as they are called below.
     """
 
     def __cinit__(self, up: ArrayLike, *, long long age, str refresh, double error, phase: NDArray[Any], seed: int,

@@ -8,7 +8,8 @@ cdef class Handlers:
 
     Parameters
     ----------
-    nodes, applications : how many there are.
+    nodes, applications
+        How many there are.
     """
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_more):

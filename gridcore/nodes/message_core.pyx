@@ -56,44 +56,66 @@ __all__ = ["NodeCore"]
 cdef class NodeCore(NodeEvents):
     """Runs the nodes of a grid.
 
+    Raises ValueError for arguments that do not fit.
+
     Parameters
     ----------
-    links, queues : the messages in flight and the task queues of the machines, which only the core uses while it runs.
+    links, queues
+        The messages in flight and the task queues of the machines, which only the core uses while it runs.
         The links say on which machine each node sits (`Links.machine_of`).
-    programs : list, the object of each node; `restart` replaces those of nodes that fail.
-    kinds : of each kind (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler), and
-        optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a callable that gets
-        the fields and returns them.  A field is ``int``, ``float``, or another type for an array; the links must keep
-        dropped messages of a kind with arrays.  The number is -1 for a local kind, see `View.later`.
-    timers : the names of timers.
-    handlers : names of the optional handlers that the programs have: ``on_start``, ``on_end``, ``on_idle``,
-        ``on_act``, ``on_timer``, ``on_done``, for which the queues must watch and log completions; ``value`` if
-        ``on_timer`` takes the value of the timer.
-    neighbours : int64[nodes, degree].
-    up : bool[nodes], which nodes are up; it changes as they fail and recover.
-    release, submitter, tasks : int64[applications], ns, machine, number; release ascending.
-    home : int64[machines], the node of each machine that gets what is submitted there, and that handles what its
+    programs
+        List, the object of each node; `restart` replaces those of nodes that fail.
+    kinds
+        Of each kind (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
+        and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
+        callable that gets the fields and returns them.  A field is ``int``, ``float``, or another type for an
+        array; the links must keep dropped messages of a kind with arrays.  The number is -1 for a local kind,
+        see `View.later`.
+    timers
+        The names of timers.
+    handlers
+        Names of the optional handlers that the programs have: ``on_start``, ``on_end``, ``on_idle``,
+        ``on_act``, ``on_timer``, ``on_done``, for which the queues must watch and log completions; ``value``
+        if ``on_timer`` takes the value of the timer.
+    neighbours
+        int64[nodes, degree].
+    up
+        bool[nodes], which nodes are up; it changes as they fail and recover.
+    release, submitter, tasks
+        int64[applications], ns, machine, number; release ascending.
+    home
+        int64[machines], the node of each machine that gets what is submitted there, and that handles what its
         queue does; by default the node of the same number.
-    until : when the run is over: ``"done"``, all tasks are; ``"placed"``, all tasks are in queues; or ``""``, for
+    until
+        When the run is over: ``"done"``, all tasks are; ``"placed"``, all tasks are in queues; or ``""``, for
         others to decide.
-    application : callable, index -> the application as nodes see it.
-    seed : 0..2**64 - 1, of the random streams of the nodes.
-    lost : callable, (application, tasks, node), for tasks that a failure has caught on their way to a node; the node
-        is -1 for tasks that are submitted while all nodes at home are down.
-    noted, decided : callables for `View.note` and `View.decide`, with the node first; None where compiled nodes
-        need not say what they decide.
-    checked : callable, (type, value, node, name) -> the value as that type, or an error.
-    error : the type of the errors that nodes cause.
-    compiled : None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
-        record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the record that
-        handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and names.  Or `Handlers`,
-        which have the states; `programs` are then None.
-    observe : callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
-    at_once : messages leave at once, in the order in which handlers send them.
-    slots : callable, node -> its `View.slots`; or None.
-    board : what nodes publish and see; or None.
-
-    Raises ValueError for arguments that do not fit.
+    application
+        Callable, index -> the application as nodes see it.
+    seed
+        0..2**64 - 1, of the random streams of the nodes.
+    lost
+        Callable, (application, tasks, node), for tasks that a failure has caught on their way to a node; the
+        node is -1 for tasks that are submitted while all nodes at home are down.
+    noted, decided
+        Callables for `View.note` and `View.decide`, with the node first; None where compiled nodes need not
+        say what they decide.
+    checked
+        Callable, (type, value, node, name) -> the value as that type, or an error.
+    error
+        The type of the errors that nodes cause.
+    compiled
+        None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
+        record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the
+        record that handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and
+        names.  Or `Handlers`, which have the states; `programs` are then None.
+    observe
+        Callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
+    at_once
+        Messages leave at once, in the order in which handlers send them.
+    slots
+        Callable, node -> its `View.slots`; or None.
+    board
+        What nodes publish and see; or None.
     """
 
     cdef bint occupied                  # see `gridcore.common.arguments.guard`

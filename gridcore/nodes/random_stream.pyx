@@ -51,9 +51,12 @@ cdef class RandomStream:
 
     Parameters
     ----------
-    seed : 0..2**64 - 1, of all nodes.
-    node : the number of the node.
-    drawn : how many numbers of 64 bits have been drawn before.
+    seed
+        0..2**64 - 1, of all nodes.
+    node
+        The number of the node.
+    drawn
+        How many numbers of 64 bits have been drawn before.
     """
 
     def __cinit__(self, unsigned long long seed, unsigned long long node, unsigned long long drawn=0):
@@ -172,9 +175,15 @@ cdef class RandomStream:
     def choice(self, a, size=None, replace=True):
         """Return one of the numbers 0..`a` - 1 or of the sequence `a`, or an array of `size` of them.
 
-        replace : whether one may be chosen several times.
+        Parameters
+        ----------
+        replace
+            Whether one may be chosen several times.
 
-        Raises ValueError if there is nothing to choose from, or less than `size` without replacement.
+        Raises
+        ------
+        ValueError
+            If there is nothing to choose from, or less than `size` without replacement.
         """
         of = range(a) if isinstance(a, int) else a
         cdef Py_ssize_t count = len(of)

@@ -40,9 +40,12 @@ PAYLOADS: dict[str, Entry] = {
 def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
     """Return the arrays in messages as entries of a state.
 
-    payloads : by number, int64 or float64 of up to two dimensions; None for numbers that are not in use.
-
     Columns of ``payloads``: number, whether it is of floats, dimensions, and the length of each.
+
+    Parameters
+    ----------
+    payloads
+        By number, int64 or float64 of up to two dimensions; None for numbers that are not in use.
     """
     there = [(number, array) for number, array in enumerate(payloads) if array is not None]
     rows = [

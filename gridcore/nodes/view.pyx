@@ -99,10 +99,14 @@ cdef class View:
     def publish(self, value: float, falling: bool = False, application: int = -1):
         """Put a number on the board in place of this node's last one; see `BoardScheduler` on when others see it.
 
-        falling : whether it falls by 1 each second, down to 0, as s of work do.
-        application : the application that it is about, where the board is of applications (`BoardScheduler.board_of`).
-
         Raises SchedulerError for what is not a number, and if the scheduler has no board.
+
+        Parameters
+        ----------
+        falling
+            Whether it falls by 1 each second, down to 0, as s of work do.
+        application
+            The application that it is about, where the board is of applications (`BoardScheduler.board_of`).
         """
         self._may_act()
         if type(value) is not float:
@@ -117,7 +121,10 @@ cdef class View:
     def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
         """Return how many tasks this machine could take besides those it has: uint32[nS, nW, nA] on `grid`.
 
-        release : ns, when the application with these tasks would be released; by default now.
+        Parameters
+        ----------
+        release
+            ns, when the application with these tasks would be released; by default now.
         """
         return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
 
@@ -287,9 +294,12 @@ cdef class View:
     def timer(self, seconds: float, name: str, value: float = 0.0):
         """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that.
 
-        value : a number that `on_timer` gets as a third argument, if it takes three.
-
         A timer of the same name, instant and value that is set already is not set again.
+
+        Parameters
+        ----------
+        value
+            A number that `on_timer` gets as a third argument, if it takes three.
         """
         self._may_act()
         cdef NodeActions core = self.core
@@ -346,13 +356,24 @@ cdef class View:
                among: int = -1, saw: float = float("nan"), limit: float = float("nan"), age: float = float("nan")):
         """Note a decision for `Result.why`.  Nothing is noted unless decisions are recorded.
 
-        action : one of the scheduler's `decision_words`, which say what the numbers measure.
-        application, task, tasks : what it is about: an application, one of its tasks, or a number of tasks.
-        machine : the machine that it concerns.  among : the number of alternatives.
-        saw : the value on which the decision is based.  limit : the threshold it was compared with.
-        age : how old the value was, s.
-
         Raises SchedulerError for an action without words, and for an application that the node does not know.
+
+        Parameters
+        ----------
+        action
+            One of the scheduler's `decision_words`, which say what the numbers measure.
+        application, task, tasks
+            What it is about: an application, one of its tasks, or a number of tasks.
+        machine
+            The machine that it concerns.
+        among
+            The number of alternatives.
+        saw
+            The value on which the decision is based.
+        limit
+            The threshold it was compared with.
+        age
+            How old the value was, s.
         """
         self.core.decided(self.node, action, self._heard(application), {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})

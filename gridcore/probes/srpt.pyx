@@ -50,7 +50,13 @@ cdef class Srpt(Worker):
 
     Parameters
     ----------
-    srpt_cap : see `gridsim.Eagle`.  others : see `gridcore.probes.workers.Worker`.
+    srpt_cap
+        See `gridsim.Eagle`.
+
+    Attributes
+    ----------
+    others
+        See `gridcore.probes.workers.Worker`.
     """
 
     cdef double srpt_cap
@@ -189,7 +195,13 @@ cdef class Eagle(Srpt):
 
     Parameters
     ----------
-    least_probes : see `gridsim.Eagle`.  others : see `Srpt`.
+    least_probes
+        See `gridsim.Eagle`.
+
+    Attributes
+    ----------
+    others
+        See `Srpt`.
     """
 
     cdef long long least_probes
@@ -357,7 +369,13 @@ cdef class Dlwl(Srpt):
 
     Parameters
     ----------
-    heartbeat, spread : see `gridsim.Dlwl`.  others : see `Srpt`.
+    heartbeat, spread
+        See `gridsim.Dlwl`.
+
+    Attributes
+    ----------
+    others
+        See `Srpt`.
     """
 
     cdef double heartbeat

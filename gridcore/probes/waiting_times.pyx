@@ -30,14 +30,18 @@ cdef enum:
 cdef class Books:
     """What was sent to each worker and has not ended; base class.
 
+    Raises ValueError for arguments that are out of range.
+
     Parameters
     ----------
-    workers : how many there are.
-    firsts : from which numbers on workers can be asked for; `which` of `place` is an index of it.
-    fetch_time : s that a worker takes to fetch a task; by so much longer one waits where there are tasks.
-    kept : what `kept` of other books with the same arguments was.
-
-    Raises ValueError for arguments that are out of range.
+    workers
+        How many there are.
+    firsts
+        From which numbers on workers can be asked for; `which` of `place` is an index of it.
+    fetch_time
+        s that a worker takes to fetch a task; by so much longer one waits where there are tasks.
+    kept
+        What `kept` of other books with the same arguments was.
     """
 
     _fields = ("workers", "firsts", "fetch_time", "kept")  # what a checkpoint keeps
@@ -315,7 +319,10 @@ cdef class StaleTimes(Books):
     def place(self, Py_ssize_t which, long long tasks, double size, double now, added: ArrayLike) -> list[int]:
         """Choose a worker for each of the tasks of `size` Mflop; see `WaitingTimes.place`.
 
-        added : int64[workers], s, to be added to each waiting time.
+        Parameters
+        ----------
+        added
+            int64[workers], s, to be added to each waiting time.
         """
         self._check_place(which, tasks, size, now)
         cdef const long long[::1] more = integers(added, "added")

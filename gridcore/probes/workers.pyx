@@ -37,9 +37,12 @@ cdef class Sparrow(Handlers):
 
     Parameters
     ----------
-    nodes, applications : how many there are.
-    workers : how many nodes are workers.
-    probe_ratio, patience, retry : see `gridsim.schedulers.probes.sparrow.Probing`.
+    nodes, applications
+        How many there are.
+    workers
+        How many nodes are workers.
+    probe_ratio, patience, retry
+        See `gridsim.schedulers.probes.sparrow.Probing`.
     """
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, Py_ssize_t workers, double probe_ratio,
@@ -200,9 +203,17 @@ cdef class Worker(Sparrow):
 
     Parameters
     ----------
-    cutoff : Mflop, above which a task is long.  reserved : workers that run no long tasks.
-    fetch_time : see `WaitingTimes`.
-    others : see `Sparrow`.
+    cutoff
+        Mflop, above which a task is long.
+    reserved
+        Workers that run no long tasks.
+    fetch_time
+        See `WaitingTimes`.
+
+    Attributes
+    ----------
+    others
+        See `Sparrow`.
     """
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, double cutoff, Py_ssize_t reserved,
@@ -326,7 +337,13 @@ cdef class Hawk(Worker):
 
     Parameters
     ----------
-    steal_attempts : see `gridsim.Hawk`.  others : see `Worker`.
+    steal_attempts
+        See `gridsim.Hawk`.
+
+    Attributes
+    ----------
+    others
+        See `Worker`.
     """
 
     cdef long long steal_attempts

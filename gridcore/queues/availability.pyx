@@ -235,19 +235,25 @@ def gap(double stretch, double release_new, double size_new, release: ArrayLike,
         running_size: float | None = None) -> float:
     """Return the work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3, corrected).
 
-    Parameters
-    ----------
-    stretch : S, s/Mflop >= 0.
-    release_new, size_new : release (s) and whole size w (Mflop) of the new application.
-    release, size, work : the queue as it stands at ``release_new``, as in `gridcore.queues.edf.optimal_stretch`.
-    speed : Mflop/s.
-    free_at : s, when the processor can start the queue: the end of the running task, or now. If ``release_new``
-        is later, it is used instead (exact for an empty queue, otherwise on the safe side; see
-        `gridcore.queues.edf.project_queues` for the queue at a later instant).
-    running_release, running_size : the application of the running task, which must itself keep the stretch.
-
     The result is 0 when the queue or the running task misses a deadline at this stretch. It is non-decreasing
     in ``stretch`` and ``size_new``, but not monotone in ``release_new``. Time O(n log n).
+
+    Parameters
+    ----------
+    stretch
+        s, s/Mflop >= 0.
+    release_new, size_new
+        Release (s) and whole size w (Mflop) of the new application.
+    release, size, work
+        The queue as it stands at ``release_new``, as in `gridcore.queues.edf.optimal_stretch`.
+    speed
+        Mflop/s.
+    free_at
+        s, when the processor can start the queue: the end of the running task, or now. If ``release_new`` is
+        later, it is used instead (exact for an empty queue, otherwise on the safe side; see
+        `gridcore.queues.edf.project_queues` for the queue at a later instant).
+    running_release, running_size
+        The application of the running task, which must itself keep the stretch.
     """
     return one_gap(stretch, release_new, size_new,
                    _Single(release, size, work, speed, free_at, running_release, running_size))
@@ -367,12 +373,17 @@ def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: Ar
 
     Parameters
     ----------
-    offsets : int64[nodes + 1]; the entries of node u are ``offsets[u]`` up to ``offsets[u + 1]``.
-    release, size, work : float64[entries].
-    speed, free_at : float64[nodes].
-    running_release, running_size : float64[nodes] or None; NaN for no running task.
-    threads : the largest number of threads among which the nodes are divided; one thread is used if the work
-        is too small for more. The result does not depend on it.
+    offsets
+        int64[nodes + 1]; the entries of node u are ``offsets[u]`` up to ``offsets[u + 1]``.
+    release, size, work
+        float64[entries].
+    speed, free_at
+        float64[nodes].
+    running_release, running_size
+        float64[nodes] or None; NaN for no running task.
+    threads
+        The largest number of threads among which the nodes are divided; one thread is used if the work is too
+        small for more. The result does not depend on it.
     """
     cdef _Batch batch = _Batch()
     cdef Py_ssize_t entries, nodes

@@ -59,10 +59,14 @@ cdef class DataQueues(TaskQueues):
 
     Parameters
     ----------
-    speed : float64[machines], Mflop/s.
-    bandwidth : float64[machines], bytes/s, the same up and down; inf for a link that takes no time.
-    aware : whether the minimum stretch, the order, and what a machine can take count the data of tasks.
-    **more : as for `TaskQueues`.
+    speed
+        float64[machines], Mflop/s.
+    bandwidth
+        float64[machines], bytes/s, the same up and down; inf for a link that takes no time.
+    aware
+        Whether the minimum stretch, the order, and what a machine can take count the data of tasks.
+    **more
+        As for `TaskQueues`.
 
     Raises
     ------
@@ -91,12 +95,13 @@ cdef class DataQueues(TaskQueues):
                          output_bytes: ArrayLike | None = None):
         """Append applications; see `TaskQueues.add_applications`.
 
+        Tasks of own sizes are rejected.
+
         Parameters
         ----------
-        input_bytes, output_bytes : float64[k], bytes that a task fetches and sends; by default none.  Further bags
-            have those of the application to which they belong.
-
-        Tasks of own sizes are rejected.
+        input_bytes, output_bytes
+            float64[k], bytes that a task fetches and sends; by default none.  Further bags have those of the
+            application to which they belong.
         """
         cdef _Guard alone = guard(&self.occupied)
         if sizes is not None or tasks is not None:

@@ -284,14 +284,18 @@ cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noe
 def meets_deadlines(work: ArrayLike, deadlines: ArrayLike, *, double speed, double now) -> bool:
     """Return whether every entry of one queue ends by its deadline (Algorithm 1).
 
+    A deadline counts as met within 1e-12 relative. Time O(n), O(n log n) when unsorted.
+
     Parameters
     ----------
-    work : float64[n], Mflop >= 0, in any order. Entries without work are ignored.
-    deadlines : float64[n], s. ``+inf`` means no deadline.
-    speed : Mflop/s > 0.
-    now : s, when the processor is free to start.
-
-    A deadline counts as met within 1e-12 relative. Time O(n), O(n log n) when unsorted.
+    work
+        float64[n], Mflop >= 0, in any order. Entries without work are ignored.
+    deadlines
+        float64[n], s. ``+inf`` means no deadline.
+    speed
+        Mflop/s > 0.
+    now
+        s, when the processor is free to start.
     """
     cdef const double[::1] p = doubles(work, "work")
     cdef const double[::1] d = doubles(deadlines, "deadlines")
@@ -331,20 +335,28 @@ def optimal_stretch(release: ArrayLike, size: ArrayLike, work: ArrayLike, *, dou
                     str method: Literal["exact", "bisection"] = "exact", double rtol=1e-9) -> float:
     """Return the minimum stretch (s/Mflop) at which one queue meets all its deadlines.
 
-    Parameters
-    ----------
-    release : float64[n], s.
-    size : float64[n], Mflop > 0 of the whole application.
-    work : float64[n], Mflop >= 0 left on this node. Entries without work are ignored.
-    speed : Mflop/s > 0.
-    now : s, when the processor is free to start the queue: the end of the running task, if there is one.
-    running_release, running_size : release (s) and size (Mflop) of the running task's application. The
-        task ends at ``now`` and its own stretch, ``(now - running_release) / running_size``, bounds the result.
-    method : "exact" is the EDF fixed point, "bisection" the paper's Algorithm 2 with a relative tolerance.
-    rtol : relative tolerance of the bisection; its result is feasible and at most this much too large.
-
     The result is never negative; 0.0 for an empty queue. Time O(n log n) for each of 2 to 4 passes
     (exact), about 40 passes (bisection).
+
+    Parameters
+    ----------
+    release
+        float64[n], s.
+    size
+        float64[n], Mflop > 0 of the whole application.
+    work
+        float64[n], Mflop >= 0 left on this node. Entries without work are ignored.
+    speed
+        Mflop/s > 0.
+    now
+        s, when the processor is free to start the queue: the end of the running task, if there is one.
+    running_release, running_size
+        Release (s) and size (Mflop) of the running task's application. The task ends at ``now`` and its own
+        stretch, ``(now - running_release) / running_size``, bounds the result.
+    method
+        "exact" is the EDF fixed point, "bisection" the paper's Algorithm 2 with a relative tolerance.
+    rtol
+        Relative tolerance of the bisection; its result is feasible and at most this much too large.
     """
     cdef const double[::1] r = doubles(release, "release")
     cdef const double[::1] w = doubles(size, "size")
@@ -426,21 +438,30 @@ def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work
 
     Parameters
     ----------
-    offsets : int64[nodes + 1]; the entries of node u are ``offsets[u]`` up to ``offsets[u + 1]``.
-    release, size, work : float64[entries] as in `optimal_stretch`.
-    task_size : float64[entries], Mflop > 0 of one task; without ``preemptive`` the work of an entry must
+    offsets
+        int64[nodes + 1]; the entries of node u are ``offsets[u]`` up to ``offsets[u + 1]``.
+    release, size, work
+        float64[entries] as in `optimal_stretch`.
+    task_size
+        float64[entries], Mflop > 0 of one task; without ``preemptive`` the work of an entry must
         be a whole number of tasks.
-    speed, free_at : float64[nodes]; Mflop/s, and the instant (s) from which the queue can be served.
-    until : s; a scalar for all nodes.
-    running_release, running_size : float64[nodes] or None; the pinned task that ends at ``free_at``;
+    speed, free_at
+        float64[nodes]; Mflop/s, and the instant (s) from which the queue can be served.
+    until
+        s; a scalar for all nodes.
+    running_release, running_size
+        float64[nodes] or None; the pinned task that ends at ``free_at``;
         NaN for none.
 
     Returns
     -------
-    work_left : float64[entries], Mflop.
-    free_at : float64[nodes], s; when the processor can start what is left: ``max(until, free_at)``, or the
+    work_left
+        float64[entries], Mflop.
+    free_at
+        float64[nodes], s; when the processor can start what is left: ``max(until, free_at)``, or the
         end of the task that runs at ``until`` and is pinned.
-    running : int64[nodes]; the entry whose task runs at ``until`` after having started in this
+    running
+        int64[nodes]; the entry whose task runs at ``until`` after having started in this
         projection, else -1 (with ``preemptive``: the entry that is partly done).
     """
     cdef const double[::1] r = doubles(release, "release")

@@ -115,24 +115,31 @@ cdef class MachineQueues:
                          tasks: ArrayLike | None = None):
         """Append applications; their indices are consecutive.
 
-        Parameters
-        ----------
-        release : float64[k], s.
-        size : float64[k], Mflop of the whole application.
-        task_size : float64[k], Mflop of a task.
-        whose : int64[k]; for a further bag (tasks of an earlier application that are submitted again), the
-            index of that application, which must not be a further bag and must have the same `task_size`; for
-            any other application its own index.  By default there are no further bags.
-        sizes : float64[sum of tasks], Mflop, the true size of each task, application after application; then
-            `task_size` is what is stated of them.  By default all tasks of an application have its `task_size`.
-        tasks : int64[k], with `sizes`: the number of tasks of each application, 0 for a further bag.
-
         If applications that came before have tasks of their own sizes, all others must have such, too; further bags
         need neither `sizes` nor `tasks`.
 
         Shares of a further bag are joined and ordered by the index, release and size of the bag.  Only `queue`
         distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
         application.
+
+        Parameters
+        ----------
+        release
+            float64[k], s.
+        size
+            float64[k], Mflop of the whole application.
+        task_size
+            float64[k], Mflop of a task.
+        whose
+            int64[k]; for a further bag (tasks of an earlier application that are submitted again), the index
+            of that application, which must not be a further bag and must have the same `task_size`; for any
+            other application its own index.  By default there are no further bags.
+        sizes
+            float64[sum of tasks], Mflop, the true size of each task, application after application; then
+            `task_size` is what is stated of them.  By default all tasks of an application have its
+            `task_size`.
+        tasks
+            int64[k], with `sizes`: the number of tasks of each application, 0 for a further bag.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
@@ -238,10 +245,16 @@ cdef class MachineQueues:
     def schedule(self) -> dict[str, Integers]:
         """Return what has run so far, as columns int64[k] by machine and start; empty without ``record``.
 
-        machine, application : indices.
-        tasks : number of tasks of equal length that ran one after another without a gap; 1 for tasks of own sizes.
-        start, end : ns.
-        completed : equal to tasks, or 0 for one task that a failure interrupted at `end`.
+        Returns
+        -------
+        machine, application
+            Indices.
+        tasks
+            Number of tasks of equal length that ran one after another without a gap; 1 for tasks of own sizes.
+        start, end
+            ns.
+        completed
+            Equal to `tasks`, or 0 for one task that a failure interrupted at `end`.
         """
         cdef _Guard alone = guard(&self.occupied)
         return journal_tables.schedule(_rows(&self.ran), merge=not self.own_sizes)

@@ -59,14 +59,20 @@ cdef class TaskQueues(MachineQueues):
 
     Parameters
     ----------
-    speed : float64[machines], Mflop/s.
-    order : ``"edf"`` (at the machine's minimum stretch) or ``"fifo"`` (as enqueued).
-    watch : the changes that `next_change` and `due` report: ``"idle"``, a machine runs out of work, or
+    speed
+        float64[machines], Mflop/s.
+    order
+        ``"edf"`` (at the machine's minimum stretch) or ``"fifo"`` (as enqueued).
+    watch
+        The changes that `next_change` and `due` report: ``"idle"``, a machine runs out of work, or
         ``"completion"``, any task ends.
-    log : keep completions until `advance` returns them; may be changed at any time.
-    record : keep the records that `schedule` and `arrivals` return, from the beginning.
-    tolerance : 0 uses exact minimum stretches, for the order and everything else; a number in 0..1 uses
-        the results of a bisection, which exceed the exact ones by at most this fraction of themselves.
+    log
+        Keep completions until `advance` returns them; may be changed at any time.
+    record
+        Keep the records that `schedule` and `arrivals` return, from the beginning.
+    tolerance
+        0 uses exact minimum stretches, for the order and everything else; a number in 0..1 uses the results
+        of a bisection, which exceed the exact ones by at most this fraction of themselves.
 
     Raises
     ------

@@ -168,8 +168,16 @@ def read(
 ) -> dict[str, Any]:
     """The entries of a state, checked.
 
-    home : of each job.  walks : steps of a search, at most.  queued : whether jobs and results wait for
-        dispatchers.  log : rows of the log, at most.
+    Parameters
+    ----------
+    home
+        Of each job.
+    walks
+        Steps of a search, at most.
+    queued
+        Whether jobs and results wait for dispatchers.
+    log
+        Rows of the log, at most.
     """
     made = read_state(
         state,
@@ -201,7 +209,10 @@ def read(
 def _dispatchers(made: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None) -> None:
     """Who waits for a dispatcher, in order: jobs without a machine, and others that have run.
 
-    deciding : the jobs for which dispatchers look for a node; None where nobody waits.
+    Parameters
+    ----------
+    deciding
+        The jobs for which dispatchers look for a node; None where nobody waits.
     """
     line = made["dispatchers"]
     if deciding is None:

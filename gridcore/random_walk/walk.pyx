@@ -56,30 +56,46 @@ cdef class JobWalks:
 
     Parameters
     ----------
-    links : carries the messages; its nodes are those of `speed`.
-    speed : float64[nodes], Mflop/s > 0.
-    kinds : int64[4], the numbers in `links` of the kinds probe, load, job and result, with records `RECORD`.
-    release, node, work, data : for each job: int64 ns, not decreasing; int64, the node at which it is released;
-        float64 Mflop > 0; int64 bytes of the job, and of its result, too.
-    rate : float64[nodes], jobs/s released at a node on average; nan: jobs released so far over the time so far.
-    probes : the most nodes that a job asks (without `neighbours` no more than there are other nodes).
-    pick : "first": the first node that is better than the job's own; "best": the best one; "fastest": the fastest
-        one, whatever its queue.
-    rule : how to estimate the probability that jobs are released at a node while this job is on its way there.  It
-        must be less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
-        "at-least-one", 1 - exp(-x).  Besides, fewer than `remote_threshold` jobs must be expected from other nodes
-        meanwhile, at the rate so far.  "none": neither is checked.
-    min_speed : Mflop/s; slower nodes are skipped.
-    printed : compare waiting + latency with waiting, as printed, instead of the times until the result is back.
-    probe_time : ns from asking a node to its answer, for one node after the other; 0: asking takes no time.
-    queued : a node's dispatcher is busy while it looks for a node for a job.  Meanwhile other jobs released there,
-        and results of jobs that ran there, wait for it, first come, first served.  False: it searches for all its
-        jobs at the same time, and results are sent as soon as the jobs have run.
-    packet : bytes of a probe, and of its answer.
-    seed : seed of the draws.  The draws of a job depend on it and on the job's index.
-    neighbours : int32[nodes, degree]; the probes of a job then walk from neighbour to neighbour.  A node that was
+    links
+        Carries the messages; its nodes are those of `speed`.
+    speed
+        float64[nodes], Mflop/s > 0.
+    kinds
+        int64[4], the numbers in `links` of the kinds probe, load, job and result, with records `RECORD`.
+    release, node, work, data
+        For each job: int64 ns, not decreasing; int64, the node at which it is released; float64 Mflop > 0;
+        int64 bytes of the job, and of its result, too.
+    rate
+        float64[nodes], jobs/s released at a node on average; nan: jobs released so far over the time so far.
+    probes
+        The most nodes that a job asks (without `neighbours` no more than there are other nodes).
+    pick
+        "first": the first node that is better than the job's own; "best": the best one; "fastest": the
+        fastest one, whatever its queue.
+    rule
+        How to estimate the probability that jobs are released at a node while this job is on its way there.
+        It must be less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
+        "at-least-one", 1 - exp(-x).  Besides, fewer than `remote_threshold` jobs must be expected from other
+        nodes meanwhile, at the rate so far.  "none": neither is checked.
+    min_speed
+        Mflop/s; slower nodes are skipped.
+    printed
+        Compare waiting + latency with waiting, as printed, instead of the times until the result is back.
+    probe_time
+        ns from asking a node to its answer, for one node after the other; 0: asking takes no time.
+    queued
+        A node's dispatcher is busy while it looks for a node for a job.  Meanwhile other jobs released there,
+        and results of jobs that ran there, wait for it, first come, first served.  False: it searches for all
+        its jobs at the same time, and results are sent as soon as the jobs have run.
+    packet
+        Bytes of a probe, and of its answer.
+    seed
+        Seed of the draws.  The draws of a job depend on it and on the job's index.
+    neighbours
+        int32[nodes, degree]; the probes of a job then walk from neighbour to neighbour.  A node that was
         asked before costs a step and is not asked again.  None: nodes are drawn uniformly, each at most once.
-    log : the most rows of `looks` that are kept; 0: none.  It does not change the run.
+    log
+        The most rows of `looks` that are kept; 0: none.  It does not change the run.
 
     Raises
     ------

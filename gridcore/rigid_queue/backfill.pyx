@@ -65,15 +65,20 @@ cdef struct Believed:                   # a running job: its end by its estimate
 cdef class BackfillQueue:
     """Jobs that wait for `machines` identical machines, and jobs that run on them.
 
+    No duration is above 2**61 ns.  An object is for one thread at a time.
+
     Parameters
     ----------
-    nodes : int64[jobs], machines that each job wants, 1..machines.
-    run : int64[jobs], ns >= 1, how long each job runs.
-    estimate : int64[jobs], ns >= 1, how long the scheduler believes that it will run; more or less than `run`.
-    easy : whether to backfill; without it, no job starts before one that is ahead of it.
-    log : keep every run for `starts`.
-
-    No duration is above 2**61 ns.  An object is for one thread at a time.
+    nodes
+        int64[jobs], machines that each job wants, 1..machines.
+    run
+        int64[jobs], ns >= 1, how long each job runs.
+    estimate
+        int64[jobs], ns >= 1, how long the scheduler believes that it will run; more or less than `run`.
+    easy
+        Whether to backfill; without it, no job starts before one that is ahead of it.
+    log
+        Keep every run for `starts`.
 
     Raises
     ------
@@ -276,11 +281,14 @@ cdef class BackfillQueue:
     def submit(self, jobs: ArrayLike, now: ArrayLike):
         """Put `jobs` (int64[k], ascending) at the end of the queue at `now` ns; nothing starts before `run`.
 
-        now : one instant for all, or int64[k], not descending; not before the instant reached, nor before an
-            earlier submission.  A job submitted for a later instant joins the queue then.
-
         A job is submitted once, and never after one with a higher number.  Raises ValueError naming the index of a
         bad job or instant.
+
+        Parameters
+        ----------
+        now
+            One instant for all, or int64[k], not descending; not before the instant reached, nor before an
+            earlier submission.  A job submitted for a later instant joins the queue then.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef const long long[::1] who = indices(jobs, "jobs", 0, self.jobs)

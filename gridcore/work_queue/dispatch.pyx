@@ -90,38 +90,57 @@ cdef class WorkQueue:
 
     Parameters
     ----------
-    speed : float64[machines], Mflop/s > 0.
-    tasks : int64[bags] >= 1, how many tasks each bag has.
-    sizes : float64[all tasks], Mflop > 0, bag after bag.
-    up_until : int64[machines], ns, when each machine is predicted to fail first; `NEVER` if it is not.
-    order : "random", "small" or "great" (smallest or greatest residual, ties: the lowest index), "ask" (see
+    speed
+        float64[machines], Mflop/s > 0.
+    tasks
+        int64[bags] >= 1, how many tasks each bag has.
+    sizes
+        float64[all tasks], Mflop > 0, bag after bag.
+    up_until
+        int64[machines], ns, when each machine is predicted to fail first; `NEVER` if it is not.
+    order
+        "random", "small" or "great" (smallest or greatest residual, ties: the lowest index), "ask" (see
         `candidates`).
-    choice : "none" (the lowest index), "cpu" (the fastest), "avail" (predicted to stay up the longest), "all"
-        (the fastest of those predicted to be up until the task is done, else the fastest), "ask"; ties: the
-        lowest index.
-    max_replicas : copies that a task may have at a time, 1..1024.
-    bag_order : which bag is next; bags are released in the order of their numbers, and ties go to the lowest.
-        "fcfs-share": the lowest number that has a task to start; "fcfs-excl": the lowest number that is not complete,
-        even if it has none; "rr": the one after the bag that was last, and 0 after the last of all; "rr-nrf": the
-        same, but while any task has no copy, only among the bags of such tasks; "longidle": the one of the task that
-        has had no copy for the longest time, and while all tasks have one, as "fcfs-share".
-    min_speed : Mflop/s; slower machines get no task.
-    interval, checkpoint, restore : ns >= 0; computing between two checkpoints (0: none are written), writing
-        one, reading one; at most 10**18.
-    local : a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
+    choice
+        "none" (the lowest index), "cpu" (the fastest), "avail" (predicted to stay up the longest), "all" (the
+        fastest of those predicted to be up until the task is done, else the fastest), "ask"; ties: the lowest
+        index.
+    max_replicas
+        Copies that a task may have at a time, 1..1024.
+    bag_order
+        Which bag is next; bags are released in the order of their numbers, and ties go to the lowest.
+        "fcfs-share": the lowest number that has a task to start; "fcfs-excl": the lowest number that is not
+        complete, even if it has none; "rr": the one after the bag that was last, and 0 after the last of all;
+        "rr-nrf": the same, but while any task has no copy, only among the bags of such tasks; "longidle": the
+        one of the task that has had no copy for the longest time, and while all tasks have one, as
+        "fcfs-share".
+    min_speed
+        Mflop/s; slower machines get no task.
+    interval, checkpoint, restore
+        ns >= 0; computing between two checkpoints (0: none are written), writing one, reading one; at most
+        10**18.
+    local
+        A checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
         newest checkpoint of a task is on the server.
-    printed : choose as the figures of the paper do: machine 0 is compared with the others even if it is not free.
-    prediction : when a machine will fail: "told": `up_until`, and from each recovery on the instant given with it;
-        "past": after the mean of those of its last 32 up times that were longer than its age; "age": after as long
-        again as it has been up.
-    faults : whether machines fail; `feed` gives the failures.
-    seed : seed of the random order, >= 0.
-    log : keep every copy for `copies`.
-    period, phase, factors, series, first : machine u has the fraction
-        `factors[series[u], (first[u] + (t + phase) // period) % steps]` of its speed at t ns.  period is at most
-        10**16 ns; 0: machines have their whole speed.  phase is below period.
-    step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
-        `wait`, if there is no machine) then do what it would have done.
+    printed
+        Choose as the figures of the paper do: machine 0 is compared with the others even if it is not free.
+    prediction
+        When a machine will fail: "told": `up_until`, and from each recovery on the instant given with it;
+        "past": after the mean of those of its last 32 up times that were longer than its age; "age": after as
+        long again as it has been up.
+    faults
+        Whether machines fail; `feed` gives the failures.
+    seed
+        Seed of the random order, >= 0.
+    log
+        Keep every copy for `copies`.
+    period, phase, factors, series, first
+        Machine u has the fraction `factors[series[u], (first[u] + (t + phase) // period) % steps]` of its
+        speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.  phase is below
+        period.
+    step
+        `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign`
+        (or `wait`, if there is no machine) then do what it would have done.
 
     Raises
     ------
@@ -293,8 +312,11 @@ cdef class WorkQueue:
     def submit(self, Py_ssize_t bag, sequence: ArrayLike):
         """Release `bag` now.
 
-        sequence : int64[tasks of the bag], the order in which its tasks are started for the first time, counted
-            from 0 within the bag.
+        Parameters
+        ----------
+        sequence
+            int64[tasks of the bag], the order in which its tasks are started for the first time, counted from
+            0 within the bag.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
@@ -329,8 +351,16 @@ cdef class WorkQueue:
 
         An empty block says that there are no more.  Only allowed after `run` has returned "blocks".
 
-        time : int64[k], ns, not before now.  machine : int64[k].  up : bool[k].  until : int64[k], ns, when a
-            machine that recovers is predicted to fail again.
+        Parameters
+        ----------
+        time
+            int64[k], ns, not before now.
+        machine
+            int64[k].
+        up
+            bool[k].
+        until
+            int64[k], ns, when a machine that recovers is predicted to fail again.
         """
         cdef _Guard alone = guard(&self.occupied)
         cdef Py_ssize_t k
@@ -479,10 +509,7 @@ cdef class WorkQueue:
         return b, np.array(chosen, np.int64) - bag.first, np.array(residual, np.float64)
 
     def idle_machines(self) -> tuple[Integers, Integers]:
-        """Return (machines int64[k], until int64[k] ns): the free machines, in ascending order.
-
-        until : when each is predicted to fail.
-        """
+        """Return (machines int64[k], until int64[k] ns): free machines, ascending, and when each may fail."""
         cdef _Guard alone = guard(&self.occupied)
         cdef Work* w = &self.w
         chosen = [u for u in range(w.machines) if work_is_idle(w, u)]

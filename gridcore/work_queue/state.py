@@ -147,12 +147,21 @@ def check_state(
 ) -> dict[str, Any]:
     """Copies of the entries of a state, such that a queue can go on from them.
 
-    tasks, machines, bags : the tables of the queue.  kept : up times that are remembered of a machine.
-    most : copies of a task at a time.  faults : whether machines fail.
-    min_speed : of machines that get tasks, Mflop/s.
-
     What leads from row to row in the tables is empty, and what a queue never changes is as in the queue;
     `task_of` is int64[machines], what each machine runs (-1: nothing), and `fast` says which ones get tasks.
+
+    Parameters
+    ----------
+    tasks, machines, bags
+        The tables of the queue.
+    kept
+        Up times that are remembered of a machine.
+    most
+        Copies of a task at a time.
+    faults
+        Whether machines fail.
+    min_speed
+        Of machines that get tasks, Mflop/s.
     """
     n, m, b = len(tasks), len(machines), len(bags)
     got = read(state, STATE, tasks=n, machines=m, bags=b, kept=m * kept, words=(m + 63) >> 6)

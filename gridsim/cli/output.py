@@ -56,7 +56,10 @@ def check_output(flag: str, path: str) -> None:
 def check_apart(read: Places, written: Places) -> None:
     """Raise ScenarioError if a file would be written that is also read, or that is written twice.
 
-    read, written : pairs of a flag and the file that it names.
+    Parameters
+    ----------
+    read, written
+        Pairs of a flag and the file that it names.
     """
     taken = {os.path.realpath(path): flag for flag, path in reversed([*read]) if path is not None}
     for flag, path in written:

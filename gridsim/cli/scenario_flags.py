@@ -128,7 +128,10 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 def recorded(flags: Flags, *places: str | None) -> Record:
     """Return what ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record.
 
-    places : where the records may go.  Raises ScenarioError if a flag is set and all places are None.
+    Parameters
+    ----------
+    places
+        Where the records may go.  Raises ScenarioError if a flag is set and all places are None.
     """
     wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
     given = [flag for flag in wanted if flags[flag]]

@@ -40,7 +40,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
 from gridsim.support import units
 from gridsim.support.columns import ArrayColumn
-from gridsim.support.docstrings import opening, told
+from gridsim.support.docstrings import opening, parameter_texts
 from gridsim.support.parameters import Limits, limits_of
 from gridsim.support.random_streams import DEFAULT_SEED
 
@@ -102,7 +102,7 @@ def scenario_schema() -> dict[str, Any]:
         name: {"$ref": f"#/$defs/{cls.__name__}", "description": opening(cls)}
         for name, (cls, _) in schedulers.items()
     }
-    said = told(Scenario)
+    said = parameter_texts(Scenario)
     properties = {
         "seed": {
             "type": "integer",
@@ -149,9 +149,9 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
     part["additionalProperties"] = False
     if part.get("required") == []:
         del part["required"]
-    said = {} if constructor is None else told(constructor)
+    said = {} if constructor is None else parameter_texts(constructor)
     for base in reversed(cls.__mro__[:-1]):
-        said |= told(base)
+        said |= parameter_texts(base)
     limits = limits_of(cls)
     for name, entry in part["properties"].items():
         described = _plain(entry)

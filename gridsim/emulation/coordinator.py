@@ -62,7 +62,10 @@ class Peer:
 class Coordinator(Part):
     """Runs an emulation; `emulate` makes a result of it.
 
-    time_limit : simulated s after which the run is stopped; None for no limit.
+    Parameters
+    ----------
+    time_limit
+        Simulated s after which the run is stopped; None for no limit.
     """
 
     ledger: Ledger

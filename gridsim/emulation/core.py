@@ -39,8 +39,12 @@ def _within(value: float, limit: Any) -> bool:
 class Process(Protocol):
     """The process in which a core runs.
 
-    number, life : of the process, -1 for the coordinator, and how often it was started before.
-    modelled : whether messages take the time that the scenario's network says.
+    Attributes
+    ----------
+    number, life
+        Of the process, -1 for the coordinator, and how often it was started before.
+    modelled
+        Whether messages take the time that the scenario's network says.
     """
 
     number: int

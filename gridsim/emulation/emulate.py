@@ -48,20 +48,29 @@ def emulate(
     always recorded; ``provenance["emulation"]`` says how it was made, and how late timers were.  Two runs
     are never quite the same, so that the digest says nothing but which result this is.
 
-    processes : in how many processes the machines are, neighbouring ones in the same.
-    speedup : simulated seconds in a second, at most 1e6.
-    network : ``"modelled"``, messages take the time that the network of the scenario says, or longer if the
-        computer does; ``"real"``, they take what sockets take.
-    work : what tasks do until their time is over: ``"sleep"``, or ``"spin"``: each process computes as long
-        as a task runs on one of its machines, so that processes compete for the processor.
-    kill : let the failures of the scenario kill (SIGKILL) the process of the machine that fails, with all
-        its machines; it begins anew when that machine is up.  The result has the failures that came of it.
-        Without it, only the node objects of machines are lost.
-    time_limit : simulated s after which the run is stopped.
-    host : the address on which processes listen; only 127.0.0.1 is allowed.
-
     Raises ScenarioError as `simulate` does, and for schedulers and scenarios that cannot be emulated;
     SchedulerError for errors of nodes; InvariantViolation when an invariant does not hold afterwards.
+
+    Parameters
+    ----------
+    processes
+        In how many processes the machines are, neighbouring ones in the same.
+    speedup
+        Simulated seconds in a second, at most 1e6.
+    network
+        ``"modelled"``, messages take the time that the network of the scenario says, or longer if the
+        computer does; ``"real"``, they take what sockets take.
+    work
+        What tasks do until their time is over: ``"sleep"``, or ``"spin"``: each process computes as long as a
+        task runs on one of its machines, so that processes compete for the processor.
+    kill
+        Let the failures of the scenario kill (SIGKILL) the process of the machine that fails, with all its
+        machines; it begins anew when that machine is up.  The result has the failures that came of it.
+        Without it, only the node objects of machines are lost.
+    time_limit
+        Simulated s after which the run is stopped.
+    host
+        The address on which processes listen; only 127.0.0.1 is allowed.
     """
     check_address(host)
     if not hasattr(os, "fork"):

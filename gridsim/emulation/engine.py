@@ -21,8 +21,15 @@ _TURN = 1_000_000
 class RealTimeEngine(Engine):
     """Handles what is due by the clock of the computer, in order; each handler sees the instant it was due.
 
-    speedup : simulated seconds in a second.
-    late : of what was due at a known instant: how often, and by how many ns of the computer's clock, it was
+    Parameters
+    ----------
+    speedup
+        Simulated seconds in a second.
+
+    Attributes
+    ----------
+    late
+        Of what was due at a known instant: how often, and by how many ns of the computer's clock, it was
         handled late, in all, squared, and at most.
     """
 

@@ -19,7 +19,10 @@ _LEVELS = 64
 class Counters:
     """What `Transport` reads of `gridcore.network.links.Links`, and where nodes sit.
 
-    machine_of : the machine of each node, which moves with it.
+    Parameters
+    ----------
+    machine_of
+        The machine of each node, which moves with it.
     """
 
     windows = None
@@ -109,7 +112,10 @@ class ToldCounters(Counters):
 class EmulatedTransport(Transport):
     """Declares kinds of messages and keeps their accounting, but carries no messages.
 
-    reports : what reports to the coordinator each message that is counted; None to count them here.
+    Attributes
+    ----------
+    reports
+        What reports to the coordinator each message that is counted; None to count them here.
     """
 
     reports: Callable[..., None] | None = None

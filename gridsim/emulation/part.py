@@ -29,8 +29,12 @@ COORDINATOR = -1
 class Setup:
     """What all processes of an emulation are given.
 
-    processes, speedup, modelled, spin, kill : see `gridsim.emulation.emulate.emulate`.
-    token : of the run.
+    Parameters
+    ----------
+    processes, speedup, modelled, spin, kill
+        See `gridsim.emulation.emulate.emulate`.
+    token
+        Of the run.
     """
 
     scenario: Scenario
@@ -46,7 +50,10 @@ class Setup:
 class Part(Simulation):
     """The run in one process: all nodes, of which those of this process are called.
 
-    number, life : of the process, and how often it was started before.
+    Parameters
+    ----------
+    number, life
+        Of the process, and how often it was started before.
     """
 
     engine: RealTimeEngine

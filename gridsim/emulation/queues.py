@@ -78,8 +78,12 @@ class Share:
 class Machine:
     """One machine: what waits, in order, and the task that runs.
 
-    running, task : the application of the task that runs, -1 for none, and its number.
-    start, end, planned : when it began, when it ends, and when it would end by its stated size, ns.
+    Attributes
+    ----------
+    running, task
+        The application of the task that runs, -1 for none, and its number.
+    start, end, planned
+        When it began, when it ends, and when it would end by its stated size, ns.
     """
 
     __slots__ = ("completed", "end", "life", "planned", "queue", "running", "start", "task", "touched")
@@ -94,8 +98,17 @@ class Machine:
 class MachineQueues(_Columns):
     """The queues of the machines of one process.
 
-    engine : its clock.  ended : called with (machine, application) when a task has ended.
-    tell : called with a record for the coordinator.
+    Parameters
+    ----------
+    engine
+        Its clock.
+    tell
+        Called with a record for the coordinator.
+
+    Attributes
+    ----------
+    ended
+        Called with (machine, application) when a task has ended.
     """
 
     def __init__(

@@ -122,7 +122,10 @@ def prepare(part: Part) -> None:
 def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
     """Complete what the policy of the coordinator keeps, once all is reported.
 
-    noted : table -> when each of its rows was written, and by which node.
+    Parameters
+    ----------
+    noted
+        Table -> when each of its rows was written, and by which node.
     """
     policy: Any = part.policy
     for table, when in noted.items():  # as a simulation has them, and not as processes report

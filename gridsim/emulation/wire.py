@@ -62,11 +62,18 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 class Conversation(asyncio.Protocol):
     """One connection.
 
-    handle : called with each frame after the greeting, decoded by `decoder`.
-    closed : called when the connection is closed, if a greeting has come or none is awaited.
-    greet : called with the greeting, if the other side opens the connection; None if this side does.
-    token : of the run.
-    strangers : the connections of who listens that have sent no greeting yet, oldest first.
+    Parameters
+    ----------
+    handle
+        Called with each frame after the greeting, decoded by `decoder`.
+    closed
+        Called when the connection is closed, if a greeting has come or none is awaited.
+    greet
+        Called with the greeting, if the other side opens the connection; None if this side does.
+    token
+        Of the run.
+    strangers
+        The connections of who listens that have sent no greeting yet, oldest first.
     """
 
     def __init__(

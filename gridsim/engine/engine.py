@@ -62,7 +62,8 @@ class Engine:
 
     Parameters
     ----------
-    cohort_limit : the most rows a handler gets in one call; None for whole cohorts.
+    cohort_limit
+        The most rows a handler gets in one call; None for whole cohorts.
     """
 
     def __init__(self, *, cohort_limit: int | None = None) -> None:

@@ -32,9 +32,15 @@ def message_table(
 
     The columns are described in docs/reference/outputs.md.
 
-    kinds : the names of the kinds of messages, by number.  applications : how many applications there are.
-    application_of : int64, the application of each thing that messages are about; None if messages are about
-        applications themselves.
+    Parameters
+    ----------
+    kinds
+        The names of the kinds of messages, by number.
+    applications
+        How many applications there are.
+    application_of
+        int64, the application of each thing that messages are about; None if messages are about applications
+        themselves.
     """
     logged = links.logged()
     about = logged["subject"]

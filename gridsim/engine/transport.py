@@ -149,12 +149,17 @@ class Transport:
     ) -> None:
         """Open the transport once all kinds are declared.
 
-        machine_of : the machine that each node is on; None if node i is on machine i.  There may be further
-            machines than those of the platform.
-        level_of : the level of each node, below 64; messages are also counted by level.
-        application_of : the application of each thing that messages are about; None if they name
-            applications.
-        carried : whether another source of the engine runs the links; then nothing may be sent by `send`.
+        Parameters
+        ----------
+        machine_of
+            The machine that each node is on; None if node i is on machine i.  There may be further machines
+            than those of the platform.
+        level_of
+            The level of each node, below 64; messages are also counted by level.
+        application_of
+            The application of each thing that messages are about; None if they name applications.
+        carried
+            Whether another source of the engine runs the links; then nothing may be sent by `send`.
         """
         self._application_of = application_of
         if machine_of is not None:

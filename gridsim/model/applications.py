@@ -101,8 +101,12 @@ JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
 class Listed(Recipe, frozen=True, kw_only=True):
     """A list of applications or jobs: columns with one entry each.
 
-    release : s, in any order.
-    origin : s, the time at which a run begins; without it the first release.  Times count from it.
+    Parameters
+    ----------
+    release
+        s, in any order.
+    origin
+        s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
     part: ClassVar[str] = "workload"
@@ -113,9 +117,12 @@ class Listed(Recipe, frozen=True, kw_only=True):
     def check_columns(self, what: str) -> None:
         """Check that there is an application or job, that columns are equally long, and the origin.
 
-        what : the word for an entry in errors.
-
         Raises ScenarioError.
+
+        Parameters
+        ----------
+        what
+            The word for an entry in errors.
         """
         if not len(self.release):
             raise ScenarioError(f"workload.release must name at least one {what}, got none")
@@ -281,8 +288,10 @@ def reserved(
 ) -> tuple[Integers, Integers]:
     """Return how long rigid jobs run at `speed` Mflop/s, and how long schedulers expect them to; ns, int64.
 
-    estimate : the expected time: ``"run"``, the run time; ``"requested"``, what users ask for, which may be
-        shorter.
+    Parameters
+    ----------
+    estimate
+        The expected time: ``"run"``, the run time; ``"requested"``, what users ask for, which may be shorter.
     """
     assert applications.requested is not None
     lasts = durations(applications, speed)

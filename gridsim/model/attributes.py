@@ -38,10 +38,16 @@ Texts = NDArray[np.str_]
 class Attributes:
     """The attributes of n machines.
 
-    memory : float64[n], bytes; None if machines do not state their memory.
-    kind : text[n]; None if machines are of no kinds.
-    places : float64[n, 2], coordinates in a plane, in any unit; None if machines have no places.
-    disk : float64[n], bytes; None if machines do not state their disk.
+    Parameters
+    ----------
+    memory
+        float64[n], bytes; None if machines do not state their memory.
+    kind
+        Text[n]; None if machines are of no kinds.
+    places
+        float64[n, 2], coordinates in a plane, in any unit; None if machines have no places.
+    disk
+        float64[n], bytes; None if machines do not state their disk.
     """
 
     memory: Floats | None = None
@@ -75,12 +81,19 @@ class _Attributes(Recipe, frozen=True, kw_only=True):
 class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
     """Memory, disk, kind and place of each machine, drawn independently of one another.
 
-    seed : seed of the draws.
-    memory : bytes; each machine has one of these, all equally likely.  One that is named twice is twice as
-        likely.  Without any, machines do not state their memory.
-    disk : bytes, drawn in the same way.
-    kinds : names of kinds; each machine is of one of these, drawn in the same way.
-    side : side of the square, in any unit, in which machines have uniform places; without it they have none.
+    Parameters
+    ----------
+    seed
+        Seed of the draws.
+    memory
+        Bytes; each machine has one of these, all equally likely.  One that is named twice is twice as likely.
+        Without any, machines do not state their memory.
+    disk
+        Bytes, drawn in the same way.
+    kinds
+        Names of kinds; each machine is of one of these, drawn in the same way.
+    side
+        Side of the square, in any unit, in which machines have uniform places; without it they have none.
     """
 
     seed: Seed = DEFAULT_SEED
@@ -109,9 +122,14 @@ class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
 class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
     """Lists of attributes, each with one entry per machine.
 
-    memory, disk : bytes of each machine.
-    kinds : name of the kind of each machine.
-    x, y : coordinates of each machine, in any unit; both or neither.
+    Parameters
+    ----------
+    memory, disk
+        Bytes of each machine.
+    kinds
+        Name of the kind of each machine.
+    x, y
+        Coordinates of each machine, in any unit; both or neither.
     """
 
     memory: tuple[Memory, ...] | None = None
@@ -150,7 +168,12 @@ AttributesRecipe = DrawnAttributes | ListedAttributes
 class Wants(NamedTuple):
     """What each of n jobs, or each task of n bags, wants of a machine; None where none does.
 
-    memory, disk : float64[n], bytes, at least.  kind : text[n], `ANY` for any.
+    Parameters
+    ----------
+    memory, disk
+        float64[n], bytes, at least.
+    kind
+        Text[n], `ANY` for any.
     """
 
     memory: Floats | None = None
@@ -188,10 +211,15 @@ class Wants(NamedTuple):
     def groups(self, attributes: Attributes | None, what: str = "jobs") -> tuple[Integers, NDArray[np.bool_]]:
         """Return in which group each is, int64[n], and which machines suit each group.
 
-        attributes : those of the machines.  what : the word for those that want machines, in errors.
-
         The second is bool[groups, machines].  Those that the same machines suit are in one group.  Raises
         ScenarioError if machines do not state what is wanted, or are of other kinds.
+
+        Parameters
+        ----------
+        attributes
+            Those of the machines.
+        what
+            The word for those that want machines, in errors.
         """
         entries = {"memory": ("memory", "memory"), "kind": ("a kind", "kinds"), "disk": ("disk", "disk")}
         for name, (wanted, entry) in entries.items():
@@ -244,11 +272,16 @@ class Wants(NamedTuple):
 class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What drawn jobs, or those of a log, want of each of their machines; and the tasks of drawn bags.
 
-    memory : bytes; each job, or each task of a bag, needs one of these, all equally likely.  One that is
-        named twice is twice as likely; 0 stands for any memory, and so does an empty list.
-    disk : bytes, drawn in the same way.
-    kinds : names of kinds; each job wants machines of one of these, drawn in the same way.  An empty text
-        stands for any kind.  Bags want no kinds.
+    Parameters
+    ----------
+    memory
+        Bytes; each job, or each task of a bag, needs one of these, all equally likely.  One that is named
+        twice is twice as likely; 0 stands for any memory, and so does an empty list.
+    disk
+        Bytes, drawn in the same way.
+    kinds
+        Names of kinds; each job wants machines of one of these, drawn in the same way.  An empty text stands
+        for any kind.  Bags want no kinds.
     """
 
     part: ClassVar[str] = "workload.constraints"

@@ -32,12 +32,20 @@ class Pace:
 
     It is ``factors[series[u], (first[u] + (t + phase) // period) % steps]``.
 
-    period : ns.
-    phase : ns since the step of each machine at time 0 began, below `period`.
-    factors : float64[rows, steps], in (0, 1].  series : int64[machines], the row of each machine.
-    first : int64[machines], the step of each machine at time 0.
-
     The arrays are read-only.
+
+    Parameters
+    ----------
+    period
+        ns.
+    phase
+        ns since the step of each machine at time 0 began, below `period`.
+    factors
+        float64[rows, steps], in (0, 1].
+    series
+        int64[machines], the row of each machine.
+    first
+        int64[machines], the step of each machine at time 0.
     """
 
     period: int
@@ -146,9 +154,13 @@ FluctuationRecipe = UniformFluctuation | ListedFluctuation
 class Fluctuation:
     """How background load changes the speed of machines.  Two objects are equal when their recipes are.
 
-    recipe : how the fluctuation was made; use the constructors below.
-    origin : s, the time of a list of factors at which the run begins; `Scenario` sets it to
-        `Workload.origin`.  Drawn factors begin with the run.
+    Parameters
+    ----------
+    recipe
+        How the fluctuation was made; use the constructors below.
+    origin
+        s, the time of a list of factors at which the run begins; `Scenario` sets it to `Workload.origin`.
+        Drawn factors begin with the run.
     """
 
     recipe: FluctuationRecipe
@@ -163,11 +175,18 @@ class Fluctuation:
         Each machine follows one row of factors, beginning at one of its steps; row and step are drawn.  Rows
         repeat over and over.
 
-        low, high : smallest and largest factor, 0 < low <= high <= 1.
-        period : s that a factor lasts, 1e-9 to 1e7.
-        seed : seed of the factors and of the machines' rows and steps, which have two random streams.
-        series : number of different rows.
-        steps : number of factors in a row.
+        Parameters
+        ----------
+        low, high
+            Smallest and largest factor, 0 < low <= high <= 1.
+        period
+            s that a factor lasts, 1e-9 to 1e7.
+        seed
+            Seed of the factors and of the machines' rows and steps, which have two random streams.
+        series
+            Number of different rows.
+        steps
+            Number of factors in a row.
         """
         return cls(
             UniformFluctuation(low=low, high=high, period=period, seed=seed, series=series, steps=steps)
@@ -183,11 +202,16 @@ class Fluctuation:
     ) -> Fluctuation:
         """Exactly the given factors: ``factors[k][j]`` in row k, step j.
 
-        factors : factors in (0, 1], one list per row, all of the same length.
-        period : s that a step lasts, 1e-9 to 1e7.
-        series : the row of each machine; without it machine u has row u modulo the number of rows.
-        first : the step of each machine at time 0, on the clock of the releases; without it all begin at
-            step 0.
+        Parameters
+        ----------
+        factors
+            Factors in (0, 1], one list per row, all of the same length.
+        period
+            s that a step lasts, 1e-9 to 1e7.
+        series
+            The row of each machine; without it machine u has row u modulo the number of rows.
+        first
+            The step of each machine at time 0, on the clock of the releases; without it all begin at step 0.
         """
         return cls(
             ListedFluctuation(

@@ -39,8 +39,11 @@ class _Spread(Recipe, frozen=True, kw_only=True):
 class Normal(_Spread, frozen=True, tag="normal"):
     """Normally distributed factors of mean 1; factors of at most 0.01 are drawn again.
 
-    deviation : standard deviation, >= 0.  Drawing again raises the mean if the deviation is large: to 1.008
-        with 0.4, to 1.29 with 1.
+    Parameters
+    ----------
+    deviation
+        Standard deviation, >= 0.  Drawing again raises the mean if the deviation is large: to 1.008 with 0.4,
+        to 1.29 with 1.
     """
 
     deviation: Annotated[float, Limits(low=0)]
@@ -53,7 +56,10 @@ class Normal(_Spread, frozen=True, tag="normal"):
 class LogUniform(_Spread, frozen=True, tag="log-uniform"):
     """Factors from 1 / ratio to ratio whose logarithm is uniform.
 
-    ratio : largest factor, >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
+    Parameters
+    ----------
+    ratio
+        Largest factor, >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
     """
 
     ratio: Annotated[float, Limits(low=1)]
@@ -76,8 +82,11 @@ class Exponential(_Spread, frozen=True, tag="exponential"):
 class LogNormal(_Spread, frozen=True, tag="log-normal"):
     """Factors of mean 1 whose logarithm is normally distributed.
 
-    deviation : standard deviation of the logarithm, in 0..10.  The squared coefficient of variation of the
-        factors is exp(deviation^2) - 1: 1.72 with 1.
+    Parameters
+    ----------
+    deviation
+        Standard deviation of the logarithm, in 0..10.  The squared coefficient of variation of the factors is
+        exp(deviation^2) - 1: 1.72 with 1.
     """
 
     deviation: Annotated[float, Limits(low=0, high=10)]
@@ -120,9 +129,13 @@ def _at_load(columns: Columns, load: float | None, platform: Platform) -> Column
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     """Bags of tasks submitted by a Poisson process; `Workload.bags` explains each field.
 
-    task_size : Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list
-        of classes (one per application, all equally likely).
-    spread : how tasks differ within an application: a table of the kind ``normal``, ``log-uniform``,
+    Parameters
+    ----------
+    task_size
+        Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list of
+        classes (one per application, all equally likely).
+    spread
+        How tasks differ within an application: a table of the kind ``normal``, ``log-uniform``,
         ``exponential`` or ``log-normal``.  Each task has task_size times a factor of its own.  Without it
         they are equal.
     """
@@ -270,8 +283,11 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
         """Return the run times (s) of the tasks of each bag in `kept`, one bag after another.
 
-        tasks : number of tasks of each bag.  Their run times are those of the bag's own tasks, or are drawn
-            from them if the recipe has tasks_per_node.
+        Parameters
+        ----------
+        tasks
+            Number of tasks of each bag.  Their run times are those of the bag's own tasks, or are drawn from
+            them if the recipe has tasks_per_node.
         """
         draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
         for bag, count in zip(kept.tolist(), tasks.tolist(), strict=True):
@@ -284,16 +300,26 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
 class ListRecipe(Listed, frozen=True, kw_only=True, tag="list"):
     """A list of applications; `Workload.of` explains each field.
 
-    release : s, one entry per application, in any order.
-    tasks : number of tasks, one entry per application.
-    task_size : Mflop, one entry per application.
-    submitter : machines, one entry per application; without it application i submits at machine i modulo the
-        number of machines.
-    data : bytes of a task's instructions and data, and of its result, one entry per application.
-    input_bytes, output_bytes : bytes that a task fetches before it can be computed, and that it sends
-        afterwards, one entry per application; see `Platform.linked`.
-    memory, disk : bytes that a task needs on its machine, one entry per application; without it any.
-    origin : s, the time at which a run begins; without it the first release.  Times count from it.
+    Parameters
+    ----------
+    release
+        s, one entry per application, in any order.
+    tasks
+        Number of tasks, one entry per application.
+    task_size
+        Mflop, one entry per application.
+    submitter
+        Machines, one entry per application; without it application i submits at machine i modulo the number
+        of machines.
+    data
+        Bytes of a task's instructions and data, and of its result, one entry per application.
+    input_bytes, output_bytes
+        Bytes that a task fetches before it can be computed, and that it sends afterwards, one entry per
+        application; see `Platform.linked`.
+    memory, disk
+        Bytes that a task needs on its machine, one entry per application; without it any.
+    origin
+        s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
     tasks: Annotated[IntColumn, Limits(low=1, high=2**53)]
@@ -325,13 +351,20 @@ class ListRecipe(Listed, frozen=True, kw_only=True, tag="list"):
 class TasksRecipe(Listed, frozen=True, kw_only=True, tag="tasks"):
     """A list of applications, task by task; `Workload.of_tasks` explains each field.
 
-    release : s, one entry per application, in any order.
-    sizes : Mflop of every task, one list per application.
-    submitter : machines, one entry per application; without it application i submits at machine i modulo the
-        number of machines.
-    estimate : Mflop, the size of a task that submitters state, which schedulers see, one entry per
-        application; without it the mean of the sizes.
-    origin : s, the time at which a run begins; without it the first release.  Times count from it.
+    Parameters
+    ----------
+    release
+        s, one entry per application, in any order.
+    sizes
+        Mflop of every task, one list per application.
+    submitter
+        Machines, one entry per application; without it application i submits at machine i modulo the number
+        of machines.
+    estimate
+        Mflop, the size of a task that submitters state, which schedulers see, one entry per application;
+        without it the mean of the sizes.
+    origin
+        s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
     sizes: Annotated[RaggedColumn, Limits(above=0, unit="Mflop")]

@@ -17,8 +17,12 @@ from gridsim.support.random_streams import Streams
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A uniform distribution from `low` to `high`.
 
-    low : smallest value.
-    high : largest value.
+    Parameters
+    ----------
+    low
+        Smallest value.
+    high
+        Largest value.
     """
 
     low: float

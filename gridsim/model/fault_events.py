@@ -60,8 +60,16 @@ def looking(nodes: int) -> Count:
 class Events:
     """Changes (failures and recoveries), sorted by time, then machine, then down before up.
 
-    time : int64[k], ns.  machine : int64[k].  up : bool[k], true if the machine recovers, false if it fails.
-    until : int64[k], ns, when the state that begins with the change ends.  For a failure it is the time of
+    Parameters
+    ----------
+    time
+        int64[k], ns.
+    machine
+        int64[k].
+    up
+        bool[k], true if the machine recovers, false if it fails.
+    until
+        int64[k], ns, when the state that begins with the change ends.  For a failure it is the time of
         recovery (equal to `time` if transient); for a recovery, the time of the next failure.  It is NEVER if
         the state does not end.
     """
@@ -92,10 +100,14 @@ class Events:
 class Course:
     """The failures and recoveries of n machines, each of which is up until its first change.
 
-    first : int64[n], ns, the first failure of each machine: 0 if it is down from the beginning, NEVER if it
-        never fails.
-    blocks : changes in blocks; those of one instant are in the same block.  They may go on until the end of
-        the clock, and the iterator can be used once.
+    Parameters
+    ----------
+    first
+        int64[n], ns, the first failure of each machine: 0 if it is down from the beginning, NEVER if it never
+        fails.
+    blocks
+        Changes in blocks; those of one instant are in the same block.  They may go on until the end of the
+        clock, and the iterator can be used once.
     """
 
     first: Integers
@@ -128,7 +140,10 @@ Draw = Callable[[np.random.Generator, int], Floats]
 def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: Count) -> Course:
     """Return the changes of machines that are up and down in turn, for times (s) drawn independently.
 
-    mean : about how long a machine is up, s.  All machines begin an up time at 0.
+    Parameters
+    ----------
+    mean
+        About how long a machine is up, s.  All machines begin an up time at 0.
     """
     up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
@@ -156,7 +171,10 @@ def _drawn_blocks(
 ) -> Iterator[Events]:
     """Yield blocks of `block` ns.
 
-    fails : int64[nodes], ns, the first failure of each machine; one at the end of the clock does not happen.
+    Parameters
+    ----------
+    fails
+        int64[nodes], ns, the first failure of each machine; one at the end of the clock does not happen.
     """
     until = 0
     late = Events.none()
@@ -244,7 +262,14 @@ def _streamed_blocks(nodes: int, events: Events, edge: int, pieces: Iterator[Pie
 def given(nodes: int, time: Any, machine: Any, up: Any) -> Course:
     """Return exactly the given changes, which may be in any order.
 
-    time : ns.  machine : index.  up : bool.  Each machine goes down and up in turn, beginning with down.
+    Parameters
+    ----------
+    time
+        ns.
+    machine
+        index.
+    up
+        bool.  Each machine goes down and up in turn, beginning with down.
     """
     events = _chained(time, machine, up)
     return Course(_first(events, nodes), iter((events,)))
@@ -275,7 +300,10 @@ def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Cou
 def _rounds(once: Events, turn: Events, span: int, ahead: Integers, count: Count) -> Iterator[Events]:
     """Yield `once`, the first round, then `turn` again and again.
 
-    ahead : int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
+    Parameters
+    ----------
+    ahead
+        int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
     """
     for start in range(0, END, span) if len(turn) else (0,):
         events = turn if start else once
@@ -307,7 +335,10 @@ def _first(events: Events, nodes: int) -> Integers:
 def outages(course: Course, until: float) -> Iterator[tuple[int, Floats, Floats]]:
     """Yield each machine that fails, when it fails and when it recovers (arrays, s; inf for never).
 
-    until : s; outages that begin later may be left out.
+    Parameters
+    ----------
+    until
+        s; outages that begin later may be left out.
     """
     downs: dict[int, list[int]] = {}
     ups: dict[int, list[int]] = {}

@@ -283,8 +283,12 @@ FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults |
 class Faults:
     """When machines fail and recover.  Two objects are equal when their recipes are.
 
-    recipe : how the faults were made; use the constructors below.
-    origin : s, the time of listed failures and of time zones at which the run begins; `Scenario` sets it to
+    Parameters
+    ----------
+    recipe
+        How the faults were made; use the constructors below.
+    origin
+        s, the time of listed failures and of time zones at which the run begins; `Scenario` sets it to
         `Workload.origin`.  Drawn failures, and those of a trace, begin with the run.
     """
 
@@ -295,10 +299,15 @@ class Faults:
     def poisson(cls, mean: float, seed: int, reachable: bool = False) -> Faults:
         """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
 
-        mean : mean time between two failures of a machine, s.
-        seed : seed of the draw.
-        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
-            others, but keeps its memory and its place on the network.
+        Parameters
+        ----------
+        mean
+            Mean time between two failures of a machine, s.
+        seed
+            Seed of the draw.
+        reachable
+            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
+            but keeps its memory and its place on the network.
         """
         return cls(PoissonFaults(mean=mean, seed=seed, reachable=reachable))
 
@@ -306,11 +315,17 @@ class Faults:
     def exponential(cls, up: float, down: float, seed: int, reachable: bool = False) -> Faults:
         """Exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
 
-        up : mean up time, s.
-        down : mean down time, s; 0 for transient failures.
-        seed : seed of the draw.
-        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
-            others, but keeps its memory and its place on the network.
+        Parameters
+        ----------
+        up
+            Mean up time, s.
+        down
+            Mean down time, s; 0 for transient failures.
+        seed
+            Seed of the draw.
+        reachable
+            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
+            but keeps its memory and its place on the network.
         """
         return cls(ExponentialFaults(up=up, down=down, seed=seed, reachable=reachable))
 
@@ -326,13 +341,21 @@ class Faults:
     ) -> Faults:
         """Up and down times with Weibull distributions (scales in s).
 
-        up_shape : shape of the up times; 1 is exponential.
-        up_scale : scale of the up times, s.
-        down_shape : shape of the down times; 1 is exponential.
-        down_scale : scale of the down times, s.
-        seed : seed of the draw.
-        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
-            others, but keeps its memory and its place on the network.
+        Parameters
+        ----------
+        up_shape
+            Shape of the up times; 1 is exponential.
+        up_scale
+            Scale of the up times, s.
+        down_shape
+            Shape of the down times; 1 is exponential.
+        down_scale
+            Scale of the down times, s.
+        seed
+            Seed of the draw.
+        reachable
+            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
+            but keeps its memory and its place on the network.
         """
         return cls(
             WeibullFaults(
@@ -360,20 +383,29 @@ class Faults:
 
         Each machine follows one host, drawn without replacement.
 
-        path : the trace.
-        seed : seed of the draw of hosts.
-        start : time in the trace at which the run begins, s.
-        repeat : if true, the trace starts again at `start` when it ends; if false, each machine then keeps
-            its state.
-        never_up : if true, draw from all hosts, including hosts that are never up in the trace; if false,
-            only from hosts that were ever up.
-        zones : spread hosts that were recorded in one place over time zones: each machine is as far ahead in
-            the trace as its clock is ahead.  The trace must repeat, and only the whole days after `start` are
-            used; `start` should be midnight in the trace.
-        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
-            others, but keeps its memory and its place on the network.
-
         Raises TraceFormatError for a bad trace, ScenarioError for a trace with too few hosts.
+
+        Parameters
+        ----------
+        path
+            The trace.
+        seed
+            Seed of the draw of hosts.
+        start
+            Time in the trace at which the run begins, s.
+        repeat
+            If true, the trace starts again at `start` when it ends; if false, each machine then keeps its
+            state.
+        never_up
+            If true, draw from all hosts, including hosts that are never up in the trace; if false, only from
+            hosts that were ever up.
+        zones
+            Spread hosts that were recorded in one place over time zones: each machine is as far ahead in the
+            trace as its clock is ahead.  The trace must repeat, and only the whole days after `start` are
+            used; `start` should be midnight in the trace.
+        reachable
+            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
+            but keeps its memory and its place on the network.
         """
         recipe = TraceFaults(
             path=text("faults.path", path),
@@ -401,15 +433,23 @@ class Faults:
         At the beginning of the day the owner returns and the machine is down.  Later the owner leaves for
         spells, in which it is up.  Spells and the times between them are exponential.
 
-        seed : seed of nights, spells and times between spells, which have three random streams.
-        zones : number of time zones, and when it is night.
-        day_up : share of the day in which a machine is up, apart from the beginning of the day.  With 0 it is
+        Parameters
+        ----------
+        seed
+            Seed of nights, spells and times between spells, which have three random streams.
+        zones
+            Number of time zones, and when it is night.
+        day_up
+            Share of the day in which a machine is up, apart from the beginning of the day.  With 0 it is
             never up by day.
-        spell : mean length of a spell, s.
-        spread : largest time by which a night begins or ends earlier or later, s; drawn uniformly for each
-            machine and day.  It is at most a quarter of the night and of the day.
-        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
-            others, but keeps its memory and its place on the network.
+        spell
+            Mean length of a spell, s.
+        spread
+            Largest time by which a night begins or ends earlier or later, s; drawn uniformly for each machine
+            and day.  It is at most a quarter of the night and of the day.
+        reachable
+            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
+            but keeps its memory and its place on the network.
         """
         recipe = ZoneFaults(
             seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread, reachable=reachable
@@ -426,12 +466,18 @@ class Faults:
     ) -> Faults:
         """Exactly the given failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
 
-        machine : the machine that fails, one entry per failure.
-        down : time at which it fails, s, on the clock of the releases; 0 for a machine that joins later.
-        up : time at which it recovers, s; equal to down for a transient failure, inf for a machine that
-            leaves for good.
-        reachable : if true, a machine that is down is not off: its owner is back.  It computes nothing for
-            others, but keeps its memory and its place on the network.
+        Parameters
+        ----------
+        machine
+            The machine that fails, one entry per failure.
+        down
+            Time at which it fails, s, on the clock of the releases; 0 for a machine that joins later.
+        up
+            Time at which it recovers, s; equal to down for a transient failure, inf for a machine that leaves
+            for good.
+        reachable
+            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
+            but keeps its memory and its place on the network.
         """
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         rows = dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))
@@ -472,17 +518,23 @@ class Faults:
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield each of `nodes` machines that fails, when it fails and when it recovers (arrays, s).
 
-        until : s; outages that begin later may be left out.
-
         For showing a result, or checking it: raises TooOften for too many changes, see `looking`.
+
+        Parameters
+        ----------
+        until
+            s; outages that begin later may be left out.
         """
         return outages(self.course(nodes, looking(nodes)), until)
 
     def course(self, nodes: int, count: Count = uncounted) -> Course:
         """Return the failures and recoveries of `nodes` machines.
 
-        count : called with numbers of changes before they are made.  Code that only shows a result, whose
-            faults its user did not choose, passes ``gridsim.model.fault_events.looking(nodes)``.
+        Parameters
+        ----------
+        count
+            Called with numbers of changes before they are made.  Code that only shows a result, whose faults
+            its user did not choose, passes ``gridsim.model.fault_events.looking(nodes)``.
         """
         return self._of_run.course(nodes, count)
 

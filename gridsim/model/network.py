@@ -15,20 +15,28 @@ _LARGEST = 1e15
 class Network(CheckedStruct, frozen=True, kw_only=True):
     """Latency and network interfaces, the same for every machine.
 
-    latency : s, the same for every pair of machines.
-    jitter : s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, drawn
-        with the run's seed.  Different delays split cohorts, which makes runs slower.
-    bandwidth : bytes/s of each machine, up and down; ``inf`` for no transmission time.
-    interfaces : with ``"fifo"`` each machine sends, and receives, one message after another.  A message
-        starts when the sender's interface is free, and its head arrives `latency` later.  It is delivered
-        when the receiver's interface is free and has then received its bytes.  With ``"equal"`` nothing
-        queues, and every message takes its latency + bytes / bandwidth; this is the fast mode for large runs.
-    task_data : bytes that a machine fetches for each task it starts, from a repository without limits.  They
-        are counted separately, and delay neither tasks nor messages.
-    record_use : record how much of its interfaces each machine uses, from the first to the last release
-        (8 bytes of memory per machine and second).
-
     Messages between two nodes of one machine take no time and are not counted.
+
+    Parameters
+    ----------
+    latency
+        s, the same for every pair of machines.
+    jitter
+        s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, drawn with
+        the run's seed.  Different delays split cohorts, which makes runs slower.
+    bandwidth
+        Bytes/s of each machine, up and down; ``inf`` for no transmission time.
+    interfaces
+        With ``"fifo"`` each machine sends, and receives, one message after another.  A message starts when
+        the sender's interface is free, and its head arrives `latency` later.  It is delivered when the
+        receiver's interface is free and has then received its bytes.  With ``"equal"`` nothing queues, and
+        every message takes its latency + bytes / bandwidth; this is the fast mode for large runs.
+    task_data
+        Bytes that a machine fetches for each task it starts, from a repository without limits.  They are
+        counted separately, and delay neither tasks nor messages.
+    record_use
+        Record how much of its interfaces each machine uses, from the first to the last release (8 bytes of
+        memory per machine and second).
     """
 
     part: ClassVar[str] = "network"
@@ -52,10 +60,16 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
 
         A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth.  Messages do not queue.
 
-        distance : distance from a machine to the provider, m.
-        congestion : delay of every message, s.
-        bandwidth : bytes/s.  The paper gives none; the default is 1 Mbit/s.
-        velocity : speed of signals, m/s.
+        Parameters
+        ----------
+        distance
+            Distance from a machine to the provider, m.
+        congestion
+            Delay of every message, s.
+        bandwidth
+            Bytes/s.  The paper gives none; the default is 1 Mbit/s.
+        velocity
+            Speed of signals, m/s.
         """
         distance = real("network.distance", distance, low=0, unit="m")
         congestion = real("network.congestion", congestion, low=0, unit="s")

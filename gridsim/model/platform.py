@@ -39,11 +39,15 @@ Speed = Annotated[float, SPEED]
 class _Speeds(Recipe, frozen=True, kw_only=True):
     """What all platforms have.
 
-    bandwidth : bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a
-        list with one entry per machine, or a table {low = ..., high = ...} between which logarithms are
-        uniform.  Without it data take no time.
-    attributes : memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`;
-        without it machines differ in speed only.
+    Parameters
+    ----------
+    bandwidth
+        Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+        with one entry per machine, or a table {low = ..., high = ...} between which logarithms are uniform.
+        Without it data take no time.
+    attributes
+        Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; without it
+        machines differ in speed only.
     """
 
     part: ClassVar[str] = "platform"
@@ -187,11 +191,14 @@ _AT_ONCE = 1 << 20
 class Platform:
     """The machines of a grid.  Two platforms are equal when their recipes are.
 
-    recipe : how the platform was made; use the constructors below.
-
     Speeds are made when the platform is created, so that errors in them show early; and so are attributes,
     by which machines differ for jobs and tasks that want certain machines.  With more than a million
     machines they are made when first asked for, so that reading a scenario takes no memory for them.
+
+    Parameters
+    ----------
+    recipe
+        How the platform was made; use the constructors below.
     """
 
     recipe: PlatformRecipe
@@ -241,11 +248,18 @@ class Platform:
     ) -> Platform:
         """`nodes` machines with speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
-        nodes : number of machines.
-        seed : seed of the draw.
-        low : slowest speed, Mflop/s.
-        high : fastest speed, Mflop/s.
-        step : difference between two neighbouring speeds, Mflop/s; it must divide high - low.
+        Parameters
+        ----------
+        nodes
+            Number of machines.
+        seed
+            Seed of the draw.
+        low
+            Slowest speed, Mflop/s.
+        high
+            Fastest speed, Mflop/s.
+        step
+            Difference between two neighbouring speeds, Mflop/s; it must divide high - low.
         """
         return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))
 
@@ -253,10 +267,14 @@ class Platform:
     def pareto(cls, nodes: int, seed: int) -> Platform:
         """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244).
 
-        nodes : number of machines.
-        seed : seed of the draw.
-
         The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
+
+        Parameters
+        ----------
+        nodes
+            Number of machines.
+        seed
+            Seed of the draw.
         """
         return cls(ParetoSpeeds(nodes=nodes, seed=seed))
 
@@ -264,12 +282,18 @@ class Platform:
     def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
         """`nodes` machines with normally distributed speeds (Mflop/s).
 
-        nodes : number of machines.
-        seed : seed of the draw.
-        mean : mean speed, Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
-        variation : standard deviation of the speeds, relative to the mean.
-
         Speeds of at most 0.01 of the mean are drawn again.
+
+        Parameters
+        ----------
+        nodes
+            Number of machines.
+        seed
+            Seed of the draw.
+        mean
+            Mean speed, Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+        variation
+            Standard deviation of the speeds, relative to the mean.
         """
         return cls(NormalSpeeds(nodes=nodes, seed=seed, mean=mean, variation=variation))
 
@@ -279,12 +303,18 @@ class Platform:
     ) -> Platform:
         """`nodes` machines with the speeds of hosts drawn from a table of real hosts.
 
-        path : a CSV table with the columns cpu_model, computers and those of the speeds, plain or gzip.
-        nodes : number of machines.
-        seed : seed of the draw, which is with replacement; each computer is equally likely.
-        column : column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
-
         Raises TraceFormatError for a bad table.
+
+        Parameters
+        ----------
+        path
+            A CSV table with the columns cpu_model, computers and those of the speeds, plain or gzip.
+        nodes
+            Number of machines.
+        seed
+            Seed of the draw, which is with replacement; each computer is equally likely.
+        column
+            Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
         """
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
 
@@ -292,10 +322,15 @@ class Platform:
     def equal(cls, nodes: int, speed: float = 1000.0, attributes: AttributesRecipe | None = None) -> Platform:
         """`nodes` machines of the same speed (Mflop/s), as rigid jobs need them.
 
-        nodes : number of machines.
-        speed : speed of each machine, Mflop/s.
-        attributes : memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`;
-            with None all machines are alike.
+        Parameters
+        ----------
+        nodes
+            Number of machines.
+        speed
+            Speed of each machine, Mflop/s.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; with None
+            all machines are alike.
         """
         return cls(EqualSpeeds(nodes=nodes, speed=speed, attributes=attributes))
 
@@ -303,7 +338,10 @@ class Platform:
     def of(cls, speeds: Iterable[float] | Floats) -> Platform:
         """Machines with exactly the given speeds, Mflop/s.
 
-        speeds : Mflop/s, one entry per machine.
+        Parameters
+        ----------
+        speeds
+            Mflop/s, one entry per machine.
         """
         listed: Any = speeds
         return cls(ListedSpeeds(listed=listed))
@@ -316,12 +354,15 @@ class Platform:
     def linked(self, bandwidth: float | tuple[float, float] | Iterable[float]) -> Platform:
         """Return the same machines with links to the data of tasks (`Workload.bags`: ``input_bytes``).
 
-        bandwidth : bytes/s of the link of each machine, up and down at once.  One number is for all; of a
-            tuple (low, high) the links are drawn so that their logarithms are uniform, with the seed of the
-            platform (0 if it has none); a list has one entry per machine.
-
         Without links, data take no time.  The network between machines (`Network`) has nothing to do with
         them.
+
+        Parameters
+        ----------
+        bandwidth
+            Bytes/s of the link of each machine, up and down at once.  One number is for all; of a tuple (low,
+            high) the links are drawn so that their logarithms are uniform, with the seed of the platform (0
+            if it has none); a list has one entry per machine.
         """
         given = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
         made = amount_of("platform.bandwidth", given, above=0, unit="bytes/s")
@@ -330,8 +371,11 @@ class Platform:
     def with_attributes(self, attributes: AttributesRecipe | None) -> Platform:
         """Return the same machines with attributes, for jobs and tasks that want certain machines.
 
-        attributes : memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`;
-            None for none.
+        Parameters
+        ----------
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; None for
+            none.
         """
         return Platform(msgspec.structs.replace(self.recipe, attributes=attributes))
 

@@ -145,21 +145,33 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 class JobListRecipe(Listed, frozen=True, kw_only=True, tag="job-list"):
     """A list of jobs; `Workload.jobs_of` explains each field.
 
-    release : s, one entry per job, in any order.
-    nodes : number of machines that a job wants at once, one entry per job.
-    run_time : s, one entry per job.
-    requested : s that the user asked for, one entry per job; without it the run times.
-    submitter : machines, one entry per job; without it job i submits at machine i modulo the number of
-        machines.
-    memory, disk : bytes that a job needs on each of its machines, one entry per job; without it any.
-    kinds : kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
-    not_before : s, one entry per job, before which it must not start (an advance reservation); without it,
-        and where it is not after the release, the release.
-    deadline : s, one entry per job, after its release, by which it must have ended by what it reserves, or it
-        is rejected; inf and without it, none.
-    cancel_at : s, one entry per job, after its release, when its user cancels it unless it has ended; inf and
-        without it, never.
-    origin : s, the time at which a run begins; without it the first release.  Times count from it.
+    Parameters
+    ----------
+    release
+        s, one entry per job, in any order.
+    nodes
+        Number of machines that a job wants at once, one entry per job.
+    run_time
+        s, one entry per job.
+    requested
+        s that the user asked for, one entry per job; without it the run times.
+    submitter
+        Machines, one entry per job; without it job i submits at machine i modulo the number of machines.
+    memory, disk
+        Bytes that a job needs on each of its machines, one entry per job; without it any.
+    kinds
+        Kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
+    not_before
+        s, one entry per job, before which it must not start (an advance reservation); without it, and where
+        it is not after the release, the release.
+    deadline
+        s, one entry per job, after its release, by which it must have ended by what it reserves, or it is
+        rejected; inf and without it, none.
+    cancel_at
+        s, one entry per job, after its release, when its user cancels it unless it has ended; inf and without
+        it, never.
+    origin
+        s, the time at which a run begins; without it the first release.  Times count from it.
     """
 
     nodes: Annotated[IntColumn, Limits(low=1, high=2**31 - 1)]
@@ -228,8 +240,12 @@ def _columns(
 ) -> Columns:
     """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them.
 
-    job : their numbers in the log that they come from.
-    wants : what they want of each machine.
+    Parameters
+    ----------
+    job
+        Their numbers in the log that they come from.
+    wants
+        What they want of each machine.
     """
     speeds = platform.speeds
     if speeds.min() != speeds.max():
@@ -272,8 +288,12 @@ class Profile:
     nodes, run_time (s), gap (s, to the next submission) and overestimate (requested over run time) are
     quantiles at `SHARES`.
 
-    serial : rank correlations of nodes, run times and gaps with those of the job before.
-    together : rank correlation of nodes and run times.
+    Parameters
+    ----------
+    serial
+        Rank correlations of nodes, run times and gaps with those of the job before.
+    together
+        Rank correlation of nodes and run times.
     """
 
     nodes: tuple[float, ...]

@@ -54,8 +54,12 @@ _TYPES = {  # name of a type in msgspec -> name in error messages
 class ArchivedScenario(NamedTuple):
     """A scenario as a result, a checkpoint or a store holds it.
 
-    toml : the scenario as TOML, which refers to its long lists, see `gridsim.support.references`.
-    arrays : those lists, one-dimensional, under the names by which the TOML refers to them.
+    Parameters
+    ----------
+    toml
+        The scenario as TOML, which refers to its long lists, see `gridsim.support.references`.
+    arrays
+        Those lists, one-dimensional, under the names by which the TOML refers to them.
     """
 
     toml: str
@@ -66,16 +70,20 @@ class ArchivedScenario(NamedTuple):
 class Scenario:
     """A platform, a workload, a network, faults and fluctuation (each may be None), and a seed.
 
-    seed : seed of the random streams of schedulers; platform and workload have seeds of their own.
-    schedulers : parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``, for schedulers
-        that are given by name, on the command line and to `simulate`, `compare` and so on.  An object such as
-        ``FairTree()`` has its own.
-
     The clock of a run begins at `Workload.origin`, so that times that a list of releases, failures or factors
     states in UNIX time, say, are times after the first release.
 
     Names of files in the parts are relative to the working directory.  In a scenario *file* they are relative
     to the folder of that file.
+
+    Parameters
+    ----------
+    seed
+        Seed of the random streams of schedulers; platform and workload have seeds of their own.
+    schedulers
+        Parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``, for schedulers that are
+        given by name, on the command line and to `simulate`, `compare` and so on.  An object such as
+        ``FairTree()`` has its own.
     """
 
     platform: Platform
@@ -168,8 +176,12 @@ class Scenario:
     def to_toml(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> str:
         """Return the scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``.
 
-        schedulers : whether to include the parameters of schedulers.
-        place : function that maps the path of a file to the text written in its place.
+        Parameters
+        ----------
+        schedulers
+            Whether to include the parameters of schedulers.
+        place
+            Function that maps the path of a file to the text written in its place.
         """
         return _toml(_inline(self._document(place)), schedulers)
 
@@ -267,11 +279,15 @@ class Scenario:
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
         """Return a copy with other values for some entries of its file, such as ``{"platform.nodes": 200}``.
 
-        values : path -> value.  A table such as ``faults`` may be replaced as a whole, and None removes an
-            entry.  If a table does not exist, it is created with the entries set in it.
-        folder : folder that files in `values` are relative to; the working directory unless given.
-
         Raises ScenarioError for a path or value that a scenario cannot have.
+
+        Parameters
+        ----------
+        values
+            Path -> value.  A table such as ``faults`` may be replaced as a whole, and None removes an entry.
+            If a table does not exist, it is created with the entries set in it.
+        folder
+            Folder that files in `values` are relative to; the working directory unless given.
         """
         document = self._document()
         for path in values:
@@ -309,9 +325,12 @@ class Scenario:
     ) -> Scenario:
         """Make a scenario from the content of a scenario `file`, whose paths are relative to `folder`.
 
-        arrays : those to which the file refers; a scenario file of a user refers to none.
-
         Raises ScenarioError as `from_toml` does.
+
+        Parameters
+        ----------
+        arrays
+            Those to which the file refers; a scenario file of a user refers to none.
         """
         for key in document:
             if key not in _KEYS:

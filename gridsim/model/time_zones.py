@@ -28,9 +28,14 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     At time 0 of the releases it is midnight in zone 0.
 
-    zones : number of time zones, 1..1440.
-    night_begin : hour of local time at which night begins, from 0 to below 24.
-    night_hours : length of the night, 1..23 h.
+    Parameters
+    ----------
+    zones
+        Number of time zones, 1..1440.
+    night_begin
+        Hour of local time at which night begins, from 0 to below 24.
+    night_hours
+        Length of the night, 1..23 h.
     """
 
     part: ClassVar[str] = "zones"
@@ -160,8 +165,11 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
 def turned(begin: Integers, end: Integers, by: int, span: int) -> tuple[Integers, Integers]:
     """Return up intervals of a round of `span` ns turned by `by` ns: its first `by` ns move to the end.
 
-    begin, end : ns, sorted, disjoint.  Parts beyond the round are cut off.  An up interval that ends where
-        the round ends is joined with one that begins where it begins.
+    Parameters
+    ----------
+    begin, end
+        ns, sorted, disjoint.  Parts beyond the round are cut off.  An up interval that ends where the round
+        ends is joined with one that begins where it begins.
     """
     end = np.minimum(end, span)
     inside = begin < end

@@ -83,9 +83,12 @@ def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Fl
 def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floats:
     """Return the sum of each application's `sizes`, rounded once.
 
-    begins, low : the index of the first of its sizes, and the smallest of them.
-
     Raises ScenarioError for an infinite sum.
+
+    Parameters
+    ----------
+    begins, low
+        The index of the first of its sizes, and the smallest of them.
     """
     ends, sums = begins + tasks, np.zeros(len(tasks))
     # some applications at a time, so that few sizes are in the wider type at once
@@ -114,7 +117,10 @@ def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floa
 class Workload:
     """Which applications are submitted, when and where.  Two workloads are equal when their recipes are.
 
-    recipe : how the workload was made; use the constructors below.
+    Parameters
+    ----------
+    recipe
+        How the workload was made; use the constructors below.
     """
 
     recipe: WorkloadRecipe
@@ -171,24 +177,38 @@ class Workload:
     ) -> Workload:
         """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
 
-        applications : number of applications.
-        interarrival : mean time between two releases, s (exponential).  0 releases all of them at time 0.
-        tasks_per_node : mean number of tasks of an application, divided by the number of machines.
-        tasks : mean number of tasks of an application on any platform, in place of tasks_per_node.
-        variation : the number of tasks is uniform on the whole numbers within +- this share of the mean.
-        task_size : Mflop.  A tuple (low, high) stands for one uniform draw per application, a list for one of
-            these classes per application, all equally likely.
-        seed : arrivals, tasks, sizes, submitters and spread have independent random streams made from it.
-            The submitter of each application is uniform over the machines.
-        spread : how tasks differ within an application, `Normal`, `LogUniform`, `Exponential` or `LogNormal`:
-            each task has task_size times a factor of its own.  With None they are equal.
-        load : all releases are scaled by one factor, so that the submitted work is this many times what the
+        Parameters
+        ----------
+        applications
+            Number of applications.
+        interarrival
+            Mean time between two releases, s (exponential).  0 releases all of them at time 0.
+        tasks_per_node
+            Mean number of tasks of an application, divided by the number of machines.
+        tasks
+            Mean number of tasks of an application on any platform, in place of tasks_per_node.
+        variation
+            The number of tasks is uniform on the whole numbers within +- this share of the mean.
+        task_size
+            Mflop.  A tuple (low, high) stands for one uniform draw per application, a list for one of these
+            classes per application, all equally likely.
+        seed
+            Arrivals, tasks, sizes, submitters and spread have independent random streams made from it. The
+            submitter of each application is uniform over the machines.
+        spread
+            How tasks differ within an application, `Normal`, `LogUniform`, `Exponential` or `LogNormal`: each
+            task has task_size times a factor of its own.  With None they are equal.
+        load
+            All releases are scaled by one factor, so that the submitted work is this many times what the
             machines can do between the first release and the last.  With None they stay as drawn.
-        input_bytes : bytes that a task fetches before it can be computed, over the link of its machine
+        input_bytes
+            Bytes that a task fetches before it can be computed, over the link of its machine
             (`Platform.linked`), given as task_size is; None for none.
-        output_bytes : bytes that a task sends afterwards over that link; it ends when they are there.
-        constraints : memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`;
-            with None all machines suit all tasks.
+        output_bytes
+            Bytes that a task sends afterwards over that link; it ends when they are there.
+        constraints
+            Memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`; with None
+            all machines suit all tasks.
         """
         recipe = BagRecipe(
             applications=applications,
@@ -237,26 +257,38 @@ class Workload:
         own draw; jobs of one submit time come 0.01 s apart.  Schedulers see the mean duration that the log
         states as the estimate of the bag's tasks (`Applications.estimate`).
 
-        path : the log, plain or gzip.
-        gap : longest time between two jobs of a bag, s.
-        span : longest time from the first job of a bag to the last, s.
-        reference_speed : speed of the log's machines, Mflop/s.  None stands for the mean of the platform.
-        seed : seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
-        own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
-            a bag may differ in size.  None stands for true for a .tr log, which has the duration of each
-            task, and for false for other logs.
-        tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
-            With own_sizes they are drawn from its own tasks, with replacement.
-        min_tasks : keep only the bags that have at least this many tasks in the log.
-        skip, max_applications : of the bags kept, leave out the first `skip`, and use at most
-            `max_applications` of the rest.
-        whole_seconds : the durations and the mean durations of a .tr log are cut to whole seconds.  A task of
-            0 s counts as 0.001 s.
-        load : all releases are scaled by one factor, so that the submitted work is this many times what the
-            machines can do between the first release and the last.  With None they stay as recorded.
-
         `gap` and `span` are only for SWF and GWF logs, `whole_seconds` is only for .tr logs.  `realize` reads
         the file.  It rejects a job of more processors than the platform has machines.
+
+        Parameters
+        ----------
+        path
+            The log, plain or gzip.
+        gap
+            Longest time between two jobs of a bag, s.
+        span
+            Longest time from the first job of a bag to the last, s.
+        reference_speed
+            Speed of the log's machines, Mflop/s.  None stands for the mean of the platform.
+        seed
+            Seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
+        own_sizes
+            Each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of a bag
+            may differ in size.  None stands for true for a .tr log, which has the duration of each task, and
+            for false for other logs.
+        tasks_per_node
+            Each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own. With
+            own_sizes they are drawn from its own tasks, with replacement.
+        min_tasks
+            Keep only the bags that have at least this many tasks in the log.
+        skip, max_applications
+            Of the bags kept, leave out the first `skip`, and use at most `max_applications` of the rest.
+        whole_seconds
+            The durations and the mean durations of a .tr log are cut to whole seconds.  A task of 0 s counts
+            as 0.001 s.
+        load
+            All releases are scaled by one factor, so that the submitted work is this many times what the
+            machines can do between the first release and the last.  With None they stay as recorded.
         """
         recipe = LogRecipe(
             path=text("workload.path", path),
@@ -291,20 +323,27 @@ class Workload:
     ) -> Workload:
         """Exactly the given applications: release (s), tasks, task_size (Mflop).
 
-        release : s, one entry per application, in any order.
-        tasks, task_size : number of tasks, and Mflop of each; one value for all applications, or one entry
-            each.
-        submitter : machines; by default application i submits at machine i modulo the number of machines.
-        data : bytes of a task's instructions and data, and of its result; one value for all applications, or
-            one entry each.
-        input_bytes, output_bytes : bytes that a task fetches over the link of its machine before it can be
-            computed, and that it sends afterwards (`Platform.linked`); one value for all applications, or one
+        Parameters
+        ----------
+        release
+            s, one entry per application, in any order.
+        tasks, task_size
+            Number of tasks, and Mflop of each; one value for all applications, or one entry each.
+        submitter
+            Machines; by default application i submits at machine i modulo the number of machines.
+        data
+            Bytes of a task's instructions and data, and of its result; one value for all applications, or one
             entry each.
-        memory, disk : bytes that a task needs on its machine (`Platform.with_attributes`); one value for all
+        input_bytes, output_bytes
+            Bytes that a task fetches over the link of its machine before it can be computed, and that it
+            sends afterwards (`Platform.linked`); one value for all applications, or one entry each.
+        memory, disk
+            Bytes that a task needs on its machine (`Platform.with_attributes`); one value for all
             applications, or one entry each.
-        origin : s, the time of these releases at which a run begins, and from which its times count; by
-            default the first release.  With an earlier one machines, failures and views of others have a past
-            when the first application comes.
+        origin
+            s, the time of these releases at which a run begins, and from which its times count; by default
+            the first release.  With an earlier one machines, failures and views of others have a past when
+            the first application comes.
         """
         releases = _with_length("workload.release", release)
         count = len(releases)
@@ -335,14 +374,21 @@ class Workload:
     ) -> Workload:
         """Exactly the given applications, task by task: release (s), sizes of the tasks (Mflop).
 
-        release : s, one entry per application, in any order.
-        sizes : Mflop of every task, one list per application.
-        submitter : machines; by default application i submits at machine i modulo the number of machines.
-        estimate : Mflop, the size of a task that submitters state, which schedulers see and which may be
-            wrong; one value for all applications, or one entry each.  By default it is the mean of the sizes.
-        origin : s, the time of these releases at which a run begins, and from which its times count; by
-            default the first release.  With an earlier one machines, failures and views of others have a past
-            when the first application comes.
+        Parameters
+        ----------
+        release
+            s, one entry per application, in any order.
+        sizes
+            Mflop of every task, one list per application.
+        submitter
+            Machines; by default application i submits at machine i modulo the number of machines.
+        estimate
+            Mflop, the size of a task that submitters state, which schedulers see and which may be wrong; one
+            value for all applications, or one entry each.  By default it is the mean of the sizes.
+        origin
+            s, the time of these releases at which a run begins, and from which its times count; by default
+            the first release.  With an earlier one machines, failures and views of others have a past when
+            the first application comes.
         """
         releases, rows = _with_length("workload.release", release), _with_length("workload.sizes", sizes)
         count = len(releases)
@@ -373,18 +419,28 @@ class Workload:
 
         The means of each machine are drawn once, from normal distributions around the given means.
 
-        horizon : s during which jobs are submitted.
-        interarrival : mean time between two jobs at a machine of the mean rate, s.
-        processing_time : s that a job takes at `reference_speed`, mean over machines.
-        data : bytes of a job's instructions and data, and of its result, mean over machines.  The bytes of a
-            single job are exponential, rounded up.
-        variation : standard deviation of the means of machines (rate, processing time, data), relative to the
-            given means.
-        deviation : standard deviation of the processing times of a machine's jobs, relative to their mean.
-        reference_speed : Mflop/s; the default is the mean of the platform.
-        seed : rates, means and jobs have independent random streams made from it.
-
         A value from a normal distribution is drawn again if it is at most 0.01 of the mean.
+
+        Parameters
+        ----------
+        horizon
+            S during which jobs are submitted.
+        interarrival
+            Mean time between two jobs at a machine of the mean rate, s.
+        processing_time
+            s that a job takes at `reference_speed`, mean over machines.
+        data
+            Bytes of a job's instructions and data, and of its result, mean over machines.  The bytes of a
+            single job are exponential, rounded up.
+        variation
+            Standard deviation of the means of machines (rate, processing time, data), relative to the given
+            means.
+        deviation
+            Standard deviation of the processing times of a machine's jobs, relative to their mean.
+        reference_speed
+            Mflop/s; the default is the mean of the platform.
+        seed
+            Rates, means and jobs have independent random streams made from it.
         """
         recipe = StreamRecipe(
             horizon=horizon,
@@ -415,14 +471,22 @@ class Workload:
         also have its rank correlations, of nodes with run times and of each job with the job before (users
         submit many similar jobs).  Each job is submitted at a machine drawn uniformly.
 
-        jobs : number of jobs.
-        seed : seed of the draw of the jobs and of the machines at which they are submitted.
-        profile : the log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.model.rigid_workloads`).
-        utilization : request utilization to which the gaps are scaled: the sum of nodes * run time, divided
-            by what the machines can do from the first to the last submission.
-        max_nodes : largest number of nodes that a job wants.  It is never more than there are machines.
-        constraints : what jobs want of machines, `Constraints`, drawn with `seed`; with None all machines
-            suit all jobs.  A job wants at most as many nodes as suit it.
+        Parameters
+        ----------
+        jobs
+            Number of jobs.
+        seed
+            Seed of the draw of the jobs and of the machines at which they are submitted.
+        profile
+            The log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.model.rigid_workloads`).
+        utilization
+            Request utilization to which the gaps are scaled: the sum of nodes * run time, divided by what the
+            machines can do from the first to the last submission.
+        max_nodes
+            Largest number of nodes that a job wants.  It is never more than there are machines.
+        constraints
+            What jobs want of machines, `Constraints`, drawn with `seed`; with None all machines suit all
+            jobs.  A job wants at most as many nodes as suit it.
         """
         recipe = JobRecipe(
             jobs=jobs,
@@ -451,21 +515,32 @@ class Workload:
     ) -> Workload:
         """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
 
-        path : the log, plain or gzip.
-        seed : seed of the draw of the machines at which jobs are submitted, and of the jitter.
-        procs_per_node : a job of p processors wants ceil(p / procs_per_node) nodes.
-        utilization : request utilization to which submit times are compressed (or stretched).  With None they
-            stay as recorded.
-        start, end : use only the jobs submitted in this window, s after the first submission.
-        max_nodes : jobs of more nodes are left out, with a warning.
-        copies, jitter : each job is submitted `copies` times, the further copies up to `jitter` s later
-            (uniform).  This gives the same load on `copies` times as many machines.
-        at_home : if true, each user of each copy submits at one machine; if false, a machine is drawn for
-            each job.  Both are uniform and use `seed`.
-        constraints : what jobs want of machines, `Constraints`, drawn with `seed`; with None all machines
-            suit all jobs.
-
         `realize` reads the file.  It rejects a job of more nodes than the platform has machines that suit it.
+
+        Parameters
+        ----------
+        path
+            The log, plain or gzip.
+        seed
+            Seed of the draw of the machines at which jobs are submitted, and of the jitter.
+        procs_per_node
+            A job of p processors wants ceil(p / procs_per_node) nodes.
+        utilization
+            Request utilization to which submit times are compressed (or stretched).  With None they stay as
+            recorded.
+        start, end
+            Use only the jobs submitted in this window, s after the first submission.
+        max_nodes
+            Jobs of more nodes are left out, with a warning.
+        copies, jitter
+            Each job is submitted `copies` times, the further copies up to `jitter` s later (uniform).  This
+            gives the same load on `copies` times as many machines.
+        at_home
+            If true, each user of each copy submits at one machine; if false, a machine is drawn for each job.
+            Both are uniform and use `seed`.
+        constraints
+            What jobs want of machines, `Constraints`, drawn with `seed`; with None all machines suit all
+            jobs.
         """
         recipe = JobLogRecipe(
             path=text("workload.path", path),
@@ -501,20 +576,29 @@ class Workload:
     ) -> Workload:
         """Exactly the given rigid jobs: release (s), nodes, run_time (s).
 
-        release : s, one entry per job, in any order.
-        nodes, run_time, requested : one value for all jobs, or one entry each.  requested (s) defaults to
-            run_time.
-        submitter : machines; by default job i submits at machine i modulo the number of machines.
-        memory, disk : bytes that a job needs on each of its machines; one value for all jobs, or one entry
-            each.
-        kinds : kind of machines that a job wants, empty for any; one value for all jobs, or one entry each.
-        not_before : s, before which a job must not start, an advance reservation; by default its release.
-        deadline : s, by which a job must have ended by what it reserves, or it is rejected; inf for none.
-        cancel_at : s, after its release, when its user cancels a job unless it has ended; inf for never.
-            Each of these times is on the clock of the releases; one value for all jobs, or one entry each.
-        origin : s, the time of these releases at which a run begins, and from which its times count; by
-            default the first release.  With an earlier one machines, failures and views of others have a past
-            when the first job comes.
+        Parameters
+        ----------
+        release
+            s, one entry per job, in any order.
+        nodes, run_time, requested
+            One value for all jobs, or one entry each.  requested (s) defaults to run_time.
+        submitter
+            Machines; by default job i submits at machine i modulo the number of machines.
+        memory, disk
+            Bytes that a job needs on each of its machines; one value for all jobs, or one entry each.
+        kinds
+            Kind of machines that a job wants, empty for any; one value for all jobs, or one entry each.
+        not_before
+            s, before which a job must not start, an advance reservation; by default its release.
+        deadline
+            s, by which a job must have ended by what it reserves, or it is rejected; inf for none.
+        cancel_at
+            s, after its release, when its user cancels a job unless it has ended; inf for never. Each of
+            these times is on the clock of the releases; one value for all jobs, or one entry each.
+        origin
+            s, the time of these releases at which a run begins, and from which its times count; by default
+            the first release.  With an earlier one machines, failures and views of others have a past when
+            the first job comes.
         """
         releases = _with_length("workload.release", release)
         count = len(releases)

@@ -48,8 +48,6 @@ _RIM = 0.3
 def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
     """Draw what ran where: a row per machine, a bar per piece of the schedule, coloured by application.
 
-    machines : the machines to draw, from the top down; all by default.
-
     Pieces that were not completed, because of a failure or because another replica was faster, are hatched.
     If they are narrow they have a dark tone instead, and if rows are low they are black.  Times in which a
     machine was down are grey; transient failures are lines.  Adjacent pieces of one colour are alternately
@@ -59,6 +57,11 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     and its title says so; see `gridsim.results.metrics.series.occupancy`.
 
     Raises ScenarioError for a run that was not recorded, and for machines that do not exist.
+
+    Parameters
+    ----------
+    machines
+        The machines to draw, from the top down; all by default.
     """
     schedule = recorded_schedule(result, "a Gantt chart")
     chosen = chosen_machines(machines, len(result.machines))

@@ -29,12 +29,17 @@ def distribution(
 ) -> Axes:
     """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
-    results : a result, or name -> result.  metric : a column of ``applications``, or ``"response"``, which is
-        finish - release.  By default the stretch without a unit, or the waiting time of rigid jobs.
-
     The legend has the maximum of each line.  Values that differ by more than a factor of `series.WIDE` are on
     a logarithmic scale, which is linear around 0 if some are 0 or below.  Rejected jobs have no value, but
     shares are of all jobs, so that the line ends below 1.
+
+    Parameters
+    ----------
+    results
+        A result, or name -> result.
+    metric
+        A column of ``applications``, or ``"response"``, which is finish - release.  By default the stretch
+        without a unit, or the waiting time of rigid jobs.
     """
     runs = _named(results)
     if metric is None:
@@ -76,9 +81,14 @@ def series(
 ) -> Axes:
     """Draw a count over time, such as active applications: a step line per scheduler.
 
-    results : a result, or name -> result.  quantity : see `gridsim.results.metrics.series.over_time`.
-
     If there are more than `POINTS` steps, only the smallest and largest value of each interval are drawn.
+
+    Parameters
+    ----------
+    results
+        A result, or name -> result.
+    quantity
+        See `gridsim.results.metrics.series.over_time`.
     """
     runs = _named(results)
     steps = {name: data.over_time(result, quantity) for name, result in runs.items()}

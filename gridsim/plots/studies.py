@@ -49,8 +49,14 @@ def lines(
 ) -> Axes:
     """Draw a line per series over `x`, with the confidence interval of each point as a band and error bars.
 
-    x : k numbers.  series : name -> k estimates.  A point without an interval has no bar.
-    styles : names in the order in which they get colours; default: the order of the series.
+    Parameters
+    ----------
+    x
+        K numbers.
+    series
+        Name -> k estimates.  A point without an interval has no bar.
+    styles
+        Names in the order in which they get colours; default: the order of the series.
     """
     check_count(len(series))
     axes = on(axes)
@@ -76,7 +82,10 @@ def lines(
 def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
     """Draw a box per sample (quartiles, whiskers to 1.5 times their distance) with each value as a dot.
 
-    samples : label on the x axis -> values; NaN is left out.
+    Parameters
+    ----------
+    samples
+        Label on the x axis -> values; NaN is left out.
     """
     axes = on(axes, width=names_width(list(samples)), grid="y")
     values = [_finite(sample) for sample in samples.values()]
@@ -106,7 +115,14 @@ def bars(
 ) -> Axes:
     """Draw bars of k measured values with error bars, next to bars of published values if there are any.
 
-    labels : k names on the x axis.  measured : k estimates.  published : k values; None for no bar.
+    Parameters
+    ----------
+    labels
+        K names on the x axis.
+    measured
+        K estimates.
+    published
+        K values; None for no bar.
     """
     axes = on(axes, width=names_width(labels), grid="y")
     places = np.arange(len(labels))
@@ -135,12 +151,19 @@ def intervals(
 ) -> Axes:
     """Draw a row per name: its estimate with the interval, and each value as a faint dot.
 
-    samples : name -> values.  estimates : name -> the estimate made from the values.
-    styles : names in the order in which they get colours; default: the order of the estimates.  Beyond
-        `COLOURED` names, all rows have the same colour, as names tell them apart.
-    ratio : whether the values are ratios, for an axis on which 2 and 1/2 are equally far from 1.
-
     The mean is written above each estimate.
+
+    Parameters
+    ----------
+    samples
+        Name -> values.
+    estimates
+        Name -> the estimate made from the values.
+    styles
+        Names in the order in which they get colours; default: the order of the estimates.  Beyond `COLOURED`
+        names, all rows have the same colour, as names tell them apart.
+    ratio
+        Whether the values are ratios, for an axis on which 2 and 1/2 are equally far from 1.
     """
     names = list(estimates)
     axes = on(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
@@ -201,10 +224,15 @@ def waterfall(
 ) -> Axes:
     """Draw how signed steps lead from `start` to `end`: a bar each, from the top down, with error bars.
 
-    labels : names of the start and of the k steps.  start, end : values.  steps : k differences.
-
     Bars that go up and bars that go down differ in colour, and have the signed share of the start next to
     them.
+
+    Parameters
+    ----------
+    labels
+        Names of the start and of the k steps.  start, end : values.
+    steps
+        K differences.
     """
     axes = on(axes, width=8.0, height=rows_height([*labels, ""]), grid="x")
     places = np.arange(len(steps) + 2)
@@ -272,10 +300,14 @@ def comparison(
 ) -> Axes:
     """Draw a row per scheduler: the mean of a metric over replications, or its paired ratio to the baseline.
 
-    metric : by default the metric by which schedulers are compared.
-    ratio : draw, replication by replication, the ratio to the value of the baseline, whose own is 1.
-
     Raises ScenarioError for a metric that was not measured, and for ratios without a baseline.
+
+    Parameters
+    ----------
+    metric
+        By default the metric by which schedulers are compared.
+    ratio
+        Draw, replication by replication, the ratio to the value of the baseline, whose own is 1.
     """
     metric, base = found.measure if metric is None else ALIASES.get(metric, metric), found.baseline
     if metric not in found.values:
@@ -307,17 +339,22 @@ def swept(
 ) -> Axes:
     """Draw a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
 
-    metric : by default the first one.
-    ratio : draw, replication by replication, the ratio to the value of the baseline.
-    where : axis -> label, the point on the other axes.  It must name every axis with several labels except
-        the one to draw over.  `SweepResult.figure` has a panel for each point.
-
     Axes are logarithmic where values differ by more than a factor of 20, and for ratios.  Points that were
     written with a unit, such as "50 ms", are labelled so.  Lines are labelled at their ends, if there are at
     most `COLOURED`.
 
     Raises ScenarioError for another metric or label, if more than one axis is left to draw over, and for
     ratios without a baseline.
+
+    Parameters
+    ----------
+    metric
+        By default the first one.
+    ratio
+        Draw, replication by replication, the ratio to the value of the baseline.
+    where
+        Axis -> label, the point on the other axes.  It must name every axis with several labels except the
+        one to draw over.  `SweepResult.figure` has a panel for each point.
     """
     metric = found.metrics[0] if metric is None else ALIASES.get(metric, metric)
     where = dict(where or {})
@@ -415,11 +452,15 @@ def scaling(
 ) -> Axes:
     """Draw measurements over sizes, both on logarithmic scales, with intervals if there are any.
 
-    sizes : k numbers above 0.
-    measured : name -> k values in `unit`, above 0; None or NaN for a size that was not measured.
-
     Faint lines have the slopes of n and n log n, from the first value on.  Raises ScenarioError for values
     that are not above 0, and for series whose number of values is not k.
+
+    Parameters
+    ----------
+    sizes
+        K numbers above 0.
+    measured
+        Name -> k values in `unit`, above 0; None or NaN for a size that was not measured.
     """
     at = np.asarray(sizes, np.float64)
     if not (at > 0).all():

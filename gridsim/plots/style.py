@@ -168,7 +168,10 @@ def on(
 ) -> Axes:
     """Return `axes` in the style of all charts; if None, new ones of pyplot, `width` x `height` inches.
 
-    grid : the axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
+    Parameters
+    ----------
+    grid
+        The axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
     """
     if axes is None:
         pyplot = need("matplotlib.pyplot", "plot", "a chart")
@@ -186,7 +189,12 @@ def save(
 ) -> None:
     """Write a figure, without the time of writing or versions, so that equal figures give equal files.
 
-    format : one of `FORMATS`.  dpi : resolution of PNG, and of rasterized parts in the other formats.
+    Parameters
+    ----------
+    format
+        One of `FORMATS`.
+    dpi
+        Resolution of PNG, and of rasterized parts in the other formats.
     """
     if format not in FORMATS:
         raise ScenarioError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
@@ -214,9 +222,13 @@ def check_count(count: int) -> None:
 def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "best") -> None:
     """Add a small legend without a frame, if there are entries for it.
 
-    handles : the artists in it, named by their labels; by default all that have a label.
-    place : a place within the axes, as in matplotlib, or ``"right"`` or ``"above"`` for outside.  A legend
-        that takes much room is placed on the right, unless it is above.
+    Parameters
+    ----------
+    handles
+        The artists in it, named by their labels; by default all that have a label.
+    place
+        A place within the axes, as in matplotlib, or ``"right"`` or ``"above"`` for outside.  A legend that
+        takes much room is placed on the right, unless it is above.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
@@ -249,7 +261,10 @@ def shared_legend(made: Figure) -> None:
 def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
     """Return width and height that a legend takes outside the axes, inches; 0 if it is placed inside.
 
-    more : number of letters that an entry has besides its name.
+    Parameters
+    ----------
+    more
+        Number of letters that an entry has besides its name.
     """
     entries = [wrapped(name + "x" * more, _ENTRY) for name in names]
     if not _much(entries):
@@ -331,7 +346,10 @@ def name_y(axes: Axes, name: str) -> None:
 def titled(name: str, unit: str) -> str:
     """Return a title of an axis: the name with its unit, if it has one.
 
-    unit : as in `gridsim.results.schema`; a note in brackets after it is left out.
+    Parameters
+    ----------
+    unit
+        As in `gridsim.results.schema`; a note in brackets after it is left out.
     """
     unit = unit.partition(" (")[0]
     name = _NAMES.get(name, plain(name.replace("_", " ")))

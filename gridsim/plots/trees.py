@@ -30,10 +30,13 @@ _LINED = 64
 def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -> Axes:
     """Draw what the nodes of each level of the tree sent: a bar per level (0 is the root), stacked by kind.
 
-    unit : ``"bytes"`` or ``"messages"``.
-
     For other schedulers, which have no tree, there is a bar per kind of message.  Raises ScenarioError for a
     scheduler that sends no messages.
+
+    Parameters
+    ----------
+    unit
+        ``"bytes"`` or ``"messages"``.
     """
     if unit not in (known := get_args(Unit)):
         raise ScenarioError(f"unit must be {' or '.join(known)}, got {unit!r}")
@@ -80,15 +83,18 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
 def tree(result: Result, column: str = "utilization", *, axes: Axes | None = None) -> Axes:
     """Draw the tree as a heat map: a row per level, root on top, a cell per node, as wide as its subtree.
 
-    column : a column of numbers of the table ``machines``.  A node has the value of the machine on which it
-        sits (leaf u and router u on machine u), so that a machine with both appears twice.
-
     A level of more than `CELLS` nodes is drawn in `CELLS` cells.  Each shows the mean of adjacent nodes, or
     the largest value if the name of the column has "peak" in it; the colour bar says so.  A line separates
     routers from leaves; leaves reach down to the bottom.  If failures have moved routers, the chart shows the
     tree at the start, and the title says so.
 
     Raises ScenarioError for a run without a tree, and for a column that does not exist.
+
+    Parameters
+    ----------
+    column
+        A column of numbers of the table ``machines``.  A node has the value of the machine on which it sits
+        (leaf u and router u on machine u), so that a machine with both appears twice.
     """
     machines = len(result.machines)
     if {"traffic", "repairs"}.isdisjoint(result.tables) or machines < 2:

@@ -75,7 +75,10 @@ class Section:
 class Page:
     """A whole report.
 
-    lead : what was run: a term -> a line about it.
+    Parameters
+    ----------
+    lead
+        What was run: a term -> a line about it.
     """
 
     title: str
@@ -114,9 +117,12 @@ def of_results(
 ) -> Page:
     """Return the page on one run or several.
 
-    files : name -> file that contains the result.
-
     Raises ScenarioError for results that cannot be compared.
+
+    Parameters
+    ----------
+    files
+        Name -> file that contains the result.
     """
     names, every = list(results), list(results.values())
     first = every[0]

@@ -35,8 +35,16 @@ _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cros
 class Chart:
     """A chart with its texts.
 
-    title : its heading.  about : what it shows, in a line.  figure : ``data`` and ``layout``.
-    height : px, without the extra height for a legend of many lines.
+    Parameters
+    ----------
+    title
+        Its heading.
+    about
+        What it shows, in a line.
+    figure
+        ``data`` and ``layout``.
+    height
+        Px, without the extra height for a legend of many lines.
     """
 
     title: str

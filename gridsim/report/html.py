@@ -35,20 +35,28 @@ def write_report(
 ) -> None:
     """Write a report on `results` to `path`: one HTML file that loads nothing from elsewhere.
 
-    results : one run; name -> `Result` of several; or what `gridsim.compare`, `gridsim.replicate` or
-        `gridsim.sweep` returned.
-        Several runs are compared with the default baseline of `gridsim.compare`, a `Comparison` with its own.
-    path : must end in .html.  The file is written completely or not at all.
-    title : of the page; default: the names and the machines.
-    scenario : the scenario of `Replicates` or of a sweep, which do not contain it themselves.
-    files : name -> file that contains the result, for the commands that the report lists.
-    command : the command that computes `Replicates` again from `scenario`, saved as scenario.toml; they do
-        not contain it themselves.
-
     Equal results give equal files.  A chart has at most some thousand points, however large a run was.
 
     Raises ScenarioError for other `results`, or if only some are of rigid jobs; ImportError without plotly
     and jinja2; OSError if the file cannot be written.
+
+    Parameters
+    ----------
+    results
+        One run; name -> `Result` of several; or what `gridsim.compare`, `gridsim.replicate` or
+        `gridsim.sweep` returned. Several runs are compared with the default baseline of `gridsim.compare`, a
+        `Comparison` with its own.
+    path
+        Must end in .html.  The file is written completely or not at all.
+    title
+        Of the page; default: the names and the machines.
+    scenario
+        The scenario of `Replicates` or of a sweep, which do not contain it themselves.
+    files
+        Name -> file that contains the result, for the commands that the report lists.
+    command
+        The command that computes `Replicates` again from `scenario`, saved as scenario.toml; they do not
+        contain it themselves.
     """
     name = os.fspath(path)
     if not name.lower().endswith(".html"):

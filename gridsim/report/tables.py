@@ -47,7 +47,12 @@ _NUMBER = re.compile(rf"{_FLOAT.pattern}|\d+ of \d+|-|nan|inf|all|none")
 class TableView:
     """A table of text.
 
-    head : title of each column, with a second line (a unit).  rows : cells; the first of a row is its name.
+    Parameters
+    ----------
+    head
+        Title of each column, with a second line (a unit).
+    rows
+        Cells; the first of a row is its name.
     """
 
     caption: str
@@ -93,7 +98,12 @@ def by_run(
 ) -> TableView:
     """Return a table on runs, with a column per run, or a row per run if there are more than `beside`.
 
-    values : name of a value -> name of the run -> text.  names : names of the runs.
+    Parameters
+    ----------
+    values
+        Name of a value -> name of the run -> text.
+    names
+        Names of the runs.
     """
     if len(names) <= beside:
         heads = ["", *(names if len(names) > 1 else ["value"])]

@@ -55,7 +55,13 @@ def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
 
 
 class Maker(Protocol):
-    """Makes the scenario of a seed.  name : name of its file, without the ending."""
+    """Makes the scenario of a seed.
+
+    Attributes
+    ----------
+    name
+        Name of its file, without the ending.
+    """
 
     @property
     def name(self) -> str: ...
@@ -88,8 +94,12 @@ class Make:
 class Row:
     """One quantity: what the paper says about it, what was measured, and the verdict.
 
-    claim : the sentence that the row is about, one of the `CLAIMS` of its module; "" for none.
-    verdict, why : the verdict and its reason; empty where the paper says nothing about the quantity.
+    Parameters
+    ----------
+    claim
+        The sentence that the row is about, one of the `CLAIMS` of its module; "" for none.
+    verdict, why
+        The verdict and its reason; empty where the paper says nothing about the quantity.
     """
 
     claim: str
@@ -266,7 +276,13 @@ def _digits(measured: Estimate, low: float, high: float) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table without verdicts, mostly of values that the paper does not print.  rows : title -> cells."""
+    """A table without verdicts, mostly of values that the paper does not print.
+
+    Parameters
+    ----------
+    rows
+        Title -> cells.
+    """
 
     title: str
     columns: Sequence[str]
@@ -315,11 +331,18 @@ class Desktops:
 class Run:
     """How to measure: the seeds, whether in small, where runs go, and whether to show progress bars.
 
-    log : job log that replaces drawn jobs; for the experiments on rigid jobs.
-    desktops : real desktops that replace drawn ones; for the experiments on WQR-FT.
-    availability : trace that replaces drawn host availability only; for the experiment on wave schedulers.
-    traces : logs with the duration of every task; for the experiments on probe-based schedulers.
-    ran : what has been run so far, which is written down beside the results.
+    Parameters
+    ----------
+    log
+        Job log that replaces drawn jobs; for the experiments on rigid jobs.
+    desktops
+        Real desktops that replace drawn ones; for the experiments on WQR-FT.
+    availability
+        Trace that replaces drawn host availability only; for the experiment on wave schedulers.
+    traces
+        Logs with the duration of every task; for the experiments on probe-based schedulers.
+    ran
+        What has been run so far, which is written down beside the results.
     """
 
     seeds: Sequence[int]
@@ -380,7 +403,12 @@ def failing(seed: int) -> dict[str, Any]:
 def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
     """Return the growth per doubling of the size: for each seed, the least-squares slope over log2(size).
 
-    sizes : k numbers of machines.  values : k arrays with a value for each of n seeds.  Returns n slopes.
+    Parameters
+    ----------
+    sizes
+        K numbers of machines.
+    values
+        K arrays with a value for each of n seeds.  Returns n slopes.
     """
     x = np.log2(np.asarray(sizes, dtype=np.float64))
     x = x - x.mean()
@@ -407,8 +435,16 @@ def panels(
 ) -> Figure:
     """Draw lines over `x`, a panel for each of `series`.
 
-    series : name of the panel -> its lines, for `plots.lines`.  properties : of the axes, such as ``xlabel``.
-    named : the property that is the name.  shared : whether panels share their legend.
+    Parameters
+    ----------
+    series
+        Name of the panel -> its lines, for `plots.lines`.
+    properties
+        Of the axes, such as ``xlabel``.
+    named
+        The property that is the name.
+    shared
+        Whether panels share their legend.
     """
     from gridsim import plots
 

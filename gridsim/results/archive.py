@@ -52,8 +52,11 @@ class Writer:
     def json(self, name: str, content: Any, most: int | None = None) -> None:
         """Add `content` as JSON, after all arrays.
 
-        most : the largest number of values that will be read.  If it is given, ValueError or RecursionError
-            is raised for what `Reader.json` would not read.
+        Parameters
+        ----------
+        most
+            The largest number of values that will be read.  If it is given, ValueError or RecursionError is
+            raised for what `Reader.json` would not read.
         """
         text = json.dumps(content, indent=1)
         if most is not None:
@@ -136,7 +139,10 @@ class Reader:
     def json(self, name: str, most: int | None = None) -> Any:
         """Read the member `name` as JSON, whose strings must be encodable.
 
-        most : the largest number of values that is read; by default only memory limits it.
+        Parameters
+        ----------
+        most
+            The largest number of values that is read; by default only memory limits it.
         """
         size, largest = self._unread.get(name, 0), max(_PACKED_FROM, _MOST_PACKED * self._packed)
         if size > largest:

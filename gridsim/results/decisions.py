@@ -54,9 +54,15 @@ _BLOCK = 4096
 class Decisions(Stateful):
     """The decisions of a run, in the order in which they were noted; those beyond `limit` are only counted.
 
-    words : the actions that can be noted, and how each is put into words.
+    Parameters
+    ----------
+    words
+        The actions that can be noted, and how each is put into words.
 
-    Raises ScenarioError if `words` are malformed.
+    Raises
+    ------
+    ScenarioError
+        If `words` are malformed.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
@@ -86,19 +92,34 @@ class Decisions(Stateful):
     ) -> None:
         """Note one decision, given as numbers, or several, given as arrays of one length.
 
-        action : one of the keys of the words, an array of them, or an int array of their places.
-        time : ns.  decider : the machine that decided, -1 for a central scheduler.
-        level : the level of the decider in the tree.
-        machine : the machine chosen or asked.  tasks : how many tasks were decided on.
-        among : how many there were to choose from.
-        saw : the value on which it decided, as far as it knew.
-        limit : the threshold that it was compared with.  true : the true value at that moment; like `saw` and
-            `limit` in the unit of the action's words.
-        age : age of the value that it saw, s.
-
         `saw`, `true` and `age` are about `machine` if there is one; of itself a decider sees the true value.
 
         Leave out what does not apply.  Raises KeyError for an action that has no words.
+
+        Parameters
+        ----------
+        action
+            One of the keys of the words, an array of them, or an int array of their places.
+        time
+            ns.
+        decider
+            The machine that decided, -1 for a central scheduler.
+        level
+            The level of the decider in the tree.
+        machine
+            The machine chosen or asked.
+        tasks
+            How many tasks were decided on.
+        among
+            How many there were to choose from.
+        saw
+            The value on which it decided, as far as it knew.
+        limit
+            The threshold that it was compared with.
+        true
+            The true value at that moment; like `saw` and `limit` in the unit of the action's words.
+        age
+            Age of the value that it saw, s.
         """
         code: Any = action
         if isinstance(action, str):
@@ -164,9 +185,16 @@ class Decisions(Stateful):
 class Explanation:
     """Why an application, a job or one of its tasks ran where and when it did.
 
-    decisions : rows of the table ``decisions`` about it, in order of time.
-    words : how they are put into words.  dropped : number of rows, of all applications, that were not kept.
-    job : its number in the log that it comes from; None without a log.
+    Parameters
+    ----------
+    decisions
+        Rows of the table ``decisions`` about it, in order of time.
+    words
+        How they are put into words.
+    dropped
+        Number of rows, of all applications, that were not kept.
+    job
+        Its number in the log that it comes from; None without a log.
     """
 
     application: int
@@ -231,9 +259,17 @@ def why(
 ) -> Explanation:
     """Return the decisions of `table` about `application`; with a `task` only those on it or on all tasks.
 
-    about : as returned by `Decisions.about`.  job : the number of the application in its log.
+    Parameters
+    ----------
+    about
+        As returned by `Decisions.about`.
+    job
+        The number of the application in its log.
 
-    Raises ScenarioError if `about` has no words for one of them.
+    Raises
+    ------
+    ScenarioError
+        If `about` has no words for one of them.
     """
     chosen = table["application"] == application
     if task is not None:

@@ -102,9 +102,12 @@ def write(
 ) -> None:
     """Write a result file, either completely or not at all; `rest` must be plain values.
 
-    arrays : those to which the scenario in the provenance refers.
-
     Raises GridSimError for what `read` would refuse, and OSError if the file cannot be written.
+
+    Parameters
+    ----------
+    arrays
+        Those to which the scenario in the provenance refers.
     """
     about = {
         "format": FORMAT,

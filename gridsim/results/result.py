@@ -44,12 +44,6 @@ _DIMENSIONS = {
 class Result(Metrics):
     """The outcome of a run; its metrics are those of `gridsim.results.metrics.registry.Metrics`.
 
-    tables : name -> `Table`: ``applications``, ``machines``, ``messages``, and those of the scheduler.
-    facts : scalars that the scheduler reports.
-    scheduler : ``name``, ``class`` and ``parameters`` of the scheduler, as plain values.
-    provenance : versions, seed, scenario (TOML), SHA-256 of trace files, wall seconds, peak memory.
-    arrays : those to which the scenario in the provenance refers, see `ArchivedScenario`.
-
     Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
     stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
     resubmitted (tasks); nodes_used; and whatever else the scheduler reports (-1 stands for none).
@@ -74,6 +68,19 @@ class Result(Metrics):
     ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it never
     arrived), dropped (0 or 1), bytes, application (-1 if it is about none).  Senders and receivers are
     machines or `servers`.
+
+    Parameters
+    ----------
+    tables
+        Name -> `Table`: ``applications``, ``machines``, ``messages``, and those of the scheduler.
+    facts
+        Scalars that the scheduler reports.
+    scheduler
+        ``name``, ``class`` and ``parameters`` of the scheduler, as plain values.
+    provenance
+        Versions, seed, scenario (TOML), SHA-256 of trace files, wall seconds, peak memory.
+    arrays
+        Those to which the scenario in the provenance refers, see `ArchivedScenario`.
     """
 
     def __init__(
@@ -208,7 +215,10 @@ class Result(Metrics):
     def summary(self, bound: BoundKind = "best") -> dict[str, Any]:
         """Return the run in a few numbers; `gridsim.results.metrics.registry.UNITS` has their units.
 
-        bound : the kind of bound behind ``lower_bound`` and ``gap`` (the optimality gap), which are None with
+        Parameters
+        ----------
+        bound
+            The kind of bound behind ``lower_bound`` and ``gap`` (the optimality gap), which are None with
             more than `BOUND_LIMIT` applications.
         """
         return {
@@ -257,10 +267,14 @@ class Result(Metrics):
     def plot(self, kind: str = "distribution", **how: Any) -> Any:
         """Draw the run as a figure of matplotlib.
 
-        kind : ``"distribution"``, ``"series"``, ``"gantt"``, ``"traffic"`` or ``"tree"``.
-        how : further arguments of the function of `gridsim.plots` that has this name.
-
         Raises ScenarioError for another kind, and ImportError without matplotlib.
+
+        Parameters
+        ----------
+        kind
+            ``"distribution"``, ``"series"``, ``"gantt"``, ``"traffic"`` or ``"tree"``.
+        how
+            Further arguments of the function of `gridsim.plots` that has this name.
         """
         # figures are drawn by a package that knows results, so it cannot be imported above
         return need("gridsim.studies.figures", "plot", "plot").of_results(
@@ -277,9 +291,16 @@ class Result(Metrics):
     ) -> str:
         """Return the run as readable text.
 
-        name : shown instead of the scheduler's own name.  bound : as in `summary`.
-        width : characters of a line.
-        verbose : include the parameters of the scheduler and the facts that it reports.
+        Parameters
+        ----------
+        name
+            Shown instead of the scheduler's own name.
+        bound
+            As in `summary`.
+        width
+            Characters of a line.
+        verbose
+            Include the parameters of the scheduler and the facts that it reports.
         """
         return as_text(self.lines(name, bound, verbose=verbose), width)
 
@@ -367,12 +388,16 @@ class Result(Metrics):
 
         The explanation tells which machine decided, what it saw, how old that was, and the true value.
 
-        application : its row in ``applications``; `row_of_job` tells that of a job of a log.
-        task : the number of one of its tasks; only the decisions
-            on this task or on the whole application are explained then.
-
         Raises GridSimError for a run that was not simulated with ``record="decisions"``, ScenarioError if an
         argument is not a whole number, IndexError if there is no such application or task.
+
+        Parameters
+        ----------
+        application
+            Its row in ``applications``; `row_of_job` tells that of a job of a log.
+        task
+            The number of one of its tasks; only the decisions on this task or on the whole application are
+            explained then.
         """
         about = self._about.get("decisions")
         if "decisions" not in self.tables or about is None:
@@ -433,13 +458,19 @@ class Result(Metrics):
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Result:
         """Read a result from a file and verify it.
 
-        verify : check that the tables give the digest stated in the file, and that rows refer only to
-            machines and applications that exist.
-
         The digest stated in the file is kept as `stated_digest`.
 
-        Raises GridSimError if the file is not a result, is damaged, or states a digest that its tables do not
-        give; OSError if the file cannot be read.
+        Parameters
+        ----------
+        verify
+            Check that the tables give the digest stated in the file, and that rows refer only to machines and
+            applications that exist.
+
+        Raises
+        ------
+        GridSimError
+            If the file is not a result, is damaged, or states a digest that its tables do not give; OSError
+            if the file cannot be read.
         """
         from gridsim.results.files import damaged, read
 

@@ -18,13 +18,24 @@ from gridsim.results.table import Table
 class Column(NamedTuple):
     """The declaration of a column of a table.
 
-    kind : "float", "int" or "text".  unit : unit of the values; "" if they have none.
-    text : what the column means.
-    needed : whether a result file must have the column if it has the table.
-    rows_of : the table whose row numbers the values are; "" if they are none.
-    least : the smallest value allowed with `rows_of`; -1 where that may stand for none.
-    servers : with `rows_of` machines, whether the values may also be numbers of servers (`Result.servers`).
-    positive : whether the values must be finite and > 0, because something is divided by them.
+    Parameters
+    ----------
+    kind
+        "float", "int" or "text".
+    unit
+        Unit of the values; "" if they have none.
+    text
+        What the column means.
+    needed
+        Whether a result file must have the column if it has the table.
+    rows_of
+        The table whose row numbers the values are; "" if they are none.
+    least
+        The smallest value allowed with `rows_of`; -1 where that may stand for none.
+    servers
+        With `rows_of` machines, whether the values may also be numbers of servers (`Result.servers`).
+    positive
+        Whether the values must be finite and > 0, because something is divided by them.
     """
 
     name: str
@@ -372,9 +383,12 @@ def check_columns(tables: Mapping[str, Table]) -> None:
 def check_rows(tables: Mapping[str, Table], servers: int) -> None:
     """Check that row numbers refer to rows that exist, and that positive columns are positive.
 
-    servers : how many servers the run had; their numbers follow those of the machines.
-
     `gridsim validate` checks the same with more detailed messages.  Raises ValueError.
+
+    Parameters
+    ----------
+    servers
+        How many servers the run had; their numbers follow those of the machines.
     """
     for name, table in tables.items():
         for each in _LIMITED.get(name, ()):

@@ -51,10 +51,20 @@ def run_lines(
 ) -> Lines:
     """Return the lines that describe a run: what a line is about -> its text.
 
-    facts : as of `Result.summary`.  released_within : time from the first to the last release, s.
-    name : shown instead of the scheduler's own name.  remarks : lines of `Workload.remarks`.
-    up : the line of `availability_lines`, if any.
-    verbose : include the parameters of the scheduler and the facts that it reports.
+    Parameters
+    ----------
+    facts
+        As of `Result.summary`.
+    released_within
+        Time from the first to the last release, s.
+    name
+        Shown instead of the scheduler's own name.
+    remarks
+        Lines of `Workload.remarks`.
+    up
+        The line of `availability_lines`, if any.
+    verbose
+        Include the parameters of the scheduler and the facts that it reports.
     """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
@@ -102,7 +112,10 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
 def availability_lines(up: Facts | None, machines: int) -> Lines:
     """Return a line on how many machines are up, and for how long; none if they are up all the time.
 
-    up : as in the provenance of a result; None without failures.
+    Parameters
+    ----------
+    up
+        As in the provenance of a result; None without failures.
     """
     if up is None or up["mean"] == 1:
         return {}

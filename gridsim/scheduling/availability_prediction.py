@@ -27,7 +27,10 @@ def remember(stays: list[int], number: int, stay: int) -> None:
 def likely_until(predictor: str, now: int, since: int, stays: list[int]) -> int:
     """Return until when a machine that has been up since `since` is predicted to stay up; NEVER for ever.
 
-    predictor : "past", or "age", which also holds where no up time in `stays` was longer.
+    Parameters
+    ----------
+    predictor
+        "past", or "age", which also holds where no up time in `stays` was longer.
     """
     age = now - since
     longer = [float(stay) for stay in stays if stay > age]

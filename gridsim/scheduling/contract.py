@@ -64,8 +64,11 @@ class FailureFeed(Protocol):
     ``run.engine.stop()``, too.  Changes at the instant at which the policy stops the run count only if it has
     called `take` after them.
 
-    first : int64[machines], ns, when each fails for the first time: 0 if it is down from the beginning, NEVER
-        if it never fails.
+    Attributes
+    ----------
+    first
+        int64[machines], ns, when each fails for the first time: 0 if it is down from the beginning, NEVER if
+        it never fails.
     """
 
     first: Integers
@@ -86,10 +89,16 @@ class FailureFeed(Protocol):
 class ProcessShare:
     """The part that this process has in a run that several share, see `gridcore.network.exchange`.
 
-    rank, ranks : the number of this process, and how many there are.
-    memory : uint8[bytes], which all of them share.
-    watch : raises if another process has ended; to be called while this one waits.
-    gather : returns what the other processes report (`Policy.part`), in order; for process 0.
+    Parameters
+    ----------
+    rank, ranks
+        The number of this process, and how many there are.
+    memory
+        uint8[bytes], which all of them share.
+    watch
+        Raises if another process has ended; to be called while this one waits.
+    gather
+        Returns what the other processes report (`Policy.part`), in order; for process 0.
     """
 
     rank: int
@@ -110,23 +119,39 @@ class ProcessShare:
 class Run:
     """What a policy may use while it runs.
 
-    speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
-    up : bool[machines], which machines are up.  It changes as machines fail and recover; it is read-only.
-    faults : whether machines may fail in this run.
-    feed : the failures in blocks, only for a policy that takes blocks; None if machines do not fail.
-    load_profile : the share of its speed that each machine has at each time; None if all run at full speed.
-    bandwidth : bytes/s of the link of each machine to the data of tasks; None if no task moves data over one.
-    zones : the time zones of the machines, for day and night; None if the faults do not define them.
-    share : the part of this process, where several share the run; only for a scheduler that `shares`.
-    attributes : memory, disk, kind and place of each machine; None if machines have none.  Which machines
-        suit an application, `Applications.machines_for` says.
-    core, queues : what stands for `gridcore.nodes.message_core.NodeCore` and
-        `gridcore.queues.task_queues.TaskQueues` where node programs do not run in simulated time.
-    record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
-    decisions : the log in which the policy is to note its decisions; None if they are not recorded.  The
-        result of the run must not depend on it.
-    threads : the number of threads that a kernel may use; the result does not depend on it.
-    nodes : how to run the nodes, one of the scheduler's `Scheduler.node_forms`, or None for its default; the
+    Parameters
+    ----------
+    speeds
+        Mflop/s of each machine.  A decentralized policy hands each machine only its own.
+    up
+        bool[machines], which machines are up.  It changes as machines fail and recover; it is read-only.
+    faults
+        Whether machines may fail in this run.
+    feed
+        The failures in blocks, only for a policy that takes blocks; None if machines do not fail.
+    load_profile
+        The share of its speed that each machine has at each time; None if all run at full speed.
+    bandwidth
+        Bytes/s of the link of each machine to the data of tasks; None if no task moves data over one.
+    zones
+        The time zones of the machines, for day and night; None if the faults do not define them.
+    share
+        The part of this process, where several share the run; only for a scheduler that `shares`.
+    attributes
+        Memory, disk, kind and place of each machine; None if machines have none.  Which machines suit an
+        application, `Applications.machines_for` says.
+    core, queues
+        What stands for `gridcore.nodes.message_core.NodeCore` and `gridcore.queues.task_queues.TaskQueues`
+        where node programs do not run in simulated time.
+    record
+        Whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
+    decisions
+        The log in which the policy is to note its decisions; None if they are not recorded.  The result of
+        the run must not depend on it.
+    threads
+        The number of threads that a kernel may use; the result does not depend on it.
+    nodes
+        How to run the nodes, one of the scheduler's `Scheduler.node_forms`, or None for its default; the
         result does not depend on it.
     """
 
@@ -161,32 +186,39 @@ class Outcome:
 
     Times are ns; -1 stands for "never".  A copy is one execution of a task on one machine.
 
-    applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
-        ``nodes_used``, and optionally further columns, such as ``level`` (at which the request was accepted).
-        For rigid jobs also ``failed``: whether the job was rejected; and where users cancel jobs,
-        ``cancelled``: whether its user did.  A cancelled one counts as rejected in what follows, apart from
-        the time for which it has run.  Nothing of a rejected job is completed,
-        and it has neither start nor finish.
-    machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
-        ``interrupted`` (tasks that ran when the machine failed, or when their rigid job was cut off because
-        another machine of it failed or its user cancelled it).
-        Where tasks may have several copies also ``ended`` (copies stopped because another was faster).
-    cycles : how the machines spent their busy time, float64 Mflop of each application, where tasks may be
-        done in part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by
-        copies when another one was faster, or saved and not used), ``lost`` (done since the newest
-        checkpoint of a copy that failed), ``overhead`` (writing and reading checkpoints), ``slowed``
-        (taken meanwhile by background load on the machines).
-    tables : further tables, each a mapping of columns of equal length.
-    facts : scalars that belong in every result of this scheduler (JSON-able).
-    schedule : what ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (that ran
-        one after another without a pause), ``start``, ``end`` (ns), ``completed`` (equal to ``tasks``, or 0
-        for a task that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.  Where tasks may have
-        several copies also ``task`` (its number within the application) and ``begin`` (float64, Mflop of
-        the task that were done before); a copy also counts as not completed if another was faster.
-    arrivals : the tasks that came to the queues of machines, if machines have queues: ``machine``,
-        ``application``, ``tasks``, ``time`` (ns), in order.  Negative ``tasks`` are those that were withdrawn
-        from the queue again, which no scheduler with the order "fcfs" may do.  `TaskQueues.arrivals` makes
-        it.
+    Parameters
+    ----------
+    applications
+        ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks), ``nodes_used``, and
+        optionally further columns, such as ``level`` (at which the request was accepted). For rigid jobs also
+        ``failed``: whether the job was rejected; and where users cancel jobs, ``cancelled``: whether its user
+        did.  A cancelled one counts as rejected in what follows, apart from the time for which it has run.
+        Nothing of a rejected job is completed, and it has neither start nor finish.
+    machines
+        ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally ``interrupted``
+        (tasks that ran when the machine failed, or when their rigid job was cut off because another machine
+        of it failed or its user cancelled it). Where tasks may have several copies also ``ended`` (copies
+        stopped because another was faster).
+    cycles
+        How the machines spent their busy time, float64 Mflop of each application, where tasks may be done in
+        part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by copies when
+        another one was faster, or saved and not used), ``lost`` (done since the newest checkpoint of a copy
+        that failed), ``overhead`` (writing and reading checkpoints), ``slowed`` (taken meanwhile by
+        background load on the machines).
+    tables
+        Further tables, each a mapping of columns of equal length.
+    facts
+        Scalars that belong in every result of this scheduler (JSON-able).
+    schedule
+        What ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (that ran one
+        after another without a pause), ``start``, ``end`` (ns), ``completed`` (equal to ``tasks``, or 0 for a
+        task that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.  Where tasks may have
+        several copies also ``task`` (its number within the application) and ``begin`` (float64, Mflop of the
+        task that were done before); a copy also counts as not completed if another was faster.
+    arrivals
+        The tasks that came to the queues of machines, if machines have queues: ``machine``, ``application``,
+        ``tasks``, ``time`` (ns), in order.  Negative ``tasks`` are those that were withdrawn from the queue
+        again, which no scheduler with the order "fcfs" may do.  `TaskQueues.arrivals` makes it.
     """
 
     applications: dict[str, Integers]
@@ -201,8 +233,12 @@ class Outcome:
     def of(cls, queues: TaskQueues, resubmitted: Integers | None = None, **facts: Any) -> Outcome:
         """Return the outcome of a run in which all tasks went through `queues`.
 
-        resubmitted : int64[applications], tasks submitted again; default: none.
-        **facts : see `Outcome`.
+        Parameters
+        ----------
+        resubmitted
+            int64[applications], tasks submitted again; default: none.
+        **facts
+            See `Outcome`.
         """
         totals = queues.totals()
         again = np.zeros_like(totals["finish"]) if resubmitted is None else resubmitted

@@ -28,10 +28,16 @@ _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decima
 class Description:
     """A scheduler as plain values.
 
-    told : its ``name``, ``class`` (``module:Class``) and ``parameters``.
-    modules : the modules of its class and of all classes and functions among its parameters.
-    texts : the texts among the parameters; some may name a function.
-    unsaid : parameter -> a value in it that is described only by its repr, which may be incomplete.
+    Attributes
+    ----------
+    told
+        Its ``name``, ``class`` (``module:Class``) and ``parameters``.
+    modules
+        The modules of its class and of all classes and functions among its parameters.
+    texts
+        The texts among the parameters; some may name a function.
+    unsaid
+        Parameter -> a value in it that is described only by its repr, which may be incomplete.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:

@@ -21,11 +21,19 @@ def task_queues(
 ) -> TaskQueues:
     """Return the queues of all machines, without applications.
 
-    aware : whether machines count the data of tasks in what they can take (`DataQueues`).
-    padded : adds entries for further machines, such as that of a server, to a column (`Layout.padded`).
-    **options : those of `TaskQueues`.
+    Parameters
+    ----------
+    aware
+        Whether machines count the data of tasks in what they can take (`DataQueues`).
+    padded
+        Adds entries for further machines, such as that of a server, to a column (`Layout.padded`).
+    **options
+        Those of `TaskQueues`.
 
-    Raises ScenarioError where tasks move data and the run has queues of its own, as an emulation has.
+    Raises
+    ------
+    ScenarioError
+        Where tasks move data and the run has queues of its own, as an emulation has.
     """
     if run.bandwidth is not None:
         if run.queues is not None:

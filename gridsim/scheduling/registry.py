@@ -30,9 +30,12 @@ def chosen_schedulers(
 ) -> dict[str, Scheduler]:
     """Return name -> scheduler for `given`, `Schedulers`; those without a name of their own get one.
 
-    tables : parameters of schedulers that are given by name, such as ``Scenario.schedulers``.
-
     Raises ScenarioError for anything else, for none, and for two schedulers of one name.
+
+    Parameters
+    ----------
+    tables
+        Parameters of schedulers that are given by name, such as ``Scenario.schedulers``.
     """
     if isinstance(given, (str, Scheduler)):
         given = [given]
@@ -184,11 +187,19 @@ def scheduler_from(
 ) -> Scheduler:
     """Return the scheduler that `gridsim.scheduling.description.describe` described, if it is registered.
 
-    whose : what the description belongs to, for error messages.
-    imported_as : the ``module:Class`` of a scheduler that is not registered.
-    imports : the code that its parameters may name; nothing is imported only because a file names it.
+    Parameters
+    ----------
+    whose
+        What the description belongs to, for error messages.
+    imported_as
+        The ``module:Class`` of a scheduler that is not registered.
+    imports
+        The code that its parameters may name; nothing is imported only because a file names it.
 
-    Raises ScenarioError if the scheduler is another one, is not registered, or names other code.
+    Raises
+    ------
+    ScenarioError
+        If the scheduler is another one, is not registered, or names other code.
     """
     stated, parameters = description["class"], _given(description, whose, imports)
     if imported_as is not None:
@@ -218,9 +229,12 @@ def _given(description: Mapping[str, Any], whose: str, imports: Collection[str])
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
     """Return ``cls(**parameters)``, with each value converted to the type of its field.
 
-    name : the scheduler in error messages.
-
     Raises ScenarioError for unknown or missing parameters, and for values that the class does not take.
+
+    Parameters
+    ----------
+    name
+        The scheduler in error messages.
     """
     fields = fields_of(cls)
     limits = limits_of(cls)
@@ -303,7 +317,10 @@ _OWN = "gridsim.schedulers"
 class _Entry:
     """What a name stands for: a class, or a name of one in `_OWN`, and preset parameters.
 
-    stated : the class, as `kept_name` says it, for which it need not be imported.
+    Attributes
+    ----------
+    stated
+        The class, as `kept_name` says it, for which it need not be imported.
     """
 
     def __init__(self, cls: type[Scheduler] | str, preset: Mapping[str, Any]) -> None:

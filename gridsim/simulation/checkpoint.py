@@ -43,10 +43,20 @@ class SchedulerHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a checkpoint holds besides the state: all that is needed to set up the run again.
 
-    scenario, arrays : the scenario, see `gridsim.model.scenario.ArchivedScenario`.
-    files : SHA-256 of each trace file.
-    options : fields of `gridsim.simulation.simulate.Options`.
-    every : s between checkpoints.  worked : s of work so far.  resumed : how often the run has been resumed.
+    Parameters
+    ----------
+    scenario, arrays
+        The scenario, see `gridsim.model.scenario.ArchivedScenario`.
+    files
+        SHA-256 of each trace file.
+    options
+        Fields of `gridsim.simulation.simulate.Options`.
+    every
+        S between checkpoints.
+    worked
+        s of work so far.
+    resumed
+        How often the run has been resumed.
     """
 
     scenario: str
@@ -62,11 +72,15 @@ class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class CheckpointWriter:
     """Saves a run to a file at intervals; a hook of the engine (`Engine.at_wave_end`).
 
-    every : the least number of s between the end of one writing and the beginning of the next.
-    about : returns what is written besides the state.
-
     If the file cannot be written, memory does not suffice, or the file holds another run by now, it issues a
     `CheckpointWarning` and tries again after `every` s.
+
+    Parameters
+    ----------
+    every
+        The least number of s between the end of one writing and the beginning of the next.
+    about
+        Returns what is written besides the state.
     """
 
     def __init__(
@@ -144,8 +158,12 @@ def save(
 
     Arrays are written one by one and uncompressed.
 
-    new : whether there must be no file at `path` yet; see `gridsim.support.files.atomic_file`.
-    ready : called with the identity of the new file before that is put in place.
+    Parameters
+    ----------
+    new
+        Whether there must be no file at `path` yet; see `gridsim.support.files.atomic_file`.
+    ready
+        Called with the identity of the new file before that is put in place.
     """
     arrays = 0
     with atomic_file(path, new=new) as stream:
@@ -174,10 +192,13 @@ def _made_by() -> dict[str, Any]:
 class Checkpoint:
     """A checkpoint file that is open for reading; a context manager that closes it.
 
-    about : what was written besides the state.
-
     Raises GridSimError for a file that is no checkpoint, is damaged, or was made by other code, with another
     numpy, or on another kind of machine; OSError for one that cannot be read.
+
+    Attributes
+    ----------
+    about
+        What was written besides the state.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

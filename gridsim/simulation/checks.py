@@ -155,9 +155,12 @@ def check_size(
 ) -> None:
     """Raise ScenarioError if the clock cannot hold the run, even at the smallest factor of `pace`.
 
-    bandwidth : of the links over which tasks move data, bytes/s; None if none does.
-
     It also checks the latency, the numbers of tasks, and that each task takes at least 1 ns.
+
+    Parameters
+    ----------
+    bandwidth
+        Of the links over which tasks move data, bytes/s; None if none does.
     """
     if latency > LONGEST_LATENCY:
         raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")

@@ -24,11 +24,17 @@ class Outages:
     the `gridsim.scheduling.contract.FailureFeed`; then its records are updated only when the policy takes
     the next block, is saved in a checkpoint, or has ended.
 
-    up : bool[machines], which machines are up now.
-    failures : int64[machines], how often each machine has failed so far.
-    over_at : ns at which the run was over because the last machine had failed for good; None if that never
+    Attributes
+    ----------
+    up
+        bool[machines], which machines are up now.
+    failures
+        int64[machines], how often each machine has failed so far.
+    over_at
+        ns at which the run was over because the last machine had failed for good; None if that never
         happened.
-    first : int64[machines], ns at which each machine fails first; see `gridsim.model.fault_events.Course`.
+    first
+        int64[machines], ns at which each machine fails first; see `gridsim.model.fault_events.Course`.
     """
 
     def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
@@ -72,7 +78,10 @@ class Outages:
     def end(self, stopped: bool) -> None:
         """Complete the records at the end of the run.
 
-        stopped : whether the run was stopped; then changes at this very instant do not count.
+        Parameters
+        ----------
+        stopped
+            Whether the run was stopped; then changes at this very instant do not count.
         """
         self._settle(self.now if stopped else self.now + 1)
         if self._over():

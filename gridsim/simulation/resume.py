@@ -37,16 +37,21 @@ def resume(
 
     The result is the same as without the interruption.  Checkpoints go on being written to `path`.
 
-    scheduler : the run's scheduler; needed if it is not one of those known by name, because what a file says
-        is never imported.
-    progress : as in `simulate`.
-    threads, checkpoint_every : as in `simulate`; None for the values that the run had.
-
     Raises GridSimError for a file that is no checkpoint, is damaged, or was made by another version;
     ScenarioError for a scheduler that is not known or not that of the run, or where a trace file has
     changed; otherwise as `simulate`.  An unexpected exception after the restart means, with a scheduler of
     gridsim, that the file is damaged; with a scheduler of your own it is raised as it is, since it may be an
     error in your code.
+
+    Parameters
+    ----------
+    scheduler
+        The run's scheduler; needed if it is not one of those known by name, because what a file says is never
+        imported.
+    progress
+        As in `simulate`.
+    threads, checkpoint_every
+        As in `simulate`; None for the values that the run had.
     """
     from gridsim.errors import ScenarioError, naming
     from gridsim.model.scenario import ArchivedScenario, Scenario

@@ -30,7 +30,10 @@ _ROOM = 8 * 2**20
 def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **others: Any) -> None:
     """Raise ScenarioError unless so many processes can share a run.
 
-    others : what else the run is to do, by what it is; anything true is refused.
+    Parameters
+    ----------
+    others
+        What else the run is to do, by what it is; anything true is refused.
     """
     network = scenario.network
     refused = {

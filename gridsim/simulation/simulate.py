@@ -80,41 +80,54 @@ def simulate(
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
-    scheduler : the scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
-    progress : whether to show a progress bar on stderr, if that is a terminal or a notebook (``"force"``:
-        elsewhere print a line every 10 s); the result does not depend on it.
-    cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
-    threads : how many threads the kernels may use where many machines act at one instant, as with equal
-        delays; the result does not depend on it.
-    processes : how many processes share the run, each of which has some of the machines; only the fair tree
-        can be shared, where machines do not fail and nothing is recorded.  It pays from about 10,000 machines
-        on.  A script that asks for several must keep what it does under ``if __name__ == "__main__":``.  The
-        result does not depend on it.
-    nodes : how the nodes of a decentralized scheduler are run: ``"interpreted"``, as its node program, whose
-        handlers are Python methods; ``"compiled"``, as its compiled protocol; None, the scheduler's default,
-        which is the fastest.  The result does not depend on it.
-    time_limit : s of the run's clock after which the run is stopped.  Only failures can make a run endless,
-        when machines do not stay up for as long as a task takes.  Without failures the clock may end when the
-        last task has been placed, long before it is completed.
-    events_limit : about how many events (messages, timers and so on) the run may handle before it is stopped,
-        because the scheduler seems never to end; compiled protocols do not count theirs.
-    record : True or ``"schedule"`` adds the tables ``schedule`` and ``arrivals``, which say what ran where
-        and when; ``"decisions"`` adds the table ``decisions``, for `Result.why`; ``"messages"`` adds
-        ``message_log``, with one row per message.  Several of these names may be given; ``"all"`` stands for
-        all that the scheduler supports.  The digest does not depend on it.
-    decisions_limit, messages_limit : the most rows of ``decisions`` and ``message_log`` that are kept; the
-        first ones are kept, the others only counted.
-    checkpoint : the file in which the state of the run is saved, and from which `gridsim.resume` continues
-        it; the file stays when the run is over.  A file that holds another run that can still be resumed is
-        not overwritten.
-    checkpoint_every : s of work after which the file is written again, at the first moment when that is
-        possible.
-
     Raises ScenarioError for a workload that does not fit the platform, a scheduler that cannot run its nodes
     in the way asked for, a run that meets the time limit, or a checkpoint file that holds another run;
     SchedulerError when the scheduler breaks its contract, meets the limit of events, or cannot be saved in a
     checkpoint; CompileError, which is one, when its nodes cannot be compiled; InvariantViolation when an
     invariant of the simulation does not hold afterwards; OSError for a checkpoint that cannot be written.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
+    progress
+        Whether to show a progress bar on stderr, if that is a terminal or a notebook (``"force"``: elsewhere
+        print a line every 10 s); the result does not depend on it.
+    cohort_limit
+        The most rows a handler gets in one call; the result does not depend on it.
+    threads
+        How many threads the kernels may use where many machines act at one instant, as with equal delays; the
+        result does not depend on it.
+    processes
+        How many processes share the run, each of which has some of the machines; only the fair tree can be
+        shared, where machines do not fail and nothing is recorded.  It pays from about 10,000 machines on.  A
+        script that asks for several must keep what it does under ``if __name__ == "__main__":``.  The result
+        does not depend on it.
+    nodes
+        How the nodes of a decentralized scheduler are run: ``"interpreted"``, as its node program, whose
+        handlers are Python methods; ``"compiled"``, as its compiled protocol; None, the scheduler's default,
+        which is the fastest.  The result does not depend on it.
+    time_limit
+        s of the run's clock after which the run is stopped.  Only failures can make a run endless, when
+        machines do not stay up for as long as a task takes.  Without failures the clock may end when the last
+        task has been placed, long before it is completed.
+    events_limit
+        About how many events (messages, timers and so on) the run may handle before it is stopped, because
+        the scheduler seems never to end; compiled protocols do not count theirs.
+    record
+        True or ``"schedule"`` adds the tables ``schedule`` and ``arrivals``, which say what ran where and
+        when; ``"decisions"`` adds the table ``decisions``, for `Result.why`; ``"messages"`` adds
+        ``message_log``, with one row per message.  Several of these names may be given; ``"all"`` stands for
+        all that the scheduler supports.  The digest does not depend on it.
+    decisions_limit, messages_limit
+        The most rows of ``decisions`` and ``message_log`` that are kept; the first ones are kept, the others
+        only counted.
+    checkpoint
+        The file in which the state of the run is saved, and from which `gridsim.resume` continues it; the
+        file stays when the run is over.  A file that holds another run that can still be resumed is not
+        overwritten.
+    checkpoint_every
+        s of work after which the file is written again, at the first moment when that is possible.
     """
     options = Options(
         cohort_limit=cohort_limit,
@@ -146,7 +159,10 @@ def execute(
 ) -> Result:
     """Run as `simulate` does, without warnings about unusual values: for runs of studies, checks and tests.
 
-    options : how to run; None for `Options` of the arguments `more`.
+    Parameters
+    ----------
+    options
+        How to run; None for `Options` of the arguments `more`.
     """
     begun = time.perf_counter()
     options = Options(**more) if options is None else options

@@ -46,9 +46,14 @@ if TYPE_CHECKING:
 class Comparison:
     """Results of several schedulers on one scenario.
 
-    results : name -> `Result`, in the order in which they ran.
-    baseline : name of the scheduler whose `measure` counts as 1.
-    bound : the kind of lower bound by which the table divides maximum stretches; see `Result.bound`.
+    Parameters
+    ----------
+    results
+        Name -> `Result`, in the order in which they ran.
+    baseline
+        Name of the scheduler whose `measure` counts as 1.
+    bound
+        The kind of lower bound by which the table divides maximum stretches; see `Result.bound`.
     """
 
     scenario: Scenario
@@ -111,9 +116,13 @@ class Comparison:
     def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
         """Return as text: platform, workload and load; the table; a line on which scheduler is best at what.
 
-        width : characters of a line.  Where they are too few for all columns, the least important ones are
-            left out; if that is not enough, the last columns follow below.
-        verbose : include further metrics, wall times, digests and the facts that schedulers report.
+        Parameters
+        ----------
+        width
+            Characters of a line.  Where they are too few for all columns, the least important ones are left
+            out; if that is not enough, the last columns follow below.
+        verbose
+            Include further metrics, wall times, digests and the facts that schedulers report.
         """
         rows = self.table()
         columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=verbose)
@@ -193,17 +202,26 @@ def compare(
 ) -> Comparison | Replicates:
     """Run each of `schedulers` on `scenario`, or on `replicates` replications of it.
 
-    schedulers : name -> scheduler, or a list of schedulers and of names, such as
-        ``["fair-tree", gs.MinCent()]``.  A name gets its parameters from ``scenario.schedulers``.
-    baseline : the name of the scheduler to compare with; default: see `default_baseline`.
-    bound : the kind of lower bound by which maximum stretches are divided, ``"best"``, ``"fluid"`` or
+    Parameters
+    ----------
+    schedulers
+        Name -> scheduler, or a list of schedulers and of names, such as ``["fair-tree", gs.MinCent()]``.  A
+        name gets its parameters from ``scenario.schedulers``.
+    baseline
+        The name of the scheduler to compare with; default: see `default_baseline`.
+    bound
+        The kind of lower bound by which maximum stretches are divided, ``"best"``, ``"fluid"`` or
         ``"discrete"``; see `Result.bound`.
-    threads, time_limit, record : as in `simulate`.
-    executor : runs the simulations; None runs them in this process, one after another.
-    replicates : how many replications to run.  None runs the scenario as it is, once, and returns a
-        `Comparison`.  A number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with
-        means and paired ratios with intervals; `bound`, `threads` and `record` cannot be given then.
-    study : further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
+    threads, time_limit, record
+        As in `simulate`.
+    executor
+        Runs the simulations; None runs them in this process, one after another.
+    replicates
+        How many replications to run.  None runs the scenario as it is, once, and returns a `Comparison`.  A
+        number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with means and paired
+        ratios with intervals; `bound`, `threads` and `record` cannot be given then.
+    study
+        Further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
     check_scenario(scenario)
     _check_study(study)
@@ -301,8 +319,11 @@ def applicable(
     The result is (name -> scheduler, name -> reason).  Each scheduler is set up as for a run, so this takes a
     while for a large scenario.
 
-    names : names of the schedulers to try; None for all.  Each gets its parameters from
-        ``scenario.schedulers``.  Where several names stand for the same scheduler, the first one is taken.
+    Parameters
+    ----------
+    names
+        Names of the schedulers to try; None for all.  Each gets its parameters from ``scenario.schedulers``.
+        Where several names stand for the same scheduler, the first one is taken.
     """
     found: dict[str, Scheduler] = {}
     refused: dict[str, str] = {}

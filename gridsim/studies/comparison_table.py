@@ -97,7 +97,10 @@ def columns_of(
 ) -> list[list[str]]:
     """Return the columns as text: each has its title, a second title line (a unit), then a value per row.
 
-    verbose : include what explains a result or identifies it: further metrics, wall time, the digest.
+    Parameters
+    ----------
+    verbose
+        Include what explains a result or identifies it: further metrics, wall time, the digest.
     """
     measure = measure_of(results)
     columns = [["scheduler", "", *(row["name"] for row in rows)]]

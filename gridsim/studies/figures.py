@@ -33,7 +33,10 @@ APART: dict[str, Callable[..., Axes]] = {"gantt": gantt, "traffic": traffic, "tr
 def of_replicates(found: Replicated, headline: bool = True) -> Figure:
     """Draw the mean of the metric of comparison for each scheduler, and its ratio to the baseline's.
 
-    headline : whether to write above them who is best.
+    Parameters
+    ----------
+    headline
+        Whether to write above them who is best.
     """
     names = found.schedulers
     related = found.baseline is not None and len(names) > 1
@@ -50,9 +53,12 @@ def of_sweep(found: Swept, headline: bool = True) -> Figure:
     There is one panel per point of the other axes, and, if there is a baseline, one with the ratios to it
     below.
 
-    headline : whether to write above them who is best.
-
     Raises ScenarioError for more than `PANELS` points.
+
+    Parameters
+    ----------
+    headline
+        Whether to write above them who is best.
     """
     others = [axis for axis, labels in found.axes.items() if len(labels) > 1][1:]
     points = list(dict.fromkeys(tuple(point[other] for other in others) for point in found.points()))
@@ -80,9 +86,14 @@ def _head(made: Figure, said: str) -> None:
 def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
     """Draw `results` (name -> result) in one chart, or in one chart each, one below the other.
 
-    kind : a chart of `TOGETHER` or `APART`.  how : further arguments of its function.
-
     Raises ScenarioError for more than `PANELS` charts.
+
+    Parameters
+    ----------
+    kind
+        A chart of `TOGETHER` or `APART`.
+    how
+        Further arguments of its function.
     """
     one_of("kind", kind, (*TOGETHER, *APART))
     if kind in TOGETHER:

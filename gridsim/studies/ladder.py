@@ -55,10 +55,15 @@ _FACTORS = {"max_stretch": 1e8, "mean_stretch": 1e8}
 class Step:
     """A step of the ladder.
 
-    name, adds : its name, and in words what is different from the step before.
-    scenario, scheduler : what is run; None for the scheduler stands for the lower bound of the applications.
-    beside : whether it is not a step of the ladder, but a comparison: another scheduler on the scenario of
-        the last step.
+    Parameters
+    ----------
+    name, adds
+        Its name, and in words what is different from the step before.
+    scenario, scheduler
+        What is run; None for the scheduler stands for the lower bound of the applications.
+    beside
+        Whether it is not a step of the ladder, but a comparison: another scheduler on the scenario of the
+        last step.
     """
 
     name: str
@@ -72,9 +77,14 @@ class Step:
 class Ladder:
     """The results of a ladder.
 
-    scenario : the scenario from which the steps are made; each step changes it further.
-    steps : the steps from the top down, then the comparisons (``beside``).
-    replicates : the values, by the names of steps; see `gridsim.Replicates`.
+    Parameters
+    ----------
+    scenario
+        The scenario from which the steps are made; each step changes it further.
+    steps
+        The steps from the top down, then the comparisons (``beside``).
+    replicates
+        The values, by the names of steps; see `gridsim.Replicates`.
     """
 
     scenario: Scenario
@@ -89,12 +99,15 @@ class Ladder:
     def table(self, measure: str | None = None) -> list[dict[str, Any]]:
         """Return one row per step: name, adds, beside, mean, difference, ratio, over_first.
 
-        measure : one of `measures`; None for the first.  Only max_stretch has a row for the lower bound.
-
         mean is an `Estimate` over replications.  difference and ratio are relative to the step before, and
         over_first is the ratio to the first step; all are paired by replication, and ratios are of means.
         They are None in the first row.  A comparison (key ``beside``) has no difference, and its ratio is
         that of the last step to it.
+
+        Parameters
+        ----------
+        measure
+            One of `measures`; None for the first.  Only max_stretch has a row for the lower bound.
         """
         measure = self.measures[0] if measure is None else measure
         if measure not in self._tables:
@@ -241,17 +254,24 @@ def ladder(
 ) -> Ladder:
     """Run each step on `replicates` replications of `scenario`, see `gridsim.replication`.
 
-    scheduler : the decentralized scheduler at the end of the ladder, a `FairTree` or one that derives from
+    Raises ScenarioError for invalid arguments, GridSimError for the first run that fails.
+
+    Parameters
+    ----------
+    scheduler
+        The decentralized scheduler at the end of the ladder, a `FairTree` or one that derives from
         `BoardScheduler` for bags of tasks, and a `DgsAsap` for rigid jobs; None for a `FairTree` or `DgsAsap`
         with the parameters that the scenario has for it.
-    faults : the faults of the last step; None for those of the scenario, or else, for bags of tasks, the
-        transient failures of the fair tree papers.  All other steps run without faults.
-    ages : s, ascending, how old what nodes see of others is, each a step; for one that derives from
+    faults
+        The faults of the last step; None for those of the scenario, or else, for bags of tasks, the transient
+        failures of the fair tree papers.  All other steps run without faults.
+    ages
+        s, ascending, how old what nodes see of others is, each a step; for one that derives from
         `BoardScheduler`, of which the last step has the last age.  By default its own age.
-    time_limit : as in `simulate`.
-    how : executor, batch, store, retry, progress, as in `gridsim.replicate`.
-
-    Raises ScenarioError for invalid arguments, GridSimError for the first run that fails.
+    time_limit
+        As in `simulate`.
+    how
+        Executor, batch, store, retry, progress, as in `gridsim.replicate`.
     """
     warn_unusual(check_scenario(scenario))
     whole("replicates", replicates, low=1, high=1_000_000)

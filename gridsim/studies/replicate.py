@@ -60,16 +60,28 @@ _SHOWN = 5
 class Replicates:
     """Values of each metric, for each scheduler and replication.
 
-    seeds : the numbers of the replications, or seeds, in the order in which they were given.
-    values : metric -> scheduler -> float64[seeds], read-only; NaN for a run that failed.
-    units : metric -> unit, where it is known.
-    errors : (scheduler, seed) -> why that run failed.
-    digests : scheduler -> digest of each result, empty for a run that failed.
-    baseline : the scheduler that the others are compared with, or None.
-    measure : the metric by which schedulers are compared.
-    reached : whether the intervals are as narrow as was asked for; None if no width was asked for.
-    about : lines on platform, workload and load of the first replication: what a line is about -> its text.
-    files : SHA-256 of each trace file that was read.
+    Parameters
+    ----------
+    seeds
+        The numbers of the replications, or seeds, in the order in which they were given.
+    values
+        Metric -> scheduler -> float64[seeds], read-only; NaN for a run that failed.
+    units
+        Metric -> unit, where it is known.
+    errors
+        (scheduler, seed) -> why that run failed.
+    digests
+        Scheduler -> digest of each result, empty for a run that failed.
+    baseline
+        The scheduler that the others are compared with, or None.
+    measure
+        The metric by which schedulers are compared.
+    reached
+        Whether the intervals are as narrow as was asked for; None if no width was asked for.
+    about
+        Lines on platform, workload and load of the first replication: what a line is about -> its text.
+    files
+        SHA-256 of each trace file that was read.
     """
 
     seeds: tuple[int, ...]
@@ -97,7 +109,10 @@ class Replicates:
     def mean(self, name: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications for the scheduler `name`.
 
-        metric : None, also in the other methods, for the first of `values`.
+        Parameters
+        ----------
+        metric
+            None, also in the other methods, for the first of `values`.
         """
         return estimate(self._column(name, metric))
 
@@ -163,7 +178,10 @@ class Replicates:
 
         The columns are schedulers, means, and, if there is a baseline, ratios to it.
 
-        baseline : the scheduler to use as the baseline; None for `self.baseline`.
+        Parameters
+        ----------
+        baseline
+            The scheduler to use as the baseline; None for `self.baseline`.
         """
         base = self.baseline if baseline is None else baseline
         found = []
@@ -204,7 +222,10 @@ class Replicates:
     def format(self, baseline: str | None = None) -> str:
         """Return what was run, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
-        baseline : the scheduler to use as the baseline; None for `self.baseline`.
+        Parameters
+        ----------
+        baseline
+            The scheduler to use as the baseline; None for `self.baseline`.
         """
         lines = [as_text(self.lines()), ""] if self.about else []
         for title, (names, *others) in self.sections(baseline):
@@ -263,9 +284,12 @@ class Replicates:
     def figure(self, *, headline: bool = True) -> Figure:
         """Draw the means of `measure` and their ratios to the baseline's, with intervals.
 
-        headline : whether to write above them who is best.
-
         Raises ImportError without matplotlib.
+
+        Parameters
+        ----------
+        headline
+            Whether to write above them who is best.
         """
         from gridsim.studies.figures import of_replicates
 
@@ -318,30 +342,48 @@ def replicate(
 ) -> Replicates:
     """Run each of `schedulers` on the same replications of `scenario`.
 
-    scenario : the scenario; replication k is ``gridsim.replication(scenario, k, hold)``.  Or a
-        function that returns the scenario for a seed; it is called once per seed, in this process.
-    schedulers : as in `gridsim.compare`.
-    seeds : numbers of the replications, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
-    half_width : the largest half-width of intervals, relative to their middles.  Replications are run, from
+    Raises ScenarioError for invalid arguments.
+
+    Parameters
+    ----------
+    scenario
+        The scenario; replication k is ``gridsim.replication(scenario, k, hold)``.  Or a function that returns
+        the scenario for a seed; it is called once per seed, in this process.
+    schedulers
+        As in `gridsim.compare`.
+    seeds
+        Numbers of the replications, or seeds for the function.
+    replicates
+        N, for seeds 0 to n - 1.
+    half_width
+        The largest half-width of intervals, relative to their middles.  Replications are run, from
         `replicates` (default 10; at least 5) to `at_most`, until all intervals are so narrow: those of the
         ratios to the baseline, or of the means if there is none, for the first of `metrics`.  Such stopping
         favours narrow intervals, so they contain the true value a little less often than in 95 % of cases:
         see docs/guides/experiments.md.
-    at_most : the most replications that are run for `half_width`.
-    hold : parts of the scenario that are the same in all replications, see `gridsim.replication`.
-    baseline : the scheduler to compare with.
-    metrics : names in `gridsim.results.metrics.registry.METRICS`, or name -> function that returns a number
-        for a `Result`; None for the usual metrics of such schedulers.
-    errors : ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
-    time_limit : as in `simulate`.
-    executor, batch : where the runs are executed, and how many are sent at a time; see
+    at_most
+        The most replications that are run for `half_width`.
+    hold
+        Parts of the scenario that are the same in all replications, see `gridsim.replication`.
+    baseline
+        The scheduler to compare with.
+    metrics
+        Names in `gridsim.results.metrics.registry.METRICS`, or name -> function that returns a number for a
+        `Result`; None for the usual metrics of such schedulers.
+    errors
+        ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
+    time_limit
+        As in `simulate`.
+    executor, batch
+        Where the runs are executed, and how many are sent at a time; see
         `gridsim.studies.execution.run_cells.run_cells`.  The values do not depend on them.
-    store : a store of runs; runs that it has are not executed again, and new ones are added.  See
+    store
+        A store of runs; runs that it has are not executed again, and new ones are added.  See
         `gridsim.studies.execution.store.Store`.
-    retry : whether runs that are in the store as failed are executed again.
-    progress : whether to show a progress bar of runs on stderr; see `simulate`.
-
-    Raises ScenarioError for invalid arguments.
+    retry
+        Whether runs that are in the store as failed are executed again.
+    progress
+        Whether to show a progress bar of runs on stderr; see `simulate`.
     """
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
@@ -472,8 +514,12 @@ def arranged(
 ) -> Replicates:
     """Return `made` as `Replicates`.
 
-    made : run records, replication after replication, in each of them all `schedulers` in order.
-    own : metrics defined by the user, whose units are not known.
+    Parameters
+    ----------
+    made
+        Run records, replication after replication, in each of them all `schedulers` in order.
+    own
+        Metrics defined by the user, whose units are not known.
     """
     count = len(schedulers)
     of = {name: made[k::count] for k, name in enumerate(schedulers)}

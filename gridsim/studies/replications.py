@@ -20,14 +20,19 @@ PARTS = ("platform", "workload", "faults", "fluctuation", "run")
 def replication(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scenario:
     """Return the scenario of replication `number` of `scenario`: each part gets a new seed.
 
-    number : 0, 1, 2, ...  hold : parts that keep their seeds, of `PARTS`, for example the platform.
-
     The new seed of a part is spawned by `numpy.random.SeedSequence`, and depends only on the part's own seed
     and on `number`.  So scenarios that differ otherwise, as those of a sweep, have the same random streams in
     replications of the same number (common random numbers).  Parts that draw nothing, such as listed speeds,
     are the same in all replications.
 
     Raises ScenarioError for an invalid number or an unknown part.
+
+    Parameters
+    ----------
+    number
+        0, 1, 2, ...
+    hold
+        Parts that keep their seeds, of `PARTS`, for example the platform.
     """
     check_scenario(scenario)
     number = whole("number", number, high=2**32 - 1)

@@ -49,20 +49,32 @@ _KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", 
 class Sweep:
     """The description of a sweep: a scenario, schedulers, and the axes over which they are changed.
 
-    scenario : the scenario that is changed.
-    schedulers : name -> scheduler; all of them run at each point.
-    over : axis -> its values.  The name of an axis is the path of an entry of a scenario file, such as
+    Raises ScenarioError for invalid values; for those of an axis, the error names the axis.
+
+    Parameters
+    ----------
+    scenario
+        The scenario that is changed.
+    schedulers
+        Name -> scheduler; all of them run at each point.
+    over
+        Axis -> its values.  The name of an axis is the path of an entry of a scenario file, such as
         ``"platform.nodes"``, or of a parameter: ``"schedulers.NAME.PARAMETER"`` of the scheduler that is
         called NAME here.  An axis that changes several entries at once maps labels to such paths and values.
         The points are all combinations, in an order in which the last axis varies fastest.
-    replicates : the number of replications of each point.
-    hold : parts that are the same in all replications; see `gridsim.studies.replications.replication`.
-    metrics : as in `gridsim.replicate`.  baseline : the scheduler to compare with.
-    time_limit : as in `simulate`.
-    folder : the folder that files named in ``over`` are relative to; for a sweep file its own folder, else
-        the working directory.
-
-    Raises ScenarioError for invalid values; for those of an axis, the error names the axis.
+    replicates
+        The number of replications of each point.
+    hold
+        Parts that are the same in all replications; see `gridsim.studies.replications.replication`.
+    metrics
+        As in `gridsim.replicate`.
+    baseline
+        The scheduler to compare with.
+    time_limit
+        As in `simulate`.
+    folder
+        The folder that files named in ``over`` are relative to; for a sweep file its own folder, else the
+        working directory.
     """
 
     scenario: Scenario
@@ -148,10 +160,13 @@ class Sweep:
     def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
         """Read a sweep from a file; see docs/guides/experiments.md.
 
-        changes : fields that replace those of the file; ``schedulers`` are names, or module:Class, which is
-            not allowed in a file.
-
         Raises ScenarioError that names the key of an invalid value, OSError for a file that cannot be read.
+
+        Parameters
+        ----------
+        changes
+            Fields that replace those of the file; ``schedulers`` are names, or module:Class, which is not
+            allowed in a file.
         """
         file = os.fspath(path)
         document = toml_files.parsed(toml_files.read(file), file)
@@ -263,9 +278,12 @@ class Sweep:
         the executor.  With a store, only runs that it does not have are executed: an interrupted sweep
         continues, and a sweep with more values, schedulers or replications takes the old runs from the store.
 
-        executor, batch, store, retry, progress : as in `gridsim.replicate`.
-
         Raises ScenarioError for points whose scenario is invalid, before anything is run.
+
+        Parameters
+        ----------
+        executor, batch, store, retry, progress
+            As in `gridsim.replicate`.
         """
         warn_unusual(self.scenario)
         made = collect(
@@ -346,7 +364,11 @@ def sweep(
 ) -> SweepResult:
     """Run `schedulers` on replications of `scenario`, changed as `over` says; see `Sweep`.
 
-    how : executor, batch, store, retry, progress; see `Sweep.run`."""
+    Parameters
+    ----------
+    how
+        Executor, batch, store, retry, progress; see `Sweep.run`.
+    """
     made = Sweep(
         scenario=scenario,
         schedulers=chosen_schedulers(schedulers, check_scenario(scenario).schedulers),

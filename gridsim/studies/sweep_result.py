@@ -66,14 +66,22 @@ def _unit(name: str) -> dict[str, str]:
 class SweepResult:
     """The results of a sweep.
 
-    axes : axis -> its labels; the points are all combinations, in an order in which the last axis varies
+    Parameters
+    ----------
+    axes
+        Axis -> its labels; the points are all combinations, in an order in which the last axis varies
         fastest.
-    schedulers : names of the schedulers that ran at each point.
-    replicates : the number of replications of each point.
-    metrics : names of what was measured; schedulers are compared by the first.
-    baseline : name of the scheduler that others are compared with, or None.
-    measured : the record of each run: point after point, in each replication after replication, in each of
-        those all schedulers in order.
+    schedulers
+        Names of the schedulers that ran at each point.
+    replicates
+        The number of replications of each point.
+    metrics
+        Names of what was measured; schedulers are compared by the first.
+    baseline
+        Name of the scheduler that others are compared with, or None.
+    measured
+        The record of each run: point after point, in each replication after replication, in each of those all
+        schedulers in order.
     """
 
     axes: Mapping[str, tuple[Any, ...]]
@@ -138,10 +146,16 @@ class SweepResult:
     def at(self, **labels: Any) -> Replicates:
         """Return the `Replicates` of one point, with means, ratios and their intervals.
 
-        labels : axis -> label, for all axes that have more than one label; characters of the axis that are
-            not ASCII letters or digits are written ``_``.
+        Parameters
+        ----------
+        labels
+            Axis -> label, for all axes that have more than one label; characters of the axis that are not
+            ASCII letters or digits are written ``_``.
 
-        Raises ScenarioError if there is no such point.
+        Raises
+        ------
+        ScenarioError
+            If there is no such point.
         """
         for name in labels:
             if name not in map(column_of, self.axes):
@@ -212,7 +226,10 @@ class SweepResult:
     def columns(self, metric: str | None = None) -> list[list[str]]:
         """Return columns of text, each with its head: a row per point and scheduler, mean and ratio.
 
-        metric : one of `metrics`; None for the first.
+        Parameters
+        ----------
+        metric
+            One of `metrics`; None for the first.
         """
         metric, base = self.metrics[0] if metric is None else metric, self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
@@ -235,9 +252,12 @@ class SweepResult:
     def figure(self, *, headline: bool = True) -> Figure:
         """Draw the first metric over the first axis with several labels, a panel per point of the others.
 
-        headline : whether to write above them who is best.
-
         Raises ScenarioError for more than 6 panels, ImportError without matplotlib.
+
+        Parameters
+        ----------
+        headline
+            Whether to write above them who is best.
         """
         from gridsim.studies.figures import of_sweep
 

@@ -33,8 +33,12 @@ def more(value: float, least: float) -> str:
 def of_one_run(values: Mapping[str, Mapping[str, float]], excluded: Mapping[str, str]) -> str:
     """Return a sentence on the best of several schedulers in one run each; empty for fewer than two.
 
-    values : what is measured, in words -> scheduler -> value; less is better.
-    excluded : scheduler that takes no part, because it left something undone -> what.
+    Parameters
+    ----------
+    values
+        What is measured, in words -> scheduler -> value; less is better.
+    excluded
+        Scheduler that takes no part, because it left something undone -> what.
     """
     parts, before = [], ""
     for what, every in values.items():
@@ -56,7 +60,10 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], excluded: Mapping[str,
 def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float]) -> str:
     """Return a sentence, after two spaces, if the mean waiting by cores ranks schedulers in another order.
 
-    jobs, cores : scheduler -> mean waiting time over jobs, and over their machines.  Empty if it does not.
+    Parameters
+    ----------
+    jobs, cores
+        Scheduler -> mean waiting time over jobs, and over their machines.  Empty if it does not.
     """
     known = [name for name in jobs if math.isfinite(jobs[name]) and math.isfinite(cores[name])]
     if not any(jobs[a] < jobs[b] and cores[a] > cores[b] for a in known for b in known):
@@ -80,10 +87,13 @@ def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
 def of_replications(found: Replicated, metric: str | None = None) -> str:
     """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
 
-    metric : by default the one by which schedulers are compared.
-
     A difference counts as decided if the interval of the ratio, paired by replication, does not contain 1.
     Empty for fewer than two schedulers with values.
+
+    Parameters
+    ----------
+    metric
+        By default the one by which schedulers are compared.
     """
     metric = found.measure if metric is None else metric
     means = {name: mean(values) for name, values in found[metric].items()}

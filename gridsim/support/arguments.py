@@ -41,7 +41,10 @@ def unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
 class SuggestingDict(dict[str, Any]):
     """A dict whose KeyError says which known name is closest.
 
-    what : what a key names, such as "table".
+    Parameters
+    ----------
+    what
+        What a key names, such as "table".
     """
 
     def __init__(self, what: str, values: Mapping[str, Any]) -> None:

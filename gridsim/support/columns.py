@@ -27,7 +27,10 @@ class ArrayColumn(Sequence[Any]):
     Columns are equal if they have the same type and the same entries.  An entry, and each entry of
     ``tolist()``, is a plain Python value.  ``numpy.array(column)`` is a copy that may be written to.
 
-    arrays : the arrays, from which ``type(column)(*column.arrays)`` makes an equal column.
+    Attributes
+    ----------
+    arrays
+        The arrays, from which ``type(column)(*column.arrays)`` makes an equal column.
     """
 
     #: Types of an entry, and of a single number or text in it, as they are declared.
@@ -80,7 +83,10 @@ class ArrayColumn(Sequence[Any]):
 class FlatColumn(ArrayColumn):
     """A column of which each entry is a number or a text.
 
-    array : the entries.
+    Attributes
+    ----------
+    array
+        The entries.
     """
 
     dtype: ClassVar[type[np.generic]]
@@ -182,8 +188,12 @@ class RaggedColumn(ArrayColumn):
 
     Raises ValueError for numbers of entries that do not fit the values.
 
-    values : the numbers of all rows, one row after another, float64[sum of counts].
-    counts : the number of entries of each row, int64[n].
+    Parameters
+    ----------
+    values
+        The numbers of all rows, one row after another, float64[sum of counts].
+    counts
+        The number of entries of each row, int64[n].
     """
 
     hints = (tuple[float, ...], float)

@@ -71,8 +71,6 @@ _LONG = 230  # bytes of a file name that leave room for a longer, temporary name
 def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[IO[bytes]]:
     """Open a binary file that replaces `path` at the end of the context, or leaves no trace after an error.
 
-    new : reject a file that exists at `path` by then; it is only checked if the disk has hard links.
-
     The file is written beside `path`, synced to the disk, then renamed to `path`, and the folder is synced,
     so that a power cut later does not bring back what was there before.  A symbolic link stays, and so does
     the mode of the target, but not its owner.  A process that is killed meanwhile leaves the file
@@ -80,6 +78,11 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
 
     Raises OSError naming `path`, for instance if it exists and is not a regular file, and FileExistsError if
     it must be new and is not.
+
+    Parameters
+    ----------
+    new
+        Reject a file that exists at `path` by then; it is only checked if the disk has hard links.
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):

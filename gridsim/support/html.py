@@ -12,7 +12,12 @@ _LEFT, _RIGHT = "left", "right"
 def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, caption: str = "") -> str:
     """Return columns of text, as those of `gridsim.support.text.align`, as an HTML table.
 
-    heads : the first cells of a column that are its titles.  left : columns that are left-aligned.
+    Parameters
+    ----------
+    heads
+        The first cells of a column that are its titles.
+    left
+        Columns that are left-aligned.
     """
 
     def line(cells: Sequence[str], tag: str) -> str:

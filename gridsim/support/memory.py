@@ -79,8 +79,12 @@ def _own_limit() -> int:
 def group_limit(told: StrPath = "/proc/self/cgroup", mounted: StrPath = "/sys/fs/cgroup") -> int:
     """Return the bytes that the control group of this process may hold, as of a container or a batch job.
 
-    told : file that lists the groups of the process.
-    mounted : folder of the groups of version 2; those of version 1 are in its folder ``memory``.
+    Parameters
+    ----------
+    told
+        File that lists the groups of the process.
+    mounted
+        Folder of the groups of version 2; those of version 1 are in its folder ``memory``.
     """
     least = sys.maxsize
     for line in _lines(told):

@@ -48,7 +48,14 @@ Check = Callable[[str, Any], Any]
 class Limits(NamedTuple):
     """The allowed values of a number: at least `low`, or above `above`, and at most `high`.
 
-    unit : unit of the number.  or_zero : allow 0 as well.  finite : reject infinity.
+    Parameters
+    ----------
+    unit
+        Unit of the number.
+    or_zero
+        Allow 0 as well.
+    finite
+        Reject infinity.
     """
 
     low: float | None = None

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 def plugins(group: str, check: Callable[[Any], str], taken: Collection[str] = ()) -> dict[str, Any]:
     """Return name -> object, for the entry points of `group` that can be loaded.
 
-    check : returns what is wrong with a loaded object, or "" if nothing is.
-    taken : names that gridsim has itself, which no package can replace.
-
     Issues a `PluginWarning`, once in a process, for each entry point that is left out.
+
+    Parameters
+    ----------
+    check
+        Returns what is wrong with a loaded object, or "" if nothing is.
+    taken
+        Names that gridsim has itself, which no package can replace.
     """
     found = {}
     for entry in _declared(group, tuple(sys.path)):

@@ -135,10 +135,13 @@ def unseeing() -> AbstractContextManager[None]:
 class Processes(Executor):
     """A pool of spawned worker processes that end when this process ends, and leave Ctrl-C to it.
 
-    workers : the number of workers; None for the number of processors that may be used.
-
     Raises ScenarioError in a script that workers cannot import: it is no file, or asks for workers when it is
     imported.
+
+    Parameters
+    ----------
+    workers
+        The number of workers; None for the number of processors that may be used.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -314,12 +317,16 @@ def _begin(safe_path: str | None) -> None:
 def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Executor | None]:
     """Provide the executor to which the command line sends runs.
 
-    workers : the number of worker processes; None for the number of processors.  With 1 the executor is None:
-        runs are executed in this process.
-    dask : the address of the scheduler of a Dask cluster, which is used instead; None for no cluster.
-
     Raises ImportError without dask.distributed, ScenarioError for an invalid address, OSError for a cluster
     that does not answer.
+
+    Parameters
+    ----------
+    workers
+        The number of worker processes; None for the number of processors.  With 1 the executor is None: runs
+        are executed in this process.
+    dask
+        The address of the scheduler of a Dask cluster, which is used instead; None for no cluster.
     """
     if dask is not None:
         distributed = need("distributed", "sweep", "--dask")

@@ -120,8 +120,12 @@ class FirstRead:
     def other(self, read: Mapping[str, str], places: Mapping[str, Iterable[str]]) -> str:
         """Return the first file that has changed, appeared or disappeared; "" if all are as before.
 
-        read : SHA-256 of each file that a run has read.
-        places : see `gridsim.model.scenario.Scenario.places`.
+        Parameters
+        ----------
+        read
+            SHA-256 of each file that a run has read.
+        places
+            See `gridsim.model.scenario.Scenario.places`.
         """
         asked = [(trace, file) for trace, files in places.items() for file in files]
         for trace, file in (*asked, *(("", file) for file in read)):

@@ -19,7 +19,10 @@ class Streams:
     A stream depends on the seed and its name alone.  So the draws of one part of a run never shift those of
     another part, and every scheduler of a comparison gets the same random numbers.
 
-    used : whether there is a stream that somebody has asked for.
+    Attributes
+    ----------
+    used
+        Whether there is a stream that somebody has asked for.
     """
 
     def __init__(self, seed: int) -> None:

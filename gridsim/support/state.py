@@ -123,9 +123,12 @@ def _plain(value: Any, save: Callable[[Array], int], what: str) -> Any:
 def unpacked(value: Any, load: Callable[[int], Array], made_set: Callable[[Iterable[Any]], Any] = set) -> Any:
     """Return the value that `packed` was given, with `Kept` for objects; `load` gets an array by its number.
 
-    made_set : makes a set of its items, which come in ascending order.
-
     A value that cannot have come from `packed` raises ValueError, TypeError or KeyError.
+
+    Parameters
+    ----------
+    made_set
+        Makes a set of its items, which come in ascending order.
     """
     sequences = {**_SEQUENCES, "set": made_set}
 

@@ -55,9 +55,14 @@ def fault_schedules(
 ) -> Faults:
     """Draw transient failures and outages of any machines at once; one machine has short outages at most.
 
-    reachable : whether owners come and go instead, see `Faults.of`.
-    turns : s, instants just before or after which machines fail, too.
-    homes : machines at which applications are submitted; they fail more often.
+    Parameters
+    ----------
+    reachable
+        Whether owners come and go instead, see `Faults.of`.
+    turns
+        s, instants just before or after which machines fail, too.
+    homes
+        Machines at which applications are submitted; they fail more often.
     """
     instants = st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0)
     if turns:
@@ -119,17 +124,30 @@ def scenarios(
 
     Applications are often released at the same instant, or at the instant of another event.
 
-    faults : whether machines fail.  rigid : whether the applications are rigid jobs.
-    unequal : whether tasks of one application differ in size in some of the scenarios.
-    fluctuating : whether machines have background load in some of the scenarios.
-    crowded : whether there are up to 20 applications, released within 20 minutes at few machines, so that
-        queues are long, and some bags large.
-    constraints : whether machines have attributes, and rigid jobs, or tasks of bags where machines do not
-        fail, want certain ones in some of the scenarios.
-    moves_data : whether tasks fetch and send data over links of machines in some of the scenarios.
-    reachable : whether machines do not fail, but owners come and go.
-    job_times : the times that rigid jobs state in some of the scenarios.
-    pauses : whether some applications come hours after the others, in some of the scenarios.
+    Parameters
+    ----------
+    faults
+        Whether machines fail.
+    rigid
+        Whether the applications are rigid jobs.
+    unequal
+        Whether tasks of one application differ in size in some of the scenarios.
+    fluctuating
+        Whether machines have background load in some of the scenarios.
+    crowded
+        Whether there are up to 20 applications, released within 20 minutes at few machines, so that queues
+        are long, and some bags large.
+    constraints
+        Whether machines have attributes, and rigid jobs, or tasks of bags where machines do not fail, want
+        certain ones in some of the scenarios.
+    moves_data
+        Whether tasks fetch and send data over links of machines in some of the scenarios.
+    reachable
+        Whether machines do not fail, but owners come and go.
+    job_times
+        The times that rigid jobs state in some of the scenarios.
+    pauses
+        Whether some applications come hours after the others, in some of the scenarios.
     """
     if rigid:
         plain = _rigid(max_nodes, faults, crowded, pauses)
@@ -314,7 +332,12 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses:
 def _releases(draw: st.DrawFn, releases: list[float], lasts: list[float], pauses: bool) -> list[float]:
     """Draw which of `releases` are just after the end of the one before instead, and which after hours.
 
-    lasts : s that one task of each application takes.  pauses : whether some may come after hours.
+    Parameters
+    ----------
+    lasts
+        s that one task of each application takes.
+    pauses
+        Whether some may come after hours.
     """
     made, gaps = releases.copy(), st.none() | st.none() | st.sampled_from(_SOON)
     if draw(st.booleans()):

@@ -54,7 +54,10 @@ def foreknown(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) 
     from platform and workload before the run (`Scheduler.explicit`), and the mean up time of machines.  Where
     no user states how long a rigid job may run, all state twice its run time.
 
-    limits : options of the runs.
+    Parameters
+    ----------
+    limits
+        Options of the runs.
     """
     if not (kinds := tuple(kind for kind in FORESEEN if kind not in scheduler.foresees)):
         return None
@@ -82,7 +85,10 @@ def foreknown(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) 
 def _instants(scenario: Scenario, first: Result, kinds: tuple[Foreseen, ...]) -> Iterator[tuple[int, bool]]:
     """Iterate over instants (ns), each with whether nothing is submitted, fails and goes on from there on.
 
-    first : the result of the scenario as it is.
+    Parameters
+    ----------
+    first
+        The result of the scenario as it is.
     """
     pools, left = list[Integers](), _INSTANTS
     if "applications" in kinds:
@@ -287,8 +293,12 @@ def _rows(result: Result, table: str, at: int, over: int) -> list[tuple[Any, ...
 def _until(rows: list[tuple[Any, ...]], at: int, over: int) -> list[tuple[Any, ...]]:
     """Return the rows of a schedule, in order, without how those end that do so at `at` ns or later.
 
-    over : ns, when the first of two runs ends, which cuts off what machines do and need not end any more.
     Tasks that run one after another become one row: a task that a failure cuts off has a row of its own.
+
+    Parameters
+    ----------
+    over
+        ns, when the first of two runs ends.
     """
     joined: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # machine, application, task if known, end -> row
     for start, machine, application, end, tasks, completed, *copy in rows:

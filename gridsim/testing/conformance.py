@@ -62,12 +62,19 @@ _FIRST_ROUND = 3
 class Conformance:
     """The report on a scheduler that kept all invariants.
 
-    scheduler : its name.
-    examples, with_failures : the number of scenarios tried, and how many of them had failures.
-    left_out : invariant -> why it was not checked.
-    not_compiled : why the nodes run interpreted only, "" if they do not.
-    never_reached : handlers and branches of the scheduler's code that no scenario reached; of nodes that run
-        compiled, in their interpreted form.  Empty where a debugger or a measurement of coverage is active.
+    Parameters
+    ----------
+    scheduler
+        Its name.
+    examples, with_failures
+        The number of scenarios tried, and how many of them had failures.
+    left_out
+        Invariant -> why it was not checked.
+    not_compiled
+        Why the nodes run interpreted only, "" if they do not.
+    never_reached
+        Handlers and branches of the scheduler's code that no scenario reached; of nodes that run compiled, in
+        their interpreted form.  Empty where a debugger or a measurement of coverage is active.
     """
 
     scheduler: str
@@ -100,19 +107,28 @@ def check_scheduler(
 ) -> Conformance:
     """Run `scheduler` on random scenarios and check that it keeps the invariants `LAWS`.
 
-    scheduler : the scheduler, or a Hypothesis strategy that draws it with various parameters.
-    examples : the number of scenarios; half of them have failures, if the scheduler handles these, and a
-        half have many applications, long queues and large bags.
-    faults : True for failures in all scenarios, False for none; None: in half, if the scheduler handles them.
-    max_nodes : the most machines.
-    hash_seeds : whether to run everything in two further interpreters, which must be able to import the
-        scheduler.
-    seed : seed of the random scenarios; the same seed gives the same scenarios.
-    shrink : whether to look for the smallest scenario that breaks an invariant, for up to a minute.
-    folder : the folder for the scenario that breaks an invariant; created when needed.
-
     Raises ConformanceError with the smallest scenario found that breaks an invariant, or the first one, and
     ScenarioError for invalid arguments or a class that other interpreters cannot import.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler, or a Hypothesis strategy that draws it with various parameters.
+    examples
+        The number of scenarios; half of them have failures, if the scheduler handles these, and a half have
+        many applications, long queues and large bags.
+    faults
+        True for failures in all scenarios, False for none; None: in half, if the scheduler handles them.
+    max_nodes
+        The most machines.
+    hash_seeds
+        Whether to run everything in two further interpreters, which must be able to import the scheduler.
+    seed
+        Seed of the random scenarios; the same seed gives the same scenarios.
+    shrink
+        Whether to look for the smallest scenario that breaks an invariant, for up to a minute.
+    folder
+        The folder for the scenario that breaks an invariant; created when needed.
     """
     whole("examples", examples, low=1)
     whole("max_nodes", max_nodes, low=1)

@@ -31,7 +31,10 @@ _UNITS = 5.0
 def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     """Return the first decision of a run that cannot be true; None if there is none.
 
-    result : it has the tables ``decisions``, ``message_log``, ``schedule`` and ``arrivals``.
+    Parameters
+    ----------
+    result
+        It has the tables ``decisions``, ``message_log``, ``schedule`` and ``arrivals``.
     """
     table, applications, machines = result.tables["decisions"], result.applications, with_servers(result)
     i, time, decider, tasks = (table[name] for name in ("application", "time", "decider", "tasks"))
@@ -128,7 +131,10 @@ def _too_fresh(result: Result) -> str | None:
 def _more_than_left(result: Result, tells: Bools) -> str | None:
     """Return the first decision about more tasks than are left to complete at its time; else None.
 
-    tells : which decisions say how many tasks they are about.
+    Parameters
+    ----------
+    tells
+        Which decisions say how many tasks they are about.
     """
     table, ran, most = result.tables["decisions"], result.tables["schedule"], result.applications["tasks"]
     order = np.argsort(ran["end"], kind="stable")
@@ -154,7 +160,10 @@ def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
 
     Machines that send tasks of the application on are left out, and those to which a message is on its way.
 
-    result : of a run without failures.
+    Parameters
+    ----------
+    result
+        Of a run without failures.
     """
     whole = "exchanges" not in result.tables and not result.provenance["message_log"].get("left_out")
     if not _giving(scheduler) or not whole or not len(result.tables.get("arrivals", ())):
@@ -255,7 +264,10 @@ def _sent_on(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:
 def _too_few(result: Result, tells: Bools) -> str | None:
     """Return the first completed application of which not all tasks are in a decision; else None.
 
-    tells : which decisions say how many tasks they are about.
+    Parameters
+    ----------
+    tells
+        Which decisions say how many tasks they are about.
     """
     table, applications = result.tables["decisions"], result.applications
     said = np.zeros(len(applications), np.int64)
@@ -280,7 +292,10 @@ def unheard(result: Result) -> str | None:
     Acts are decisions, messages about the application, and starts of its tasks.  A machine has heard of an
     application once it was submitted there, or a message has come from one that had heard of it.
 
-    result : of a run without failures that has the table ``message_log``.
+    Parameters
+    ----------
+    result
+        Of a run without failures that has the table ``message_log``.
     """
     log, applications = result.tables["message_log"], result.applications
     about = result.provenance["message_log"]

@@ -45,13 +45,20 @@ _REPEATS = 3
 class Differential:
     """The report of `differential`.
 
-    pairs : how many pairs of a scenario and a scheduler were drawn and run, at least twice each.  Smaller
+    Parameters
+    ----------
+    pairs
+        How many pairs of a scenario and a scheduler were drawn and run, at least twice each.  Smaller
         scenarios, which are looked for once there is a difference, do not count.
-    variants : way to run -> number of runs; ``"left out"`` counts scenarios that cannot be run at all.
-    differences : one error for each scheduler with a difference, with its smallest scenario and file.
-    not_run : scheduler, with its index where several have its name -> why no pair with it was run, such as
-        "no time left".
-    seconds : s that it took.
+    variants
+        Way to run -> number of runs; ``"left out"`` counts scenarios that cannot be run at all.
+    differences
+        One error for each scheduler with a difference, with its smallest scenario and file.
+    not_run
+        Scheduler, with its index where several have its name -> why no pair with it was run, such as "no time
+        left".
+    seconds
+        s that it took.
     """
 
     pairs: int = 0
@@ -97,16 +104,24 @@ def differential(
     rows; with 2 threads; in another process (see `gridsim.testing.other_interpreters`); and from checkpoints.
     Scenarios are those of `check_scheduler`.
 
-    schedulers : the schedulers, or their names; None for all that are registered.
-    runs : the number of pairs of a scenario and a scheduler.
-    minutes : the time after which it ends, if there is still something to run.  Both budgets are divided
-        among the schedulers; the report names those for which nothing is left.
-    checks : functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log``, which
-        return what is wrong with it, or None.  `gridsim.validation` is always one of them.
-    processes : whether to run in another process, too, which must be able to import the schedulers.
-    max_nodes, seed, folder : as in `check_scheduler`.
-
     Raises ScenarioError for invalid arguments.
+
+    Parameters
+    ----------
+    schedulers
+        The schedulers, or their names; None for all that are registered.
+    runs
+        The number of pairs of a scenario and a scheduler.
+    minutes
+        The time after which it ends, if there is still something to run.  Both budgets are divided among the
+        schedulers; the report names those for which nothing is left.
+    checks
+        Functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log``, which return
+        what is wrong with it, or None.  `gridsim.validation` is always one of them.
+    processes
+        Whether to run in another process, too, which must be able to import the schedulers.
+    max_nodes, seed, folder
+        As in `check_scheduler`.
     """
     whole("runs", runs, low=1)
     whole("max_nodes", max_nodes, low=1)

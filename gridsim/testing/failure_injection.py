@@ -26,7 +26,10 @@ def struck(result: Result) -> Iterator[Scenario]:
     fails; until then the run is the same.  Which ones they are depends on the seed of the scenario and the
     number of events.
 
-    result : of a run with listed failures that has the tables ``schedule`` and ``message_log``.
+    Parameters
+    ----------
+    result
+        Of a run with listed failures that has the tables ``schedule`` and ``message_log``.
     """
     scenario, ran, log = result.scenario, result.tables["schedule"], result.tables["message_log"]
     recipe = scenario.faults.recipe if scenario.faults is not None else None
@@ -53,7 +56,10 @@ def cut_off(result: Result) -> Iterator[Scenario]:
     The job has a deadline, or its user cancels it.  By turns the machines are back at once, when it may be
     too late for another start, or only after that cancellation, for which the job then waits.
 
-    result : of a run with listed failures that has the table ``schedule``; there is none without such jobs.
+    Parameters
+    ----------
+    result
+        Of a run with listed failures that has the table ``schedule``; there is none without such jobs.
     """
     scenario, ran = result.scenario, result.tables["schedule"]
     listed = scenario.faults.recipe if scenario.faults is not None else None
@@ -86,7 +92,10 @@ def asked_anew(result: Result) -> Iterator[Scenario]:
     By turns that message is the first one of the run, or one about another application after the first
     answer has come.  Which machine it is depends on the seed of the scenario.
 
-    result : as of `struck`.
+    Parameters
+    ----------
+    result
+        As of `struck`.
     """
     scenario, log = result.scenario, result.tables["message_log"]
     listed = scenario.faults.recipe if scenario.faults is not None else None

@@ -62,7 +62,10 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, failing: bool) 
     `LATENCIES`.  What the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
     stays the same.
 
-    failing : whether a change may be that a machine fails.
+    Parameters
+    ----------
+    failing
+        Whether a change may be that a machine fails.
     """
     if scenario.platform.nodes < 2:
         return None
@@ -287,7 +290,10 @@ def remembering(plain: Scenario, applications: Applications, fixed: Scheduler, r
     submitted nothing; so do some machines that have got tasks by then, but submit nothing.  Whatever was
     changed elsewhere, they then do the same until a message comes to them from one that has not failed.
 
-    ran : the run of `plain`.
+    Parameters
+    ----------
+    ran
+        The run of `plain`.
     """
     calm = _with_newcomer(plain, applications)
     # where failures are known at once, what the machine knew may be restored at once, too

@@ -40,10 +40,18 @@ def only_owners(scheduler: Scheduler) -> bool:
 class Change:
     """A changed scenario.
 
-    what : the change in words.  machine, since : where, and from when on (ns).
-    fails : whether the machine fails then.  by_all : whether all machines know at once, but none before.
-    down : the machine that is down throughout; what is sent in its name comes from one that acts for it.
-    missing : the applications that are left out, so that later ones have lower numbers.
+    Parameters
+    ----------
+    what
+        The change in words.  machine, since : where, and from when on (ns).
+    fails
+        Whether the machine fails then.
+    by_all
+        Whether all machines know at once, but none before.
+    down
+        The machine that is down throughout; what is sent in its name comes from one that acts for it.
+    missing
+        The applications that are left out, so that later ones have lower numbers.
     """
 
     scenario: Scenario
@@ -176,7 +184,12 @@ def another(
 ) -> tuple[Workload, str]:
     """Return the workload with application i changed, and the change in words.
 
-    turn : which change.  fixed : whether the number of its tasks stays as it is.
+    Parameters
+    ----------
+    turn
+        Which change.
+    fixed
+        Whether the number of its tasks stays as it is.
     """
     changed = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
     release, tasks, size = changed.values()
@@ -213,7 +226,10 @@ def changed_workload(
 ) -> Workload:
     """Return the workload of `applications` with these columns in place of theirs.
 
-    rows : whose other columns each application has; by default its own.
+    Parameters
+    ----------
+    rows
+        Whose other columns each application has; by default its own.
     """
     kept = np.arange(len(applications)) if rows is None else rows
     submitter = applications.submitter[kept]

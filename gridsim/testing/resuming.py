@@ -62,8 +62,11 @@ def differing_end(
     Returns None if all ends are the same.  The run takes a checkpoint after waves 1, 2, 4, ...; the check
     continues from the last one and from the middle one, with sets in another order.
 
-    time_limit, record, nodes : the options of the run that gave `result`; see `gridsim.simulate`.  More may
-        be recorded, which then only the runs with checkpoints have.
+    Parameters
+    ----------
+    time_limit, record, nodes
+        The options of the run that gave `result`; see `gridsim.simulate`.  More may be recorded, which then
+        only the runs with checkpoints have.
     """
     kept: list[tuple[float, Snapshot]] = []
     options = Options(record=record, time_limit=time_limit, nodes=nodes)

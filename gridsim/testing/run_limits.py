@@ -81,8 +81,11 @@ def unserved(result: Result, order: Order) -> str | None:
     unless that is far off and the job has the grid for itself; its user may cancel one: such jobs are
     excused.
 
-    order : that the scheduler promises; where that is "list", one job that never fits holds up all later
-        ones, which are excused, too.
+    Parameters
+    ----------
+    order
+        That the scheduler promises; where that is "list", one job that never fits holds up all later ones,
+        which are excused, too.
     """
     scenario = result.scenario
     jobs = scenario.workload.realize(scenario.platform)

@@ -30,10 +30,16 @@ _LAST = 999
 class Seen:
     """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result.
 
-    quick : (ns, sender, receiver, ns that it takes) of messages with their own delay.
-    streams : names of the random streams that the scheduler uses.
-    seeded : whether it drew from them to set up the run, as for the seed of a generator of its own.
-    unsound : a message that is faster than the network, or has fewer bytes than fields; None: there is none.
+    Parameters
+    ----------
+    quick
+        (ns, sender, receiver, ns that it takes) of messages with their own delay.
+    streams
+        Names of the random streams that the scheduler uses.
+    seeded
+        Whether it drew from them to set up the run, as for the seed of a generator of its own.
+    unsound
+        A message that is faster than the network, or has fewer bytes than fields; None: there is none.
     """
 
     rows: list[tuple[Any, ...]]
@@ -53,7 +59,10 @@ def _go_on(stream: np.random.Generator) -> None:
 class _Tapped(Streams):
     """Streams that are recorded, one of which goes on elsewhere once the run has begun.
 
-    seeded : whether a number was drawn before.
+    Attributes
+    ----------
+    seeded
+        Whether a number was drawn before.
     """
 
     def __init__(self, streams: Streams, names: list[str], other: str | None) -> None:
@@ -93,9 +102,18 @@ class _Tapped(Streams):
 class _Observed(Scheduler, frozen=True, kw_only=True):
     """A scheduler that runs another one and records its messages.
 
-    inner : the other scheduler.  seen : the decisions; rows are appended to it.
-    quick, streams : see `Seen`.  other : the random stream that is changed.
-    fields : kind of message -> how many fields it has.
+    Parameters
+    ----------
+    inner
+        The other scheduler.
+    seen
+        The decisions; rows are appended to it.
+    quick, streams
+        See `Seen`.
+    other
+        The random stream that is changed.
+    fields
+        Kind of message -> how many fields it has.
     """
 
     # the inner scheduler has run the scenario, so it supports it
@@ -152,7 +170,12 @@ def observe(
 ) -> Seen:
     """Run `scenario`.
 
-    stream : the random stream that draws other numbers.  anew : when all go on from one place (ns), or None.
+    Parameters
+    ----------
+    stream
+        The random stream that draws other numbers.
+    anew
+        When all go on from one place (ns), or None.
     """
     tapped: list[_Tapped] = []
     seen: list[tuple[Any, ...]] = []

@@ -23,14 +23,20 @@ class QueueCase:
 
     Attributes
     ----------
-    release : float64[n], s; when each application was released.
-    size : float64[n], Mflop > 0; the whole application, on all machines.
-    task_size : float64[n], Mflop > 0, of one task.
-    tasks : int64[n], at least 1; how many tasks of the application wait here.
-    speed : Mflop/s.
-    free_at : s; when the processor can start the queue: the end of the running task, or now.
-    running_release, running_size : s and Mflop; release and size of the application of the running task;
-        None without one.
+    release
+        float64[n], s; when each application was released.
+    size
+        float64[n], Mflop > 0; the whole application, on all machines.
+    task_size
+        float64[n], Mflop > 0, of one task.
+    tasks
+        int64[n], at least 1; number of tasks of the application that wait here.
+    speed
+        Mflop/s.
+    free_at
+        s; when the processor can start the queue: the end of the running task, or now.
+    running_release, running_size
+        s and Mflop; release and size of the application of the running task; None without one.
     """
 
     release: Floats
@@ -71,7 +77,8 @@ def quarters(low: float, high: float) -> st.SearchStrategy[float]:
 
     Parameters
     ----------
-    low, high : smallest and largest value, multiples of 1/4 with low <= high.
+    low, high
+        Smallest and largest value, multiples of 1/4 with low <= high.
 
     Returns
     -------
@@ -112,11 +119,16 @@ def queues(
 
     Parameters
     ----------
-    min_entries, max_entries : least and greatest number of applications in the queue.
-    exact : whether to draw multiples of 1/4 (see `quarters`) or any floats in the same ranges.
-    running : whether there is a running task, which ends at `free_at`; None draws either.
-    free_at : s, when the processor is free; None draws a time from 0 to 4 s.
-    max_tasks : the most tasks of one application.
+    min_entries, max_entries
+        Least and greatest number of applications in the queue.
+    exact
+        Whether to draw multiples of 1/4 (see `quarters`) or any floats in the same ranges.
+    running
+        Whether there is a running task, which ends at `free_at`; None draws either.
+    free_at
+        s, when the processor is free; None draws a time from 0 to 4 s.
+    max_tasks
+        The most tasks of one application.
 
     Returns
     -------
@@ -159,8 +171,12 @@ def batches(draw: st.DrawFn, /, *, max_nodes: int = 5, **options: Any) -> dict[s
 
     NaN stands for no running task.
 
-    max_nodes : the most queues.
-    **options : passed to `queues`.
+    Parameters
+    ----------
+    max_nodes
+        The most queues.
+    **options
+        Passed to `queues`.
     """
     cases = draw(st.lists(queues(**options), max_size=max_nodes))
 
@@ -182,7 +198,12 @@ def batches(draw: st.DrawFn, /, *, max_nodes: int = 5, **options: Any) -> dict[s
 def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> SummaryGrid:
     """Draw small summary grids whose samples lie in the ranges of the queues that `queues` draws.
 
-    max_samples : the most samples of an axis.  exact : see `queues`.
+    Parameters
+    ----------
+    max_samples
+        The most samples of an axis.
+    exact
+        See `queues`.
     """
 
     def axis(low: float, high: float) -> list[float]:
@@ -196,7 +217,10 @@ def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> Summa
 def summaries(draw: st.DrawFn, grid: SummaryGrid, *, max_count: int = 2**32 - 1) -> npt.NDArray[np.uint32]:
     """Draw summaries on `grid` that keep the invariants: non-decreasing in S and w, non-increasing in a.
 
-    max_count : the largest entry.
+    Parameters
+    ----------
+    max_count
+        The largest entry.
     """
     counts = st.lists(st.integers(0, max_count), min_size=grid.cells, max_size=grid.cells)
     cells = np.array(draw(counts), dtype=np.uint32).reshape(grid.shape)

@@ -41,11 +41,23 @@ LAWS = {
 class ConformanceError(AssertionError):
     """A scheduler broke an invariant.
 
-    law : name of the invariant, one of `LAWS`, or the way to run that `differential` compared.
-    scenario : the smallest scenario found that breaks it.  scheduler : the scheduler in that run.
-    examples : the number of scenarios that were tried until a first one broke it; 0 if that is not known.
-    file : where the scenario has been saved; None before that.
-    left_out : why the file lacks the scheduler's parameters, "" if it has them or needs none.
+    Parameters
+    ----------
+    law
+        Name of the invariant, one of `LAWS`, or the way to run that `differential` compared.
+    scenario
+        The smallest scenario found that breaks it.
+    scheduler
+        The scheduler in that run.
+
+    Attributes
+    ----------
+    examples
+        The number of scenarios that were tried until a first one broke it; 0 if that is not known.
+    file
+        Where the scenario has been saved; None before that.
+    left_out
+        Why the file lacks the scheduler's parameters, "" if it has them or needs none.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:

@@ -32,10 +32,16 @@ from gridsim.theory import formulas
 class Size(NamedTuple):
     """How much is run.
 
-    replications : independent runs.
-    machines : of each run.
-    time : s of each run, the warm-up included.
-    warm_up : s from the beginning that are not measured.
+    Parameters
+    ----------
+    replications
+        Independent runs.
+    machines
+        Of each run.
+    time
+        s of each run, the warm-up included.
+    warm_up
+        s from the beginning that are not measured.
     """
 
     replications: int
@@ -47,7 +53,10 @@ class Size(NamedTuple):
 class Value(NamedTuple):
     """The value that theory gives for a quantity.
 
-    exact : whether every replication must have this value; else it is the mean over replications.
+    Parameters
+    ----------
+    exact
+        Whether every replication must have this value; else it is the mean over replications.
     """
 
     quantity: str
@@ -58,9 +67,14 @@ class Value(NamedTuple):
 class Experiment(Protocol):
     """What an experiment is.
 
-    name, title : its name on the command line, and the model.
-    small, full : the sizes; small is None where only a large run says anything.
-    nodes : whether a node program is run, which takes long unless it is compiled.
+    Attributes
+    ----------
+    name, title
+        Its name on the command line, and the model.
+    small, full
+        The sizes; small is None where only a large run says anything.
+    nodes
+        Whether a node program is run, which takes long unless it is compiled.
     """
 
     @property
@@ -90,7 +104,12 @@ class Experiment(Protocol):
 class Jobs:
     """The jobs of a run after the warm-up, in order of arrival.
 
-    size, response : s.  first_half : share of all tasks that ran on the first half of the machines.
+    Parameters
+    ----------
+    size, response
+        s.
+    first_half
+        Share of all tasks that ran on the first half of the machines.
     """
 
     size: Floats
@@ -131,8 +150,12 @@ def first_half(jobs: Jobs) -> float:
 class Quantity(NamedTuple):
     """A quantity of a queue.
 
-    of : computes it from the jobs.
-    theory : its value, from the load and the number of machines.
+    Parameters
+    ----------
+    of
+        Computes it from the jobs.
+    theory
+        Its value, from the load and the number of machines.
     """
 
     name: str
@@ -144,12 +167,19 @@ class Quantity(NamedTuple):
 class Queue:
     """Poisson arrivals of jobs of one task, each submitted at a random machine.
 
-    load : arrivals per machine and s.
-    spread : how sizes are distributed; None: they are equal.
-    memory : s over which the number of jobs forgets a change of the load; it matters for the width of
-        intervals only.
-    scheduler : made for a number of machines.
-    dispatchers : machines for each machine at which jobs are submitted, which are the first ones.
+    Parameters
+    ----------
+    load
+        Arrivals per machine and s.
+    spread
+        How sizes are distributed; None: they are equal.
+    memory
+        S over which the number of jobs forgets a change of the load; it matters for the width of intervals
+        only.
+    scheduler
+        Made for a number of machines.
+    dispatchers
+        Machines for each machine at which jobs are submitted, which are the first ones.
     """
 
     name: str
@@ -363,7 +393,10 @@ class Little:
 def difference(release: Floats, result: Result) -> float:
     """Return by how much the mean number in the system exceeds rate x mean response, relative to that.
 
-    release : s, of all applications that were submitted, whatever became of them.
+    Parameters
+    ----------
+    release
+        s, of all applications that were submitted, whatever became of them.
     """
     table, schedule = result.applications, result.tables["schedule"]
     until = float(max(schedule["end"].max(), release.max()))

@@ -21,8 +21,10 @@ def mg1_wait(load: float, second: float) -> float:
 
     Parameters
     ----------
-    load : arrival rate, below 1.
-    second : second moment of the service time, whose mean is 1: 2 if it is exponential.
+    load
+        Arrival rate, below 1.
+    second
+        Second moment of the service time, whose mean is 1: 2 if it is exponential.
 
     References
     ----------
@@ -43,8 +45,10 @@ def mg1_wait_squared(load: float, second: float, third: float) -> float:
 
     Parameters
     ----------
-    load, second : as for `mg1_wait`.
-    third : third moment of the service time, 6 if it is exponential.
+    load, second
+        As for `mg1_wait`.
+    third
+        Third moment of the service time, 6 if it is exponential.
 
     References
     ----------
@@ -56,7 +60,10 @@ def mg1_wait_squared(load: float, second: float, third: float) -> float:
 def lognormal_moments(deviation: float) -> tuple[float, float]:
     """Return the second and third moments of a lognormal variable of mean 1.
 
-    deviation : standard deviation of its logarithm.
+    Parameters
+    ----------
+    deviation
+        Standard deviation of its logarithm.
     """
     return math.exp(deviation**2), math.exp(3 * deviation**2)
 
@@ -102,9 +109,12 @@ def supermarket(load: float, choices: int, servers: float = math.inf) -> float:
 
     Parameters
     ----------
-    load : arrival rate per server, below 1.
-    choices : d, servers that are asked, with replacement; 2 or more.
-    servers : N; infinite for the limit.
+    load
+        Arrival rate per server, below 1.
+    choices
+        D, servers that are asked, with replacement; 2 or more.
+    servers
+        N; infinite for the limit.
 
     Notes
     -----
@@ -195,8 +205,10 @@ def join_idle_queue(load: float, per_dispatcher: float) -> tuple[float, float]:
 
     Parameters
     ----------
-    load : arrival rate per server, at most 0.95.
-    per_dispatcher : servers for each dispatcher, 1 or more; with fewer, reports pile up.
+    load
+        Arrival rate per server, at most 0.95.
+    per_dispatcher
+        Servers for each dispatcher, 1 or more; with fewer, reports pile up.
 
     Notes
     -----

@@ -34,10 +34,18 @@ Replication = tuple[list[float], str, float]
 class Row:
     """One quantity of an experiment.
 
-    expected : what theory says.  measured : mean over replications, with its interval.
-    inside : whether the expected value is inside the interval.
-    seconds : of all replications of the experiment, added up.
-    remark : what else there is to say.
+    Parameters
+    ----------
+    expected
+        What theory says.
+    measured
+        Mean over replications, with its interval.
+    inside
+        Whether the expected value is inside the interval.
+    seconds
+        Of all replications of the experiment, added up.
+    remark
+        What else there is to say.
     """
 
     experiment: str
@@ -54,7 +62,10 @@ class Row:
 class Theory:
     """The outcome of `check_theory`.
 
-    left_out : names of experiments that say nothing in small.
+    Parameters
+    ----------
+    left_out
+        Names of experiments that say nothing in small.
     """
 
     seed: int
@@ -117,11 +128,16 @@ def check_theory(
 
     Parameters
     ----------
-    names : names of experiments; none stands for all of them.
-    full : whether to run them in full, which takes minutes, or in small.
-    seed : seed of the replications.  With another seed, one row in a hundred is outside by chance.
-    workers : number of processes; None for as many as there are processors.  No value depends on it.
-    progress : whether to show a bar on stderr, as in `gridsim.simulate`.
+    names
+        Names of experiments; none stands for all of them.
+    full
+        Whether to run them in full, which takes minutes, or in small.
+    seed
+        Seed of the replications.  With another seed, one row in a hundred is outside by chance.
+    workers
+        Number of processes; None for as many as there are processors.  No value depends on it.
+    progress
+        Whether to show a bar on stderr, as in `gridsim.simulate`.
 
     Raises
     ------
@@ -177,7 +193,10 @@ def _named(name: str, full: bool, seed: int) -> Replication:
 class _Plan:
     """How an experiment is run.
 
-    reduced : whether it is run in small although it was asked for in full.
+    Parameters
+    ----------
+    reduced
+        Whether it is run in small although it was asked for in full.
     """
 
     experiment: Experiment
@@ -230,8 +249,11 @@ class _Plan:
 def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
     """Return the mean of independent values with Student's t interval at `LEVEL`.
 
-    exact : whether the values must be right but for rounding: the interval is the one of all values, widened
-        by `TOLERANCE`.
+    Parameters
+    ----------
+    exact
+        Whether the values must be right but for rounding: the interval is the one of all values, widened by
+        `TOLERANCE`.
     """
     found = np.asarray(values, dtype=np.float64)
     mean, count = float(found.mean()), len(found)

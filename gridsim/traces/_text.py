@@ -47,7 +47,10 @@ def format_error(path: StrPath, line: int, message: str) -> TraceFormatError:
 def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]], stacklevel: int = 3) -> None:
     """Issue one `TraceWarning` for a file, at the caller's caller, unless nothing was repaired.
 
-    repairs : (count, first line, what was repaired and how); those with a count of 0 are skipped.
+    Parameters
+    ----------
+    repairs
+        (count, first line, what was repaired and how); those with a count of 0 are skipped.
     """
     done = [repair for repair in repairs if repair[0]]
     if done:
@@ -61,8 +64,12 @@ def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]], stackle
 class Remark:
     """A kind of records of a trace that a `TraceWarning` counts.
 
-    lines : int64; the line of each record.
-    text : what the records are, and what is done with them; their number comes before it.
+    Parameters
+    ----------
+    lines
+        int64; the line of each record.
+    text
+        What the records are, and what is done with them; their number comes before it.
     """
 
     lines: NDArray[np.int64]

@@ -14,13 +14,22 @@ from numpy.typing import NDArray
 class AvailabilityTrace:
     """When each of n hosts was up.
 
-    path : the file it was read from.
-    names : the names of the n hosts; a host that was never up is kept, without intervals.
-    offsets : int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
-    start, end : float64, s; the up intervals, sorted within a host, disjoint, not touching, never empty.
-    first : float64[n], s; when each host joined (its first record); it does not exist before that.
-    horizon : s; the end of the last record of the trace.
-    origin : s; the time in the file that is time 0 here.
+    Parameters
+    ----------
+    path
+        The file it was read from.
+    names
+        The names of the n hosts; a host that was never up is kept, without intervals.
+    offsets
+        int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
+    start, end
+        float64, s; the up intervals, sorted within a host, disjoint, not touching, never empty.
+    first
+        float64[n], s; when each host joined (its first record); it does not exist before that.
+    horizon
+        s; the end of the last record of the trace.
+    origin
+        s; the time in the file that is time 0 here.
     """
 
     path: str
@@ -62,7 +71,10 @@ class AvailabilityTrace:
 class RawIntervals:
     """Up intervals as they are in a file: one row each, in any order; times are s.
 
-    line : the line of each in the file.
+    Parameters
+    ----------
+    line
+        The line of each in the file.
     """
 
     host: NDArray[np.int64]

@@ -28,16 +28,28 @@ class Bags:
     All arrays have one entry per bag, except those of jobs, `job_...`, which have one per job: the jobs of
     the first bag in order of submission, then those of the next.
 
-    release : float64, s on the clock of the log; the first submission.
-    tasks : int64; the sum of the processors of its jobs.
-    run_time : float64, s; mean per task.
-    user : int64; -1 if the log does not name users.
-    jobs : int64; number of jobs of the log in the bag.
-    job_run_time : float64, s; run time of each job.
-    job_procs : int64; processors of each job, which is as many tasks of its run time.
-    job_number, job_line : int64; the number of each job in the log, and its line.
-    job_zero : bool; whether the log says that it ran for 0 s.
-    estimate : float64, s; the run time of a task that the log states for each bag, None if it states none.
+    Parameters
+    ----------
+    release
+        float64, s on the clock of the log; the first submission.
+    tasks
+        int64; the sum of the processors of its jobs.
+    run_time
+        float64, s; mean per task.
+    user
+        int64; -1 if the log does not name users.
+    jobs
+        int64; number of jobs of the log in the bag.
+    job_run_time
+        float64, s; run time of each job.
+    job_procs
+        int64; processors of each job, which is as many tasks of its run time.
+    job_number, job_line
+        int64; the number of each job in the log, and its line.
+    job_zero
+        Bool; whether the log says that it ran for 0 s.
+    estimate
+        float64, s; the run time of a task that the log states for each bag, None if it states none.
     """
 
     release: NDArray[np.float64]
@@ -152,10 +164,14 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
     The first bag is released at 0 s, and those of one submit time 0.01 s apart (`TaskLog.release`).  In the
     result each task counts as a job of one processor.  The estimate is the mean that the log states.
 
-    whole_seconds : durations and means are cut to whole seconds, as by the simulator of the log's authors.
-    zero_duration : s that a task of duration 0 s counts as (one `TraceWarning`).  Estimates may be 0 s.
-
     Raises `ScenarioError` for a parameter out of range.
+
+    Parameters
+    ----------
+    whole_seconds
+        Durations and means are cut to whole seconds, as by the simulator of the log's authors.
+    zero_duration
+        s that a task of duration 0 s counts as (one `TraceWarning`).  Estimates may be 0 s.
     """
     bags = bags_of_durations(log, whole_seconds=whole_seconds, zero_duration=zero_duration)
     report_bags(log, bags)

@@ -31,9 +31,14 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)\s*(\S*)$")
 class Contradiction:
     """Something that cannot be true in a job log.
 
-    code : a stable name of its kind.
-    text : of jobs: what is wrong with them, to be read after their number or "job"; else a whole sentence.
-    lines : int64; the lines of the jobs; empty if it is about the header and the log as a whole.
+    Parameters
+    ----------
+    code
+        A stable name of its kind.
+    text
+        Of jobs: what is wrong with them, to be read after their number or "job"; else a whole sentence.
+    lines
+        int64; the lines of the jobs; empty if it is about the header and the log as a whole.
     """
 
     code: str

@@ -30,10 +30,16 @@ class TraceFormat:
     The name of the entry point is the name of the format.  Files of the format can be used wherever gridsim
     takes a job log or an availability trace, as in a scenario file or for ``--job-log``.
 
-    kind : ``"jobs"`` or ``"availability"``.
-    read : function of a path that returns a `JobLog` (see `JobLog.of`) or an `AvailabilityTrace`.
-    suffixes : ends of the names of its files, such as ``".jobs.csv"``; with ``.gz`` after it, too.
-    about : what the format is, in a line.
+    Parameters
+    ----------
+    kind
+        ``"jobs"`` or ``"availability"``.
+    read
+        Function of a path that returns a `JobLog` (see `JobLog.of`) or an `AvailabilityTrace`.
+    suffixes
+        Ends of the names of its files, such as ``".jobs.csv"``; with ``.gz`` after it, too.
+    about
+        What the format is, in a line.
     """
 
     kind: Literal["jobs", "availability"]

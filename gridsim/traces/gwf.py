@@ -75,7 +75,10 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
 class _Column:
     """One column of words that may be texts.
 
-    text : for each line the number of its text, or -1 if the word is a whole number.
+    Attributes
+    ----------
+    text
+        For each line the number of its text, or -1 if the word is a whole number.
     """
 
     def __init__(self) -> None:

@@ -46,10 +46,16 @@ MOST_COMPUTERS = 2**53
 class HostSpeeds:
     """A distribution of host speeds.
 
-    path : the file it was read from.
-    speed : float64[m], Mflop/s of a host of each model.
-    weight : int64[m], number of computers of each model.
-    model : the m model names (a name may occur more than once).
+    Parameters
+    ----------
+    path
+        The file it was read from.
+    speed
+        float64[m], Mflop/s of a host of each model.
+    weight
+        int64[m], number of computers of each model.
+    model
+        The m model names (a name may occur more than once).
     """
 
     path: str
@@ -80,15 +86,18 @@ class HostSpeeds:
 def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     """Read a CSV table of hosts (plain or gzip).
 
-    column : the column of the speeds, in Gflop/s: `gflops_core` is the speed of one core (a machine that runs
-        one task at a time), `gflops_computer` that of all cores.
-
     Rows of 0 Gflop/s or 0 computers are left out; one `TraceWarning` counts them.
 
     Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row with another number of fields than
     the header (a model name with a comma must be quoted), a speed or number of computers that is negative,
     not finite or not a number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated,
     binary or without hosts.
+
+    Parameters
+    ----------
+    column
+        The column of the speeds, in Gflop/s: `gflops_core` is the speed of one core (a machine that runs one
+        task at a time), `gflops_computer` that of all cores.
     """
     models, speed, weight, line = parse_host_speeds(path, column)
     empty = np.flatnonzero((speed == 0) | (weight == 0))

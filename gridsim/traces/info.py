@@ -102,7 +102,10 @@ def detect_format(path: StrPath) -> str:
 def _format_of_record(words: list[str], commented: bool) -> str | None:
     """Return the format of a file's first record; None if it is of no known format.
 
-    commented : whether comment lines with # came before it.
+    Parameters
+    ----------
+    commented
+        Whether comment lines with # came before it.
     """
     count = parse_count(words[1]) if len(words) > 1 else None
     if is_record(words):
@@ -142,13 +145,16 @@ def choose_format(path: StrPath, format: str | None) -> str:
 def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     """Return size and shape of a trace as plain values (units in the key names: _s, _mflops).
 
-    format : one of `FORMATS`; default: detected.
-
     The keys format, file, bytes, sha256 and records (number of lines of jobs, of hosts or of models) are
     always there. Of a job log, numbers are those of its jobs that ran; the others are counted in left_out,
     jobs with fields that no run uses in not_used, and contradictions has a line on each thing that cannot be
     true. They are those after the reader's repairs, which it reports by `TraceWarning`. Raises
     `TraceFormatError` as the reader does, and `ScenarioError` for an unknown `format`.
+
+    Parameters
+    ----------
+    format
+        One of `FORMATS`; default: detected.
     """
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
@@ -264,9 +270,14 @@ def load_jobs(path: StrPath) -> JobLog:
 def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) -> Bags:
     """Read the bags of a job log: SWF, GWF (see `derive_bags`) or .tr (see `bags_of_tasks`).
 
-    gap, span : only for SWF and GWF.  whole_seconds : only for .tr.
-
     Raises `TraceFormatError` for a faulty log, or for a file of another format.
+
+    Parameters
+    ----------
+    gap, span
+        Only for SWF and GWF.
+    whole_seconds
+        Only for .tr.
     """
     log, bags = load_bags(path, gap=gap, span=span, whole_seconds=whole_seconds)
     report_bags(log, bags)

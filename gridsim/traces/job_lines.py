@@ -25,15 +25,26 @@ Rows = NDArray[np.bool_]
 class JobLines:
     """What each line of a job log is; bool[lines] each.  A line is exactly one of the first five.
 
-    ran : a job that ran for a known time after a known submission: these are the jobs of a workload.
-    part : a part of a job that has a line of its own, which is a job that ran.
-    never_ran : a job whose run time is 0 and that was cancelled, or failed without any processors.
-    unknown_submission : a job of unknown submission (-1, unless the log has times below it).
-    unknown_run_time : a job of unknown run time.
-    lone_part : of `ran`, a part of a job that has no line of its own.
-    zero_run_time : of `ran`, a job whose run time is 0 s, below the resolution of the log.
-    known_submission : a job, no part of one, of known submission.
-    first : the first submission of a job, s; NaN if none is known.
+    Parameters
+    ----------
+    ran
+        A job that ran for a known time after a known submission: these are the jobs of a workload.
+    part
+        A part of a job that has a line of its own, which is a job that ran.
+    never_ran
+        A job whose run time is 0 and that was cancelled, or failed without any processors.
+    unknown_submission
+        A job of unknown submission (-1, unless the log has times below it).
+    unknown_run_time
+        A job of unknown run time.
+    lone_part
+        Of `ran`, a part of a job that has no line of its own.
+    zero_run_time
+        Of `ran`, a job whose run time is 0 s, below the resolution of the log.
+    known_submission
+        A job, no part of one, of known submission.
+    first
+        The first submission of a job, s; NaN if none is known.
     """
 
     ran: Rows
@@ -100,8 +111,11 @@ def unknown_submissions(jobs: NDArray[np.void]) -> Rows:
 def place_parts(jobs: NDArray[np.void]) -> NDArray[np.int64]:
     """Set the submissions that parts without another line of their job do not state; return their rows.
 
-    jobs : in the order of the file, which is changed.  A part is submitted when the part above of its job
-        ends; the first part of a job when the line above is, or else the first line that states a time.
+    Parameters
+    ----------
+    jobs
+        In the order of the file, which is changed.  A part is submitted when the part above of its job ends;
+        the first part of a job when the line above is, or else the first line that states a time.
     """
     lines = lines_of(jobs)
     alone = np.isin(jobs["status"], PARTS) & ~lines.part

@@ -73,13 +73,18 @@ _CONTINUED = re.compile(r"\s{2,}\S")  # indented deeper than a key: more of the 
 class JobLog:
     """A job log.
 
-    path : the file it was read from.
-    header : the `Key: value` comments; the values of a repeated key are joined by newlines.
-    jobs : structured array (`JOB_DTYPE`), sorted by submission, of the 18 fields of the Standard Workload
-        Format and `line`, the line in the file. Times are s as in the log, memory is KB, -1 is unknown.
-        There is a row for each line, also for those that are no jobs that ran (see
-        `gridsim.traces.job_lines`).
-    repairs : what was repaired and has not been reported yet, for whoever uses the lines to report.
+    Parameters
+    ----------
+    path
+        The file it was read from.
+    header
+        The `Key: value` comments; the values of a repeated key are joined by newlines.
+    jobs
+        Structured array (`JOB_DTYPE`), sorted by submission, of the 18 fields of the Standard Workload Format
+        and `line`, the line in the file. Times are s as in the log, memory is KB, -1 is unknown. There is a
+        row for each line, also for those that are no jobs that ran (see `gridsim.traces.job_lines`).
+    repairs
+        What was repaired and has not been reported yet, for whoever uses the lines to report.
     """
 
     path: str
@@ -91,14 +96,18 @@ class JobLog:
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
         """Make a log from columns, as a reader of another format does.
 
-        path : the file that they were read from.
-        fields : ``submit`` and ``run_time`` (s) and other fields of `JOB_DTYPE`, one entry per job; what is
-            not given is unknown, and ``job`` counts from 1.  They are sorted by submission here.
-
         What cannot be kept in a field on which no run depends is unknown.
 
         Raises TraceFormatError for unknown fields, for what is no column, for columns of different lengths,
         and for none.
+
+        Parameters
+        ----------
+        path
+            The file that they were read from.
+        fields
+            ``submit`` and ``run_time`` (s) and other fields of `JOB_DTYPE`, one entry per job; what is not
+            given is unknown, and ``job`` counts from 1.  They are sorted by submission here.
         """
         name = os.fspath(path)
         columns = {key: np.asarray(values) for key, values in fields.items()}
@@ -145,11 +154,18 @@ class JobLog:
 class JobFormat:
     """A text format of job logs; its lines begin with the fields of `JOB_FIELDS`, in that order.
 
-    comment : the text with which a comment line begins.
-    fields : the fields of `JOB_FIELDS` that a line may have.
-    required : how many of them a line must have.
-    columns : the columns of a line, including those that are not in `fields`.
-    texts : the fields that may be any word.
+    Parameters
+    ----------
+    comment
+        The text with which a comment line begins.
+    fields
+        The fields of `JOB_FIELDS` that a line may have.
+    required
+        How many of them a line must have.
+    columns
+        The columns of a line, including those that are not in `fields`.
+    texts
+        The fields that may be any word.
     """
 
     comment: str
@@ -222,7 +238,10 @@ def names_columns(line: str) -> bool:
 class ParsedJobs(NamedTuple):
     """Header and jobs exactly as they are in a file, in its order; -1 for what cannot be read and is unused.
 
-    unread : int64; the lines with a value in `UNUSED_FIELDS` that cannot be read, sorted.
+    Parameters
+    ----------
+    unread
+        int64; the lines with a value in `UNUSED_FIELDS` that cannot be read, sorted.
     """
 
     header: dict[str, str]
@@ -233,12 +252,15 @@ class ParsedJobs(NamedTuple):
 def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
     """Return header and jobs exactly as they are in the file; -1 for the fields that the format lacks.
 
-    plain : returns a job line with plain numbers for its fields; it is called once for each line.  None for
-        lines as they are.
-
     Raises `TraceFormatError` "FILE:LINE: ..." for a line of too few fields, a field that is used and is not a
     finite number (or has a fraction where only whole numbers make sense), and a file that is missing,
     truncated, binary or without jobs.
+
+    Parameters
+    ----------
+    plain
+        Returns a job line with plain numbers for its fields; it is called once for each line.  None for lines
+        as they are.
     """
     unread: list[int] = []
     try:
@@ -346,7 +368,12 @@ def _whole(path: StrPath, format: JobFormat) -> tuple[list[str], array[int], NDA
 class _Lines:
     """Tells the lines of jobs from the others of a log, which is read in blocks.
 
-    comments : the comments so far.  numbers : the line of each job so far.
+    Attributes
+    ----------
+    comments
+        The comments so far.
+    numbers
+        The line of each job so far.
     """
 
     def __init__(self, path: StrPath, format: JobFormat) -> None:

@@ -47,12 +47,19 @@ _FAULTS: dict[str, Callable[[StrPath], Iterable[tuple[int, str]]]] = {
 class Finding:
     """One class of suspicious records.
 
-    severity : "error" (the reader rejects the file, or no simulation can use the record), "warning" (the
-        reader repairs the record, or users of the trace should know of it) or "note".
-    code : a stable name of the class.
-    message : a description of the class.
-    count : number of records.
-    first_line : line of the first one; 0 if the finding does not refer to a line.
+    Parameters
+    ----------
+    severity
+        "error" (the reader rejects the file, or no simulation can use the record), "warning" (the reader
+        repairs the record, or users of the trace should know of it) or "note".
+    code
+        A stable name of the class.
+    message
+        A description of the class.
+    count
+        Number of records.
+    first_line
+        Line of the first one; 0 if the finding does not refer to a line.
     """
 
     severity: Severity
@@ -65,10 +72,13 @@ class Finding:
 def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     """Return all classes of suspicious records in a trace, errors first; empty if there are none.
 
-    format : one of `FORMATS`; default: detected.
-
     A file that cannot be read gives a finding ("unreadable"), not an exception. Raises `ScenarioError` for an
     unknown `format`.
+
+    Parameters
+    ----------
+    format
+        One of `FORMATS`; default: detected.
     """
     checks: dict[str, Callable[[StrPath], list[Finding]]] = {
         "swf": lambda path: _lint_jobs(path, SWF, parse_swf),

@@ -19,14 +19,23 @@ from gridsim.traces.jobs import JobLog
 class RigidJobs:
     """Rigid jobs, sorted by (release, job number); all arrays have one entry per job.
 
-    release : float64, s on the clock of the log.
-    nodes : int64; the number of nodes, which a job needs all at once.
-    run_time : float64, s.
-    requested : float64, s; the run time that the user requested, or the actual one if the log does not
-        have it. Jobs that ran for longer than requested are as in the log.
-    user : int64; -1 if the log does not name users.
-    job : int64; the job number in the log.
-    row : int64; the row in `JobLog.jobs`.
+    Parameters
+    ----------
+    release
+        float64, s on the clock of the log.
+    nodes
+        int64; the number of nodes, which a job needs all at once.
+    run_time
+        float64, s.
+    requested
+        float64, s; the run time that the user requested, or the actual one if the log does not have it. Jobs
+        that ran for longer than requested are as in the log.
+    user
+        int64; -1 if the log does not name users.
+    job
+        int64; the job number in the log.
+    row
+        int64; the row in `JobLog.jobs`.
     """
 
     release: NDArray[np.float64]

@@ -41,13 +41,22 @@ class TaskLog:
     All arrays have one entry per job, except `duration`, which has one per task: the tasks of the first job
     in the order of its line, then those of the next.
 
-    path : the file it was read from.
-    submit : float64, s as in the file.
-    tasks : int64.
-    mean : float64, s; the mean duration of a task as the file states it.
-    duration : float64, s.
-    line : int64; the line in the file.
-    repairs : what was repaired and has not been reported yet, for whoever uses the lines to report.
+    Parameters
+    ----------
+    path
+        The file it was read from.
+    submit
+        float64, s as in the file.
+    tasks
+        int64.
+    mean
+        float64, s; the mean duration of a task as the file states it.
+    duration
+        float64, s.
+    line
+        int64; the line in the file.
+    repairs
+        What was repaired and has not been reported yet, for whoever uses the lines to report.
     """
 
     path: str

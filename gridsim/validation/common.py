@@ -34,8 +34,14 @@ def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_
 class Violation:
     """An invariant that does not hold.
 
-    law : name of the invariant.  count : how often it is broken.
-    where, message : the first place where it is broken, and what is wrong there.
+    Parameters
+    ----------
+    law
+        Name of the invariant.
+    count
+        How often it is broken.
+    where, message
+        The first place where it is broken, and what is wrong there.
     """
 
     law: str
@@ -70,8 +76,14 @@ def differs(
 ) -> list[Violation]:
     """Return the violation of `law` at the indices where `bad` is true, as `broken` does.
 
-    have, want : the values found, and the values that they should have.  source : what requires these.
-    what : the name of the value, if `where` does not have it.
+    Parameters
+    ----------
+    have, want
+        The values found, and the values that they should have.
+    source
+        What requires these.
+    what
+        The name of the value, if `where` does not have it.
     """
 
     def say(k: int) -> str:

@@ -28,10 +28,16 @@ _AT_ONCE = 1 << 16
 class Copies:
     """Rows of a recorded schedule; times are ns.
 
-    task : numbers of tasks, counted through all applications.
-    begin : Mflop of the task that were done before.
-    place : returns the name of a row, for messages.
-    late : whether machines hear of one another later than at once, as in an emulation.
+    Parameters
+    ----------
+    task
+        Numbers of tasks, counted through all applications.
+    begin
+        Mflop of the task that were done before.
+    place
+        Returns the name of a row, for messages.
+    late
+        Whether machines hear of one another later than at once, as in an emulation.
     """
 
     machine: Integers
@@ -62,9 +68,14 @@ def computed(pace: Pace, machine: Integers, begin: Integers, end: Integers) -> F
 class Rules:
     """The checkpoints of tasks, and how long tasks take with them.
 
-    interval : ns of computing between two checkpoints; 0 for no checkpoints.
-    checkpoint, restore : ns that it takes to write a checkpoint and to read one.
-    local : whether checkpoints stay on the machine that wrote them.
+    Parameters
+    ----------
+    interval
+        ns of computing between two checkpoints; 0 for no checkpoints.
+    checkpoint, restore
+        ns that it takes to write a checkpoint and to read one.
+    local
+        Whether checkpoints stay on the machine that wrote them.
     """
 
     interval: int
@@ -131,7 +142,10 @@ class Rules:
 class FluctuatingRules(Rules):
     """The same rules under background load: the work done is summed up from checkpoint to checkpoint.
 
-    pace : the share of its speed that each machine has at each time.
+    Parameters
+    ----------
+    pace
+        The share of its speed that each machine has at each time.
     """
 
     pace: Pace
@@ -285,7 +299,10 @@ def _running(rows: Copies, at: Integers, side: Literal["left", "right"]) -> Inte
 
     They began at or before `at`, and end after it.
 
-    side : "left" leaves out copies that begin exactly at `at`; "right" includes them.
+    Parameters
+    ----------
+    side
+        "left" leaves out copies that begin exactly at `at`; "right" includes them.
     """
     count = len(rows.task)
     # instants as ranks, which are higher for each next task, so that one sorted array serves all tasks
@@ -314,7 +331,12 @@ def _at_a_time(rows: Copies, most: int) -> list[Violation]:
 def _moves(result: Result, given: Applications, rows: Copies, cost: int, keeps: bool) -> list[Violation]:
     """Check that tasks continue as they must, and take as long as work and moves need.
 
-    cost : ns that a move takes.  keeps : whether a task keeps all the work it had done, or none.
+    Parameters
+    ----------
+    cost
+        ns that a move takes.
+    keeps
+        Whether a task keeps all the work it had done, or none.
     """
     speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
     wanted, lasts = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
@@ -372,9 +394,15 @@ def _moves(result: Result, given: Applications, rows: Copies, cost: int, keeps: 
 def _begins(rows: Copies, rules: Rules, work: Floats, sizes: Floats, speeds: Floats) -> list[Violation]:
     """Check that each copy begins with the work in the newest checkpoint that its machine can read.
 
-    work : float64[rows], ns at full speed, the work of each copy.
+    Parameters
+    ----------
+    work
+        float64[rows], ns at full speed, the work of each copy.
 
-    Raises ScenarioError if too many copies run at a time to check them all.
+    Raises
+    ------
+    ScenarioError
+        If too many copies run at a time to check them all.
     """
 
     def kept(k: Integers, at: Integers) -> Floats:

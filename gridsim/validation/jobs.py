@@ -134,7 +134,10 @@ class Jobs:
 
         They leave after the decisions on all jobs that were released on the same machine before `end`.
 
-        side : -1 leaves out jobs released at `end` itself, within its rounding; 1 includes them.
+        Parameters
+        ----------
+        side
+            -1 leaves out jobs released at `end` itself, within its rounding; 1 includes them.
         """
         at, leaves = end + side * (4 * NS + 2 * ROUNDING * end), end.copy()
         for u, ran in _groups(self["machine"]).items():

@@ -44,12 +44,16 @@ def validate_batsim(
 ) -> list[Violation]:
     """Return what is wrong with a schedule in the columns of Batsim (``..._jobs.csv``); empty if nothing is.
 
-    machines : the number of resources; default: not checked.
-    job_log : the log (SWF, GWF) of the jobs that were to be run.  The table must have each of them once, with
-        its number (the workload before ``!`` does not matter), submit time and processors.
-
     Jobs without allocated resources (rejected ones) need not have run, unless the table says that they did.
     Raises TraceFormatError with file:line for a file that is not such a table.
+
+    Parameters
+    ----------
+    machines
+        The number of resources; default: not checked.
+    job_log
+        The log (SWF, GWF) of the jobs that were to be run.  The table must have each of them once, with its
+        number (the workload before ``!`` does not matter), submit time and processors.
     """
     jobs = _read_batsim(path)
     name = os.fspath(path)
@@ -132,15 +136,19 @@ def validate_swf(
 ) -> list[Violation]:
     """Return what is wrong with a job log (SWF, GWF) as a schedule; empty if nothing is.
 
-    machines : the number of processors; default: ``MaxProcs`` of the header, else not checked.
-    job_log : the log of the jobs that were to be run.  The log at `path` must have each of them once, with
-        its number, submit time and processors, and also with its wait and run time if it was completed.
-
     Jobs that did not run (unknown wait or run time) are left out, and so are parts (status 2 to 4) of a job
     that has a line of its own; such a job is not counted among those that run at one time.  Jobs may run for
     longer than they requested if the header says ``AllowOveruse: Yes``.
 
     Raises TraceFormatError for a file that is not a job log.
+
+    Parameters
+    ----------
+    machines
+        The number of processors; default: ``MaxProcs`` of the header, else not checked.
+    job_log
+        The log of the jobs that were to be run.  The log at `path` must have each of them once, with its
+        number, submit time and processors, and also with its wait and run time if it was completed.
     """
     log, swapped = _whole_jobs(path)
     jobs, procs, name = log.jobs, log.procs, os.fspath(path)
@@ -203,9 +211,17 @@ def _shared(
     The resources are checked in parts.  Each part where jobs overlap yields its first such resource, and the
     number of resources with overlaps, counted once for each later job.
 
-    job, low, high : a job and an interval of its resources, low to high - 1.  name : the file, for errors.
+    Parameters
+    ----------
+    job, low, high
+        A job and an interval of its resources, low to high - 1.
+    name
+        The file, for errors.
 
-    Raises TraceFormatError if the intervals cut each other into too many pieces.
+    Raises
+    ------
+    TraceFormatError
+        If the intervals cut each other into too many pieces.
     """
     # resources between two neighbouring ends of intervals are in the same intervals, and form one piece
     edges = np.unique(np.concatenate((low, high)))

@@ -106,12 +106,17 @@ def _peak_queue(result: Result) -> list[Violation]:
 def _lives(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDArray[np.bool_]]:
     """Return after how many failures of its machine each event is, and which are at the instant of one.
 
-    machine, at : of events, in whole ns.
+    Parameters
+    ----------
+    machine, at
+        Machine and time of each event, whole ns.
 
     Returns
     -------
-    life : int64[events].
-    unclear : bool[machines].
+    life
+        int64[events].
+    unclear
+        bool[machines].
     """
     machines, faults = len(result.machines), result.scenario.faults
     life, unclear = np.zeros(len(at), np.int64), np.zeros(machines, np.bool_)

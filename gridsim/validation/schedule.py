@@ -224,7 +224,10 @@ def _ended(
 ) -> list[Violation]:
     """Check that no rigid job is lost that has run to its end on all its machines.
 
-    full : rows of tasks that are not completed, and have run for as long as the job takes.
+    Parameters
+    ----------
+    full
+        Rows of tasks that are not completed, and have run for as long as the job takes.
     """
     all_of_it = np.bincount(runs, full) == np.bincount(runs, result.applications["tasks"][i]) / np.bincount(
         runs
@@ -317,7 +320,10 @@ def _on_machines_that_are_up(
 def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
     """Return whether a row meets only transient failures, each between two of its tasks.
 
-    down, up : float64[k], s, failures and recoveries during the row.
+    Parameters
+    ----------
+    down, up
+        float64[k], s, failures and recoveries during the row.
     """
     done = (down - start) / (end - start) * tasks
     off = np.abs(done - np.rint(done)) * (end - start)
@@ -401,7 +407,10 @@ def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.boo
     If no tasks wait on machines, no others may have been submitted again.  Schedules of copies are checked
     in `gridsim.validation.copies`.
 
-    uncut : bool[rows], which rows were not cut off.
+    Parameters
+    ----------
+    uncut
+        bool[rows], which rows were not cut off.
     """
     if "task" in result.tables["schedule"]:
         return []

@@ -103,10 +103,15 @@ def check_cancelled(
 ) -> list[Violation]:
     """Return which rows of the schedule go on after their job was cancelled and its machines knew it.
 
-    i, start, end : application and times (s) of the rows.  place : index of a row -> its name.
-
     A message that says so may wait for all others of its two machines.  Where machines fail, the one that
     sends it may be another one, so that its way takes no longer; where none is up, nobody sends it.
+
+    Parameters
+    ----------
+    i, start, end
+        Application and times (s) of the rows.
+    place
+        Index of a row -> its name.
     """
     table, network, machines = result.applications, result.scenario.network, result.machines
     if "cancel_at" not in table or emulated(result):

@@ -4,17 +4,20 @@ import ast
 import inspect
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 from importlib import import_module
+from inspect import isclass, isfunction
 from pathlib import Path
 
 import pytest
+from docstring_parser.numpydoc import parse
 
 import gridcore
 import gridsim as gs
-from gridsim.support.docstrings import entries, headless, opening, paragraphs, told
+from gridsim.support.docstrings import opening, parameter_texts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
@@ -40,50 +43,69 @@ def helper(monkeypatch):
 # -- docstrings ---------------------------------------------------------------------------------------------
 
 
-def example(a, b=2.0, *, c="x"):
-    """What it is: a : b is no entry here.
+def example(a, b=2.0, *args, c="x"):
+    """What it is
+    on two lines.
 
-    a, b : two of them,
+    More of it: a : b is no entry.
+
+    Parameters
+    ----------
+    a, b
+        Two of them,
         on two lines.
-    c : one.  also : another.
+    *args
+        The rest.
+    c : str
+        One.
 
-    Prose that goes on
-    c : and is prose
-    to its end.
+    Raises
+    ------
+    ValueError
+        Never.
     """
 
 
-def test_entries_are_told_from_prose():
-    assert told(example) == {"a": "two of them, on two lines.", "b": "two of them, on two lines."} | {
-        "c": "one.",
-        "also": "another.",
+def test_parameters_are_read():
+    assert opening(example) == "What it is on two lines."
+    assert parameter_texts(example) == {
+        "a": "Two of them, on two lines.",
+        "b": "Two of them, on two lines.",
+        "args": "The rest.",
+        "c": "One.",
     }
-    assert opening(example) == "What it is: a : b is no entry here."
-    assert entries(["only prose", "and more"]) == (["only prose", "and more"], [])
-    assert headless(["Parameters", "----------", "a : b"]) == ["a : b"]
-    assert list(paragraphs(["a", "", "", "b", "c"])) == [["a"], ["b", "c"]]
 
 
-def test_the_entries_of_parameters_get_type_and_default(helper):
-    pytest.importorskip("sphinx")
-    docstrings = helper("docstrings")
-    lines = docstrings.converted(inspect.getdoc(example).splitlines(), docstrings.parameters(example))
-    assert "``c`` : ``= 'x'``" in lines and "``also``" in lines and "    one." in lines
-    assert "``a``, ``b``" in lines  # which differ
-    tree = docstrings.converted(inspect.getdoc(gs.FairTree).splitlines(), docstrings.parameters(gs.FairTree))
-    assert "``bound`` : ``float = 1.0``" in tree
+@pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(gs.__path__, "gridsim.")])
+def test_documented_parameters_exist(module):
+    """Names in the sections of parameters are those of the signature, so that none outlives a renaming."""
+    try:
+        loaded = import_module(module)
+    except ImportError as error:
+        pytest.skip(str(error))
+    for name, thing in vars(loaded).items():
+        if getattr(thing, "__module__", None) != module or not (isfunction(thing) or isclass(thing)):
+            continue
+        for owner in [thing, *(vars(thing).values() if isclass(thing) else ())]:
+            function = getattr(owner, "__func__", owner)
+            if not (isfunction(function) or owner is thing) or not inspect.getdoc(function):
+                continue
+            try:
+                known = set(inspect.signature(function).parameters)
+            except (TypeError, ValueError):
+                continue
+            params = [p for p in parse(inspect.getdoc(function)).params if p.args[0] == "param"]
+            stated = {name.strip(" *") for param in params for name in param.arg_name.split(",")}
+            assert stated <= known, f"{module}.{name}: {stated - known}"
 
 
 def test_compiled_signatures_are_those_of_the_stubs(helper):
     pytest.importorskip("sphinx")
     docstrings = helper("docstrings")
-    shown, result = docstrings.signature(
-        None, "class", "", gridcore.PullQueue, None, "()", None
-    )  # its entries tell the types
-    assert shown == "(speed, applications, *, log=False)" and result == ""
+    text, result = docstrings.signature(None, "class", "", gridcore.PullQueue, None, "()", None)
+    assert text.startswith("(speed: ") and text.endswith("log: bool=False)") and result == ""
     method = gridcore.PullQueue.backlog
     assert docstrings.signature(None, "method", "", method, None, "()", None) == ("(now: int)", "float")
-    assert docstrings.parameters(gridcore.optimal_stretch)["rtol"] == "``float = 1e-09``"
 
 
 # -- links --------------------------------------------------------------------------------------------------

@@ -22,7 +22,10 @@ def list_command() -> None:
 def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]], Callable[..., None]]:
     """Return a decorator that turns a function that yields rows into a command that shows them.
 
-    columns : keys of the rows, in the order in which they are shown; the last one is wrapped.
+    Parameters
+    ----------
+    columns
+        Keys of the rows, in the order in which they are shown; the last one is wrapped.
     """
 
     def made(rows: Callable[..., Iterator[Row]]) -> Callable[..., None]:
@@ -90,13 +93,13 @@ def parameters(name: str) -> Iterator[Row]:
     import msgspec
 
     from gridsim.scheduling.registry import scheduler_class
-    from gridsim.support.docstrings import told
+    from gridsim.support.docstrings import parameter_texts
     from gridsim.support.parameters import values_of
 
     cls = scheduler_class(name)
     said: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        said |= told(base)
+        said |= parameter_texts(base)
     values = values_of(cls)
     for field in msgspec.structs.fields(cls):
         default = "required" if field.required else field.default

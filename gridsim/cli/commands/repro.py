@@ -33,10 +33,13 @@ class Repro:
 def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repro:
     """Run the scenario in `result` again, under the same scheduler.
 
-    scheduler : needed if it is none of those known by name: a result file is not asked what to import.
-
     Raises ScenarioError for a scheduler that is not known, a scenario that cannot be made any more, or a
     result that no scheduler made, or that was emulated.
+
+    Parameters
+    ----------
+    scheduler
+        Needed if it is none of those known by name: a result file is not asked what to import.
     """
     from gridsim.results.diff import first_difference
     from gridsim.scheduling.registry import scheduler_from

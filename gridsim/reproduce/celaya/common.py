@@ -145,7 +145,12 @@ def verdicts(
 ) -> tuple[Grid, str]:
     """Return a grid of verdicts, and a remark on whether all sentences hold together.
 
-    rows : calibration and reading -> the rows about them.  quick : whether verdicts are marked as quick.
+    Parameters
+    ----------
+    rows
+        Calibration and reading -> the rows about them.
+    quick
+        Whether verdicts are marked as quick.
     """
     concluded = {
         where: [conclude(by_reading(sentence, where[1]), part).verdict for sentence in sentences]

@@ -161,7 +161,10 @@ def _claims(case: str, made: Replicates) -> list[Row]:
 def floods(repeats: bool) -> dict[int, int]:
     """Return hops -> messages of one flood that goes so far, on `FLOODED` nodes.
 
-    repeats : whether nodes pass on each copy.
+    Parameters
+    ----------
+    repeats
+        Whether nodes pass on each copy.
     """
     return {hops: _flood(1, hops, repeats)["advert"] for hops in HOPS}
 

@@ -63,14 +63,24 @@ def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, 
 class Jobs:
     """Makes a scenario of rigid jobs, as ``Jobs(5000, 2000)(seed)``; it can be sent to another process.
 
-    jobs : number of jobs; 0 for all jobs of the log.
-    load : request utilization to which the submissions are scaled.  0 makes them take a day; None leaves
-        them as they are in the log.
-    profile : profile of drawn jobs.  log : log that replaces drawn jobs; `jobs` jobs in a row are taken from
-        a place in it that depends on the seed.
-    widest : largest number of nodes that a drawn job wants.
-    alone : whether jobs are submitted one at a time, at least 1 ms apart, and messages take no time.
-    part : (k, n): only the jobs that are submitted in the first k of n equal parts of the time.
+    Parameters
+    ----------
+    jobs
+        Number of jobs; 0 for all jobs of the log.
+    load
+        Request utilization to which the submissions are scaled.  0 makes them take a day; None leaves them as
+        they are in the log.
+    profile
+        Profile of drawn jobs.
+    log
+        Log that replaces drawn jobs; `jobs` jobs in a row are taken from a place in it that depends on the
+        seed.
+    widest
+        Largest number of nodes that a drawn job wants.
+    alone
+        Whether jobs are submitted one at a time, at least 1 ms apart, and messages take no time.
+    part
+        (k, n): only the jobs that are submitted in the first k of n equal parts of the time.
     """
 
     nodes: int
@@ -273,7 +283,10 @@ def predicted(made: Replicates, pull: str, push: str) -> NDArray[np.float64]:
 def prices(title: str, made: Mapping[str, Replicates], name: str, others: Mapping[str, str]) -> Grid:
     """Return a table that compares waiting under `name` with centralized schedulers, by case, in s and in %.
 
-    others : scheduler -> its name in the table.
+    Parameters
+    ----------
+    others
+        Scheduler -> its name in the table.
     """
     rows: dict[str, list[Estimate | str]] = {}
     for case, each in made.items():

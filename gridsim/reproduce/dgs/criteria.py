@@ -70,8 +70,12 @@ ENDING: dict[str, Scheduler] = {
 class Making:
     """Makes a scenario of rigid jobs on machines with attributes; see `Jobs`.
 
-    wanted : constraints of the jobs.
-    ample : whether users ask for at least the time that their jobs take, as where jobs end at their limits.
+    Parameters
+    ----------
+    wanted
+        Constraints of the jobs.
+    ample
+        Whether users ask for at least the time that their jobs take, as where jobs end at their limits.
     """
 
     jobs: Jobs

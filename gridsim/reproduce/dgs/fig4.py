@@ -43,8 +43,12 @@ SEVERAL = 2.0
 class Curves(NamedTuple):
     """RU and EU in equal intervals, and EU as it would be if each job started when it is submitted (`ideal`).
 
-    edges : s since the first submission.  submissions : number of intervals that begin before the last
-        submission.
+    Parameters
+    ----------
+    edges
+        S since the first submission.
+    submissions
+        Number of intervals that begin before the last submission.
     """
 
     edges: Floats

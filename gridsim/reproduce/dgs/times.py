@@ -64,10 +64,14 @@ REUSING: dict[str, Scheduler] = {
 class Stating:
     """Makes a scenario of rigid jobs that state times; see `Jobs`.
 
-    what : ``"ahead"``, some of the jobs are submitted ahead of their start; ``"later"``, the same jobs are
+    Parameters
+    ----------
+    what
+        ``"ahead"``, some of the jobs are submitted ahead of their start; ``"later"``, the same jobs are
         submitted when they are to start; ``"deadline"``, all jobs have deadlines; ``"cancel"``, users cancel
         some of the jobs; ``"none"``, no job states anything.
-    patience : of the deadlines, see `PATIENCE`.
+    patience
+        Of the deadlines, see `PATIENCE`.
     """
 
     jobs: Jobs

@@ -67,7 +67,12 @@ def schedulers(branching: int) -> dict[str, Scheduler]:
 class Drawn:
     """Draws a platform and bags that are all at the master at time 0.
 
-    load : see `LOADS`.  branching : of the tree that it is for; each has platforms of its own.
+    Parameters
+    ----------
+    load
+        See `LOADS`.
+    branching
+        Of the tree that it is for; each has platforms of its own.
     """
 
     load: float

@@ -43,9 +43,16 @@ FURTHER, EXACT = {"eagle": 0.05, "dlwl": 0.05}, {"lwl": 0.005}
 class Log:
     """A `.tr` log on which the schedulers were compared, known by its numbers of jobs and tasks.
 
-    workers : number of workers.  cutoff : mean duration above which a job is long, s.  reserved : share of
-        the workers that runs no long tasks.
-    theirs : scheduler -> p50, p90 and p99 of the completion times of short jobs, then of long jobs, s: mean
+    Parameters
+    ----------
+    workers
+        Number of workers.
+    cutoff
+        Mean duration above which a job is long, s.
+    reserved
+        Share of the workers that runs no long tasks.
+    theirs
+        Scheduler -> p50, p90 and p99 of the completion times of short jobs, then of long jobs, s: mean
         (smallest..largest over seeds) of the authors' simulator.
     """
 
@@ -130,7 +137,10 @@ def log_of(path: str) -> Log:
 class Jobs:
     """Makes the scenario of a log, as ``Jobs("YH1_sub.tr.gz")(seed)``; it can be sent to another process.
 
-    workers : number of workers; 0 for that of the log.
+    Parameters
+    ----------
+    workers
+        Number of workers; 0 for that of the log.
     """
 
     path: str
@@ -153,7 +163,15 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Percentile:
-    """A percentile of completion times, s.  metric : one of `names`.  cutoff : s."""
+    """A percentile of completion times, s.
+
+    Parameters
+    ----------
+    metric
+        One of `names`.
+    cutoff
+        s.
+    """
 
     metric: str
     cutoff: float
@@ -165,7 +183,13 @@ class Percentile:
 
 
 def completions(result: Result, cutoff: float) -> tuple[Any, Any]:
-    """Return the completion times of short and of long jobs, s.  cutoff : s."""
+    """Return the completion times of short and of long jobs, s.
+
+    Parameters
+    ----------
+    cutoff
+        s.
+    """
     table = result.applications
     took, long = table["finish"] - table["release"], table["estimate"] > cutoff * SPEED
     return took[~long], took[long]
@@ -201,7 +225,10 @@ def ends(said: str) -> tuple[float, float]:
 def allowed(scheduler: str, metric: str, said: str) -> tuple[float, float]:
     """Return the range in which a mean counts as that of the authors' simulator, s.
 
-    said : the mean there, with the range over seeds; see `Log.said`.
+    Parameters
+    ----------
+    said
+        The mean there, with the range over seeds; see `Log.said`.
     """
     tail = metric.endswith("p99")
     share = EXACT.get(scheduler, NEAR_TAIL if tail else FURTHER.get(scheduler, NEAR))
@@ -233,7 +260,13 @@ def compared(log: Log, made: Replicates) -> Iterator[Row]:
 def report(
     how: Run, made: Mapping[Log, Replicates], rows: Sequence[Row], remarks: Sequence[str] = ()
 ) -> Report:
-    """Return the report of an experiment.  made : what was measured on each log."""
+    """Return the report of an experiment.
+
+    Parameters
+    ----------
+    made
+        What was measured on each log.
+    """
     data = {
         log.title: {name: [each.mean(name, metric) for metric in names()] for name in each.schedulers}
         for log, each in made.items()

@@ -73,8 +73,13 @@ class _Stealing(WorkStealing, frozen=True, kw_only=True):
 class Source(ABC):
     """Where bags come from, and machines of what speeds.
 
-    machines : how many.  reserved : share of them that runs no long tasks under Hawk and Eagle; about the
-        share of short bags in the work, as in the paper on Hawk.
+    Parameters
+    ----------
+    machines
+        How many.
+    reserved
+        Share of them that runs no long tasks under Hawk and Eagle; about the share of short bags in the work,
+        as in the paper on Hawk.
     """
 
     machines: int

@@ -84,8 +84,12 @@ METRICS = {"turnaround": turnaround, "moves": moves, "resumed": resumed}
 class Hours:
     """float64[24], statistics by hour of day, over the whole days of a trace; days count from its beginning.
 
-    up : share of hosts that are up, of those that are ever up.  go : hosts that go down in an hour, per host
-        that is up.
+    Parameters
+    ----------
+    up
+        Share of hosts that are up, of those that are ever up.
+    go
+        Hosts that go down in an hour, per host that is up.
     """
 
     up: Floats
@@ -143,8 +147,14 @@ def hours_of(path: str) -> Hours:
 class Around:
     """Makes hosts around the world and tasks released over `days`, as ``Around(600, "heavy", 0.1)(seed)``.
 
-    day_up : share of the day in which a drawn host is up.  availability : a trace whose hosts replace drawn
-        ones.  night : which of its hours are night, one of `NIGHTS`.
+    Parameters
+    ----------
+    day_up
+        Share of the day in which a drawn host is up.
+    availability
+        A trace whose hosts replace drawn ones.
+    night
+        Which of its hours are night, one of `NIGHTS`.
     """
 
     nodes: int

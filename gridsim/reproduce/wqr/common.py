@@ -87,11 +87,16 @@ class Bag:
 
     It can be sent to another process.
 
-    ratio : RR, tasks per machine.  kind : one of `SPREADS`, or `REAL` with `desktops`.  Then the hosts are
-        those of availability and speed traces.  The seed chooses a bag of the log, whose jobs are drawn again
-        for the number of tasks.
-    late : when the bag is released, in mean up and down times of drawn desktops, so that machines have a
-        past.  If it is not 0, real desktops have been watched for a fifth of the trace.
+    Parameters
+    ----------
+    ratio
+        RR, tasks per machine.
+    kind
+        One of `SPREADS`, or `REAL` with `desktops`.  Then the hosts are those of availability and speed
+        traces.  The seed chooses a bag of the log, whose jobs are drawn again for the number of tasks.
+    late
+        When the bag is released, in mean up and down times of drawn desktops, so that machines have a past.
+        If it is not 0, real desktops have been watched for a fifth of the trace.
     """
 
     nodes: int
@@ -151,7 +156,10 @@ class Bag:
 class Ordering:
     """The statement that the ratio of a metric of two policies lies in low..high, and the paper's sentence.
 
-    other : a policy, or "" for the one of all others with the best mean.
+    Parameters
+    ----------
+    other
+        A policy, or "" for the one of all others with the best mean.
     """
 
     claim: str
@@ -249,14 +257,26 @@ ORDERINGS = (
 
 
 def sentences(these: Iterable[Ordering], reading: str = "") -> tuple[str, ...]:
-    """Return the claims of `these`, each once, for the `CLAIMS` of a module.  reading : prefix of each."""
+    """Return the claims of `these`, each once, for the `CLAIMS` of a module.
+
+    Parameters
+    ----------
+    reading
+        Prefix of each.
+    """
     return tuple(dict.fromkeys(f"{reading}{each.claim}" for each in these))
 
 
 def judged(
     where: str, made: Replicates, these: Iterable[Ordering] = ORDERINGS, reading: str = ""
 ) -> list[Row]:
-    """Return a row for each ordering.  reading : prefix of the claims."""
+    """Return a row for each ordering.
+
+    Parameters
+    ----------
+    reading
+        Prefix of the claims.
+    """
     return [
         judge(
             f"{reading}{each.claim}",

@@ -73,7 +73,12 @@ DRAWN = {
 class Bags:
     """Makes 100 bags of `tasks` tasks, one after the other, on four machines, as ``Bags(4, RANDOM)(seed)``.
 
-    Each machine fails once in each bag and recovers at once.  kind : one of `DRAWN`.
+    Each machine fails once in each bag and recovers at once.
+
+    Parameters
+    ----------
+    kind
+        One of `DRAWN`.
     """
 
     tasks: int

@@ -137,7 +137,11 @@ class RealBags:
     """Makes the bags of a log as they came, on so many real hosts that they load them by `load`.
 
     The seed determines which hosts, their speeds, and the start time in the trace.
-    bags : number of bags, taken from the first on; None for all.
+
+    Parameters
+    ----------
+    bags
+        Number of bags, taken from the first on; None for all.
     """
 
     desktops: Desktops

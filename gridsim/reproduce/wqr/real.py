@@ -49,7 +49,10 @@ class Grounds:
 
     The seed determines the order of the hosts, their speeds, and the start time in the trace.
 
-    nodes, bags : number of hosts and of bags, taken from the first on; None for all.
+    Parameters
+    ----------
+    nodes, bags
+        Number of hosts and of bags, taken from the first on; None for all.
     """
 
     desktops: Desktops

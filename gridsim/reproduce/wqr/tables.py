@@ -105,9 +105,12 @@ PROSE: dict[str, tuple[float, str]] = {
 class Example:
     """Makes the scenario of the running example, as ``Example()(seed)``.
 
-    power, fault : power (Mflop/s) and failure time (s) of machine 0.
-
     Machines that fail recover at once, so that every task is completed in the end.
+
+    Parameters
+    ----------
+    power, fault
+        Power (Mflop/s) and failure time (s) of machine 0.
     """
 
     power: float = POWERS[0]

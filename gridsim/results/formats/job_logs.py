@@ -51,9 +51,20 @@ _CANCELLED = 5
 class _Ran:
     """The rows of a schedule in another format: a rigid job each, or what ran on a machine without a gap.
 
-    label : name of the row.  application : row of the table ``applications``.
-    tasks : number of tasks that ran one after another, for a bag.
-    start, finish : s; NaN for a rejected job.  size : machines.  done : whether it was completed.
+    Parameters
+    ----------
+    label
+        Name of the row.
+    application
+        Row of the table ``applications``.
+    tasks
+        Number of tasks that ran one after another, for a bag.
+    start, finish
+        s; NaN for a rejected job.
+    size
+        machines.
+    done
+        Whether it was completed.
     """
 
     label: list[str]
@@ -86,11 +97,14 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
     job, so that all rows of a bag have the same; ``metadata`` has the number of tasks in a row of a bag.  -1
     stands for none (requested times of bags, energy).
 
-    dialect : ``"batsim"`` (column ``job_id``, Batsim 3 and 4) or ``"evalys"`` (column ``jobID``, which evalys
-        required before it accepted both).
-
     Returns the number of rows.  Raises ScenarioError for a result without a recorded schedule or another
     dialect, OSError if the file cannot be written.
+
+    Parameters
+    ----------
+    dialect
+        ``"batsim"`` (column ``job_id``, Batsim 3 and 4) or ``"evalys"`` (column ``jobID``, which evalys
+        required before it accepted both).
     """
     if dialect not in (known := get_args(Dialect)):
         raise ScenarioError(f"dialect must be {' or '.join(known)}, got {dialect!r}")
@@ -267,12 +281,6 @@ def result_from_log(
 ) -> Result:
     """Read the schedule recorded in a job log (SWF, GWF) as the result of a scheduler called `name`.
 
-    machines : number of machines; by default that of the header (MaxProcs over `procs_per_node`, else
-        MaxNodes).
-    speed : of each machine, Mflop/s.
-    procs_per_node, start, end, max_nodes : select and convert jobs as in `Workload.jobs_from_log`.  As there,
-        the first job is released at 0, and a run time of 0 s, below the log's resolution, counts as 1 s.
-
     A job started after its wait and ran for its run time, whatever its status says about its end.  The jobs
     are those of the workload: jobs that never ran and parts of jobs that have a line of their own are left
     out (see `gridsim.traces.derive_jobs`).  ``failed`` is 1, and the times are NaN, if the log does not state
@@ -281,8 +289,21 @@ def result_from_log(
     and the number of messages are NaN.  The fact ``utilization`` is that of all machines together, from the
     first release to the last finish.
 
-    Raises TraceFormatError if the file is not a job log; ScenarioError for parameters out of range, a header
-    without the number of machines, jobs that want more machines, no job in the window, or no known wait.
+    Parameters
+    ----------
+    machines
+        Number of machines; by default that of the header (MaxProcs over `procs_per_node`, else MaxNodes).
+    speed
+        Of each machine, Mflop/s.
+    procs_per_node, start, end, max_nodes
+        Select and convert jobs as in `Workload.jobs_from_log`.  As there, the first job is released at 0, and
+        a run time of 0 s, below the log's resolution, counts as 1 s.
+
+    Raises
+    ------
+    TraceFormatError
+        If the file is not a job log; ScenarioError for parameters out of range, a header without the number
+        of machines, jobs that want more machines, no job in the window, or no known wait.
     """
     from gridsim.traces import derive_jobs
     from gridsim.traces.info import load_jobs
@@ -401,7 +422,12 @@ _SAME = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
 def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     """Return what `result` has and machines and applications do not; "" if they are the same.
 
-    speeds : Mflop/s.  columns : those of `_SAME`.
+    Parameters
+    ----------
+    speeds
+        Mflop/s.
+    columns
+        Those of `_SAME`.
     """
     table, own = result.applications, result.machines["speed"]
     if not np.array_equal(own, speeds):

@@ -52,13 +52,17 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
     the pieces of it that ran.  Servers (`Result.servers`) that send or receive messages are threads of a
     further process.
 
-    path : the trace is gzipped if this ends in ``.gz``.
-    machines : the machines in the trace, a slice or numbers; None for all.  Servers are always in it.  Flows
-        are those between two of these; applications and counters are those of what ran on the machines.
-
     Returns the number of events.  Raises ScenarioError for a result without a recorded schedule and for
     machines that do not exist, OSError if the file cannot be written, and what `Faults.course` raises if a
     failure trace is missing.
+
+    Parameters
+    ----------
+    path
+        The trace is gzipped if this ends in ``.gz``.
+    machines
+        The machines in the trace, a slice or numbers; None for all.  Servers are always in it.  Flows are
+        those between two of these; applications and counters are those of what ran on the machines.
     """
     check_recorded(result, "to_perfetto")
     chosen = np.zeros(len(result.machines), np.bool_)

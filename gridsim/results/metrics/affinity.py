@@ -35,8 +35,12 @@ _LEAST = 1e-9
 class Affinity(NamedTuple):
     """The optimum of the linear program.
 
-    rate : the largest rate of all arrivals that machines can keep up with, tasks a unit of time.
-    shares : float64[classes, machines], the share of its time that each machine gives to each class.
+    Parameters
+    ----------
+    rate
+        The largest rate of all arrivals that machines can keep up with, tasks a unit of time.
+    shares
+        float64[classes, machines], the share of its time that each machine gives to each class.
     """
 
     rate: float
@@ -51,12 +55,16 @@ class Affinity(NamedTuple):
 def affinity(etc: ArrayLike, proportions: ArrayLike) -> Affinity:
     """Return the largest rate at which tasks of these classes can arrive, and how machines share their time.
 
-    etc : float64[classes, machines] > 0, how long a task of each class takes on each machine.
-    proportions : float64[classes] > 0, in which ratio tasks of the classes arrive.
-
     The rate is unique, the shares need not be.
 
     Raises ScenarioError for arguments out of range, and ImportError without scipy (extra ``stats``).
+
+    Parameters
+    ----------
+    etc
+        float64[classes, machines] > 0, how long a task of each class takes on each machine.
+    proportions
+        float64[classes] > 0, in which ratio tasks of the classes arrive.
     """
     times = _positive("etc", etc, 2)
     given = _positive("proportions", proportions, 1)
@@ -94,17 +102,25 @@ def map_arrivals(
 ) -> TaskMapping:
     """Map each task when it arrives; a machine runs its tasks in that order, for as long as the matrix says.
 
-    etc : float64[classes, machines] > 0, how long a task of each class takes on each machine.
-    kind : int64[tasks], the class of each task.
-    arrival : float64[tasks] >= 0, when each arrives, ascending, in the unit of `etc`.
-    rule : ``"mct"``: the machine that would end it first; ``"met"``: that takes the least time for it;
+    Raises ScenarioError naming the argument and its value.
+
+    Parameters
+    ----------
+    etc
+        float64[classes, machines] > 0, how long a task of each class takes on each machine.
+    kind
+        int64[tasks], the class of each task.
+    arrival
+        float64[tasks] >= 0, when each arrives, ascending, in the unit of `etc`.
+    rule
+        ``"mct"``: the machine that would end it first; ``"met"``: that takes the least time for it;
         ``"olb"``: that is ready first, which is first come, first served from one list; ``"kpb"``: ``"mct"``
         among the machines that take the least time for it.  Ties go to the lowest machine.
-    allowed : bool[classes, machines], which machines a class may go to, one at least; None: all.
+    allowed
+        bool[classes, machines], which machines a class may go to, one at least; None: all.
         ``affinity(...).allowed`` with ``"mct"`` is linear programming-based affinity scheduling.
-    percent : above 0, at most 100; the share of the allowed machines that ``"kpb"`` looks at, rounded up.
-
-    Raises ScenarioError naming the argument and its value.
+    percent
+        Above 0, at most 100; the share of the allowed machines that ``"kpb"`` looks at, rounded up.
     """
     times = _positive("etc", etc, 2)
     one_of("rule", rule, get_args(Rule))

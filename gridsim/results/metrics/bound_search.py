@@ -19,7 +19,10 @@ from gridsim.support.arrays import Floats, Integers
 class Slots:
     """The times at which machines finish tasks of one Mflop, one by one from time 0: {m / s_u}, m = 1, 2, ...
 
-    speeds : Mflop/s of each machine, > 0.
+    Parameters
+    ----------
+    speeds
+        Mflop/s of each machine, > 0.
     """
 
     def __init__(self, speeds: Floats) -> None:
@@ -89,8 +92,16 @@ def exact_sum(values: Floats) -> Fraction:
 class WholeTasks:
     """What the search needs for bounds by whole tasks.
 
-    task_size : of each of n applications, Mflop.  tasks : of each, whole numbers as float64.
-    levels : the task sizes to try, Mflop, ascending.  slots : the ends of tasks on the machines.
+    Parameters
+    ----------
+    task_size
+        Of each of n applications, Mflop.
+    tasks
+        Of each, whole numbers as float64.
+    levels
+        The task sizes to try, Mflop, ascending.
+    slots
+        The ends of tasks on the machines.
     """
 
     task_size: Floats
@@ -106,8 +117,12 @@ class Search:
     are a set J.  The times start are ascending and distinct, and include the latency; start[group[i]] is that
     of application i.
 
-    work : what counts of each application, which takes work / speed; by default its size.
-    floor : a stretch, s/Mflop.  Sets with a value of at most this need not be distinguished.
+    Parameters
+    ----------
+    work
+        What counts of each application, which takes work / speed; by default its size.
+    floor
+        A stretch, s/Mflop.  Sets with a value of at most this need not be distinguished.
     """
 
     def __init__(
@@ -198,7 +213,12 @@ class Search:
     ) -> tuple[float, int, float] | None:
         """Return the largest value by whole tasks of a prefix, with its k and task size, or None.
 
-        members : the prefix, whose last application is i.  least : None is returned for no larger value.
+        Parameters
+        ----------
+        members
+            The prefix, whose last application is i.
+        least
+            None is returned for no larger value.
         """
         starts, slots = self.start[: self.group[i] + 1], whole.slots
         best, end = None, self.release[i] + least * self.size[i]

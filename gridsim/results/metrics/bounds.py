@@ -58,14 +58,23 @@ DISCRETE_LIMIT = 2_000_000
 class Bound:
     """A lower bound with its certificate.
 
-    stretch : the bound, s/Mflop; no schedule has a smaller maximum stretch.
-    first : k, an application of J with the earliest release.
-    applications : J, int64, ascending.
-    time : T(J), s.
-    task_size : None if T(J) is the work of J over the speed of all machines.  Else a size in Mflop: T(J) is
-        the time for those tasks of J that are at least this large, where each counts as one of this size.
-    latency : s from a release to the first start, as given to the function that computed the bound.
-    migration : whether T(J) allows tasks to go on on other machines.
+    Parameters
+    ----------
+    stretch
+        The bound, s/Mflop; no schedule has a smaller maximum stretch.
+    first
+        K, an application of J with the earliest release.
+    applications
+        J, int64, ascending.
+    time
+        T(J), s.
+    task_size
+        None if T(J) is the work of J over the speed of all machines.  Else a size in Mflop: T(J) is the time
+        for those tasks of J that are at least this large, where each counts as one of this size.
+    latency
+        S from a release to the first start, as given to the function that computed the bound.
+    migration
+        Whether T(J) allows tasks to go on on other machines.
     """
 
     stretch: float
@@ -81,10 +90,13 @@ class Bound:
     ) -> Fraction:
         """Return the value of the certificate, s/Mflop, computed anew in exact fractions without the search.
 
-        speeds : Mflop/s of each machine, or (fluid) of all together.
-
         The other arguments are those from which the bound was computed.  Raises ValueError if the certificate
         does not apply to these applications, or if its value is not `stretch` (1e-9 relative).
+
+        Parameters
+        ----------
+        speeds
+            Mflop/s of each machine, or (fluid) of all together.
         """
         if not math.isfinite(self.stretch):
             raise ValueError(f"stretch must be finite, got {self.stretch!r}")
@@ -118,12 +130,19 @@ class Bound:
 def fluid_bound(release: Any, size: Any, aggregate_speed: float, *, latency: float = 0.0) -> Bound:
     """Return the smallest maximum stretch possible on one machine that may cut and preempt work at will.
 
-    release : n, s, in any order.  size : n, Mflop, > 0.
-    aggregate_speed : speed of that machine, Mflop/s, > 0.
-    latency : the least time from a release to the first start, s, >= 0; 0 is always valid.
-
     Takes O(n^2) time per pass, usually 2 to 7 passes, and O(n) memory.  Raises ValueError naming argument,
     index and value.
+
+    Parameters
+    ----------
+    release
+        N, s, in any order.
+    size
+        N, Mflop, > 0.
+    aggregate_speed
+        Speed of that machine, Mflop/s, > 0.
+    latency
+        The least time from a release to the first start, s, >= 0; 0 is always valid.
     """
     releases, sizes = _applications(release, size)
     speed = _number("aggregate_speed", aggregate_speed, "Mflop/s", positive=True)
@@ -154,16 +173,28 @@ def discrete_bound(
     `thresholds`, the smallest in each of as many equal parts of the applications in order of task size.  By
     work: as `fluid_bound`.  By one application: at its own task size.
 
-    release : n, s, in any order.
-    size : n, Mflop, at least tasks * task_size; what is more is work of any kind.
-    task_size : n, Mflop, > 0.  tasks : n, whole, > 0.
-    speeds : Mflop/s of each of m machines, > 0.  thresholds : >= 1.
-    latency : the least time from a release to the first start, s, >= 0; 0 is always valid.
-    migration : whether a task that has begun may go on on another machine; a machine still works on one
-        task at a time, and a task is on one machine at a time.
-
     Takes O(n^2 thresholds) time per pass, without migration O(m) for each q that can matter, and
     O(n thresholds + m) memory.  Raises ValueError naming argument, index and value.
+
+    Parameters
+    ----------
+    release
+        N, s, in any order.
+    size
+        N, Mflop, at least tasks * task_size; what is more is work of any kind.
+    task_size
+        N, Mflop, > 0.
+    tasks
+        N, whole, > 0.
+    speeds
+        Mflop/s of each of m machines, > 0.
+    thresholds
+        >= 1.
+    latency
+        The least time from a release to the first start, s, >= 0; 0 is always valid.
+    migration
+        Whether a task that has begun may go on on another machine; a machine still works on one task at a
+        time, and a task is on one machine at a time.
     """
     releases, sizes = _applications(release, size)
     wait = _number("latency", latency, "s")

@@ -43,8 +43,12 @@ _SAFE = 1.0 - 1e-11
 class DataBound(Bound):
     """A lower bound by what links carry, with its certificate; see `Bound`.
 
-    way : ``"input"`` or ``"output"``; ``"tasks"`` for whole tasks of one application.
-    value : b*, bytes/Mflop; nan for whole tasks.
+    Parameters
+    ----------
+    way
+        ``"input"`` or ``"output"``; ``"tasks"`` for whole tasks of one application.
+    value
+        B*, bytes/Mflop; nan for whole tasks.
     """
 
     way: str = "input"
@@ -55,10 +59,15 @@ class DataBound(Bound):
     ) -> Fraction:
         """Return the value of the certificate, s/Mflop, computed anew without the search.
 
-        **data : ``bandwidth`` (bytes/s), ``input_bytes`` and ``output_bytes``, from which the bound was
-            computed.
+        Parameters
+        ----------
+        **data
+            ``bandwidth`` (bytes/s), ``input_bytes`` and ``output_bytes``, from which the bound was computed.
 
-        Raises ValueError if that is not `stretch` (1e-9 relative).
+        Raises
+        ------
+        ValueError
+            If that is not `stretch` (1e-9 relative).
         """
         members = self.applications
         machines, links = np.asarray(speeds), np.asarray(data["bandwidth"])

@@ -25,9 +25,16 @@ FEW = 5
 class Estimate:
     """A mean, or another statistic, over seeds with its confidence interval, in the unit of the values.
 
-    mean, low, high : low and high are NaN if there is no interval.
-    seeds : number of values.  level : confidence level of the interval.
-    note : empty, or why the interval is missing, degenerate or unreliable.
+    Parameters
+    ----------
+    mean, low, high
+        Low and high are NaN if there is no interval.
+    seeds
+        Number of values.
+    level
+        Confidence level of the interval.
+    note
+        Empty, or why the interval is missing, degenerate or unreliable.
     """
 
     mean: float
@@ -50,16 +57,20 @@ class Estimate:
 def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: float = LEVEL) -> Estimate:
     """Return `statistic` of paired samples, with a BCa bootstrap interval over the pairs.
 
-    samples : arrays of n values, one value per seed.
-    statistic : a function of as many arrays as there are samples, and of ``axis``; the default is the mean
-        of one sample.
-
     The resampling uses a generator of its own with a fixed seed, so the same values give the same interval.
     There is no interval for one seed or for values that are not finite.  The interval is a point if all seeds
     have equal values.  It is too narrow for fewer than `FEW` seeds.  If BCa is undefined, it is the
     percentile interval.  The note says which of these is the case.
 
     Raises ImportError without scipy; ValueError if the samples are empty or differ in length.
+
+    Parameters
+    ----------
+    samples
+        Arrays of n values, one value per seed.
+    statistic
+        A function of as many arrays as there are samples, and of ``axis``; the default is the mean of one
+        sample.
     """
     values = [np.asarray(sample, dtype=np.float64) for sample in samples]
     count = values[0].size

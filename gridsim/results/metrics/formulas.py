@@ -98,9 +98,12 @@ def load_of(release: Floats, size: Floats, aggregate_speed: float) -> float:
 def wasted_share(cycles: Mapping[str, Floats]) -> float:
     """Return redundant, lost and overhead cycles over the sum of these and the useful ones.
 
-    cycles : name -> Mflop of each application.
-
     Cycles taken by background load (``slowed``) are not counted.  The result is NaN if the sum is 0.
+
+    Parameters
+    ----------
+    cycles
+        Name -> Mflop of each application.
     """
     wasted = total(np.concatenate([cycles[name] for name in ("redundant", "lost", "overhead")]))
     cycles_done = wasted + total(cycles["useful"])
@@ -123,8 +126,12 @@ def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
 def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
     """Return abs(predicted - actual) / actual for each job that moved and had to wait.
 
-    predicted : predicted wait at the chosen node when it was chosen, s; NaN for jobs that stayed.
-    actual : the actual wait, s.  The error is undefined for a wait of 0.
+    Parameters
+    ----------
+    predicted
+        Predicted wait at the chosen node when it was chosen, s; NaN for jobs that stayed.
+    actual
+        The actual wait, s.  The error is undefined for a wait of 0.
     """
     found = ~np.isnan(predicted) & (actual > 0)
     errors: Floats = np.abs(predicted[found] - actual[found]) / actual[found]

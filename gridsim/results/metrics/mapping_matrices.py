@@ -57,14 +57,20 @@ def expected_times(
 
     ETC[i, j] = B[i] * x[i, j] with B uniform in [1, task_range) and x uniform in [1, machine_range).
 
-    tasks, machines : >= 1.
-    task_range, machine_range : > 1; the paper uses 3000 or 100 for tasks, and 1000 or 10 for machines.
-    consistency : ``"consistent"``: each row is sorted, so that machine 0 is the fastest for every task;
+    Returns float64[tasks, machines].  Raises ScenarioError naming the argument and its value.
+
+    Parameters
+    ----------
+    tasks, machines
+        >= 1.
+    task_range, machine_range
+        > 1; the paper uses 3000 or 100 for tasks, and 1000 or 10 for machines.
+    consistency
+        ``"consistent"``: each row is sorted, so that machine 0 is the fastest for every task;
         ``"semi-consistent"``: the columns 0, 2, 4, ... of each row are sorted among themselves;
         ``"inconsistent"``: as drawn.
-    seed : >= 0; the draws depend on it and on the number of tasks and machines.
-
-    Returns float64[tasks, machines].  Raises ScenarioError naming the argument and its value.
+    seed
+        >= 0; the draws depend on it and on the number of tasks and machines.
     """
     shape = whole("tasks", tasks, low=1), whole("machines", machines, low=1)
     ranges = {
@@ -86,8 +92,12 @@ def expected_times(
 class TaskMapping:
     """The machine of each task, and when the task runs there.
 
-    machine : int64[tasks].  start, finish : float64[tasks], in the unit of the matrix.
-    order : int64[tasks], the tasks in the order in which they were mapped; a machine runs its tasks in it.
+    Parameters
+    ----------
+    machine
+        int64[tasks].  start, finish : float64[tasks], in the unit of the matrix.
+    order
+        int64[tasks], the tasks in the order in which they were mapped; a machine runs its tasks in it.
     """
 
     machine: Integers
@@ -123,13 +133,19 @@ def map_tasks(
 ) -> TaskMapping:
     """Map the tasks of a matrix of expected times to machines by one of the `HEURISTICS`.
 
-    etc : float64[tasks, machines] > 0.
-    heuristic : ``"mct"``, ``"met"``, ``"olb"``, ``"switching"`` or ``"kpb"``, which take the tasks in order,
-        or ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  `gridcore.centralized.mapping` describes them.
-    ready : float64[machines] >= 0, the time from which each machine can run tasks; 0 by default.
-    percent : a parameter of ``"kpb"``.  low, high : parameters of ``"switching"``.
-
     Raises ScenarioError naming the argument and its value.
+
+    Parameters
+    ----------
+    etc
+        float64[tasks, machines] > 0.
+    heuristic
+        ``"mct"``, ``"met"``, ``"olb"``, ``"switching"`` or ``"kpb"``, which take the tasks in order, or
+        ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  `gridcore.centralized.mapping` describes them.
+    ready
+        float64[machines] >= 0, the time from which each machine can run tasks; 0 by default.
+    percent
+        A parameter of ``"kpb"``.  low, high : parameters of ``"switching"``.
     """
     times = _numbers("etc", etc, ", as many in each row")
     one_of("heuristic", heuristic, HEURISTICS)

@@ -27,7 +27,10 @@ _MOST_SETS = 12
 class NeedBound(Bound):
     """A lower bound by the machines that suit some applications, with its certificate; see `Bound`.
 
-    machines : M, int64, ascending; no others suit the applications of J.
+    Parameters
+    ----------
+    machines
+        M, int64, ascending; no others suit the applications of J.
     """
 
     machines: Integers | None = None
@@ -37,7 +40,10 @@ class NeedBound(Bound):
     ) -> Fraction:
         """Return the value of the certificate, s/Mflop; see `Bound.verify`.
 
-        speeds : Mflop/s of each machine of the platform.
+        Parameters
+        ----------
+        speeds
+            Mflop/s of each machine of the platform.
         """
         assert self.machines is not None
         return super().verify(
@@ -50,9 +56,16 @@ def need_bounds(
 ) -> list[NeedBound]:
     """Return the bounds by sets of machines that suit some applications, but are not all machines.
 
-    needs : float64[n, k], bytes, what a task of each application needs of k resources.
-    there : float64[machines, k], bytes, what machines have of them.  speeds : float64[machines], Mflop/s.
-    bound : returns the bound for some of the applications (int64, ascending) on machines of given speeds,
+    Parameters
+    ----------
+    needs
+        float64[n, k], bytes, what a task of each application needs of k resources.
+    there
+        float64[machines, k], bytes, what machines have of them.
+    speeds
+        float64[machines], Mflop/s.
+    bound
+        Returns the bound for some of the applications (int64, ascending) on machines of given speeds,
         Mflop/s; the bound names applications by their place among these.
     """
     distinct, whose = np.unique(needs, axis=0, return_inverse=True)

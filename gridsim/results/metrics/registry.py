@@ -35,11 +35,20 @@ BoundKind = Literal["best", "fluid", "preemptive", "discrete"]
 class Metric(property):
     """A property that is a metric; the decorator `metric` makes it.
 
-    name : name of the metric.  It lacks the leading underscore of the property; a property has one if a table
-        or method of a result has the plain name.
-    unit, note : such as "1" and "max stretch / lower bound".
-    when : the table, or table.column, that a result must have to have the metric; "" if all results have it.
-    named : whether `METRICS` contains it, so that studies can ask for it.  Summaries contain all metrics.
+    Parameters
+    ----------
+    unit, note
+        Such as "1" and "max stretch / lower bound".
+    when
+        The table, or table.column, that a result must have to have the metric; "" if all results have it.
+    named
+        Whether `METRICS` contains it, so that studies can ask for it.  Summaries contain all metrics.
+
+    Attributes
+    ----------
+    name
+        Name of the metric.  It lacks the leading underscore of the property; a property has one if a table or
+        method of a result has the plain name.
     """
 
     def __init__(
@@ -190,15 +199,18 @@ class Metrics:
     def bound(self, kind: BoundKind = "best") -> Bound:
         """Return a lower bound that no schedule of these applications on these machines can beat.
 
-        kind : ``"fluid"``: work can be cut at will; ``"preemptive"``: whole tasks that may migrate, of which
-            an application counts only the largest where they differ in size; ``"discrete"``: whole tasks that
-            do not migrate; ``"best"``: see `kind_of_bound`.  Where tasks move data over links, also by what
-            the links carry (`gridsim.results.metrics.data_bound`); where tasks need memory or disk, also by
-            what the machines do that have as much (`gridsim.results.metrics.need_bound`).
-
         It is computed from the tables when it is first asked for; the digest does not cover it.  See
         `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
         tasks of an application differ in size or may migrate.
+
+        Parameters
+        ----------
+        kind
+            ``"fluid"``: work can be cut at will; ``"preemptive"``: whole tasks that may migrate, of which an
+            application counts only the largest where they differ in size; ``"discrete"``: whole tasks that do
+            not migrate; ``"best"``: see `kind_of_bound`.  Where tasks move data over links, also by what the
+            links carry (`gridsim.results.metrics.data_bound`); where tasks need memory or disk, also by what
+            the machines do that have as much (`gridsim.results.metrics.need_bound`).
         """
         kind, table = self.kind_of_bound(kind), self.applications
         unequal = "largest_task" in table
@@ -573,7 +585,12 @@ def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
 def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
     """Return the metrics to show of runs; the first is the one by which the runs are compared.
 
-    values : the values of `METRICS` for each run.  rigid : whether the runs are of rigid jobs.
+    Parameters
+    ----------
+    values
+        The values of `METRICS` for each run.
+    rigid
+        Whether the runs are of rigid jobs.
     """
     measure = "mean_waiting" if rigid else "max_stretch"
     for sign, said in (("migrated", "mean_turnaround"), ("wasted", "mean_completion")):

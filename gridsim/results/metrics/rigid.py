@@ -32,7 +32,12 @@ def request_series(
 ) -> Floats:
     """Return RU of each interval: node seconds that the jobs released in it want, over those of all machines.
 
-    edges : edges of the intervals, s.  machines : number of machines.
+    Parameters
+    ----------
+    edges
+        Edges of the intervals, s.
+    machines
+        Number of machines.
     """
     which = np.searchsorted(edges, release, side="right") - 1
     kept = (which >= 0) & (which < len(edges) - 1)
@@ -46,8 +51,14 @@ def effective_series(
 ) -> Floats:
     """Return EU of each interval: the share of the node seconds of all machines in which they run jobs.
 
-    edges : edges of the intervals, s.  machines : number of machines.
-    first_start, finish : start and end of the run of each job, s; NaN for jobs that never ran.
+    Parameters
+    ----------
+    edges
+        Edges of the intervals, s.
+    machines
+        Number of machines.
+    first_start, finish
+        Start and end of the run of each job, s; NaN for jobs that never ran.
     """
     ran = ~(np.isnan(first_start) | np.isnan(finish))
     start, end, width = first_start[ran], finish[ran], nodes[ran]
@@ -83,8 +94,12 @@ def log_bins(values: Floats, count: int) -> Floats:
 class Classes(NamedTuple):
     """Classes of jobs by a value, and the waiting times of each class.
 
-    low, high : a class has the values from low to below high, the last class also those equal to high.
-    jobs : how many jobs of the class ran.  mean, median : waiting time, s; NaN if none of its jobs ran.
+    Parameters
+    ----------
+    low, high
+        A class has the values from low to below high, the last class also those equal to high.
+    jobs
+        How many jobs of the class ran.  mean, median : waiting time, s; NaN if none of its jobs ran.
     """
 
     low: Floats
@@ -97,8 +112,12 @@ class Classes(NamedTuple):
 def waiting_by(values: Floats, waiting: Floats, edges: Floats) -> Classes:
     """Return waiting times by classes of `values`, such as nodes, run times, or their products (areas).
 
-    waiting : s; NaN for jobs that never ran.
-    edges : increasing, as `equal_counts` or `log_bins` make them; jobs with values outside are left out.
+    Parameters
+    ----------
+    waiting
+        s; NaN for jobs that never ran.
+    edges
+        Increasing, as `equal_counts` or `log_bins` make them; jobs with values outside are left out.
     """
     if len(edges) == 1:  # all values are equal
         edges = edges.repeat(2)

@@ -31,7 +31,12 @@ WIDE = 20.0
 class Steps:
     """A step function.
 
-    times : float[k], s, ascending.  values : float[k], each holds from its time until the next.
+    Parameters
+    ----------
+    times
+        float[k], s, ascending.
+    values
+        float[k], each holds from its time until the next.
     """
 
     times: Floats
@@ -61,8 +66,12 @@ class Steps:
 def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
     """Return how many of n things exist at each time; each exists from its `begin` until its `end`.
 
-    begin, end : float[n], s; a thing with NaN in either is left out.
-    weight : float[n] or one number; how much each thing counts.
+    Parameters
+    ----------
+    begin, end
+        float[n], s; a thing with NaN in either is left out.
+    weight
+        float[n] or one number; how much each thing counts.
     """
     since, until = np.asarray(begin, np.float64), np.asarray(end, np.float64)
     counts = np.broadcast_to(np.asarray(weight, np.float64), since.shape)
@@ -76,12 +85,15 @@ def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
 def over_time(result: Result, quantity: Quantity = "active") -> Steps:
     """Return a count over time, from the first release on.
 
-    quantity : ``"active"``: applications or jobs that were released and not finished; ``"waiting"``: those of
-        them of which nothing had started yet; ``"busy"``: machines that worked, for which the schedule must
-        have been recorded.
-
     Rejected jobs are left out.  Raises ScenarioError for another quantity, and for ``"busy"`` without a
     recorded schedule.
+
+    Parameters
+    ----------
+    quantity
+        ``"active"``: applications or jobs that were released and not finished; ``"waiting"``: those of them
+        of which nothing had started yet; ``"busy"``: machines that worked, for which the schedule must have
+        been recorded.
     """
     if quantity not in (known := get_args(Quantity)):
         raise ScenarioError(f"quantity must be {', '.join(known[:-1])} or {known[-1]}, got {quantity!r}")
@@ -95,9 +107,12 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
 def per_application(result: Result, metric: str) -> Floats:
     """Return a value per application, float[applications]; NaN for rejected jobs.
 
-    metric : a column of numbers of ``applications``, or ``"response"``, which is finish - release (s).
-
     Raises ScenarioError for another name.
+
+    Parameters
+    ----------
+    metric
+        A column of numbers of ``applications``, or ``"response"``, which is finish - release (s).
     """
     table = result.applications
     if metric == "response":
@@ -140,8 +155,12 @@ def recorded_schedule(result: Result, what: str) -> dict[str, NDArray[np.generic
 def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]:
     """Return the empirical distribution: distinct values in order, and the share of values at most as large.
 
-    values : float[n]; NaN (of rejected jobs) is left out, but shares are of all n, so that they end below 1.
-    points : the largest number of distinct values that are returned.
+    Parameters
+    ----------
+    values
+        float[n]; NaN (of rejected jobs) is left out, but shares are of all n, so that they end below 1.
+    points
+        The largest number of distinct values that are returned.
     """
     given = np.asarray(values, np.float64)
     ordered, counts = np.unique(given[~np.isnan(given)], return_counts=True)
@@ -155,9 +174,12 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
 def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
     """Return the points of a scatter plot in the order of `x`, thinned if they are more than `points`.
 
-    x, y : float[n]; a point with NaN in either is left out.
-
     Thinning keeps the lowest and the highest point of each range of ranks of `x`, so no extreme is lost.
+
+    Parameters
+    ----------
+    x, y
+        float[n]; a point with NaN in either is left out.
     """
     across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
     order = np.argsort(across, kind="stable")
@@ -181,9 +203,15 @@ def wide(values: ArrayLike) -> bool:
 def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:
     """Return the numbers of the chosen machines, out of `count`.
 
-    machines : a slice, or different numbers; None for all.
+    Parameters
+    ----------
+    machines
+        A slice, or different numbers; None for all.
 
-    Raises ScenarioError if no machine is chosen, or one that does not exist.
+    Raises
+    ------
+    ScenarioError
+        If no machine is chosen, or one that does not exist.
     """
     if machines is None or isinstance(machines, slice):
         chosen = np.arange(count)[slice(None) if machines is None else machines]
@@ -212,12 +240,15 @@ def occupancy(
 ) -> tuple[Floats, Floats, Floats]:
     """Return how busy machines were over time, as a raster: for schedules with too many pieces to draw.
 
-    machines : int[m], distinct: only these, in this order; the edges of rows are places in it then.
-
     Returns the edges of the rows (machine numbers, float[r + 1]; r <= `rows`), the edges of the columns (s,
     float[c + 1]) and float[r, c], the share of the time of a column in which the machines of a row worked.
 
     Raises ScenarioError without a recorded schedule, and for fewer than one row or column.
+
+    Parameters
+    ----------
+    machines
+        int[m], distinct: only these, in this order; the edges of rows are places in it then.
     """
     for name, count in (("rows", rows), ("columns", columns)):
         if count < 1:

@@ -33,9 +33,14 @@ Port = Literal["one", "many"]
 class Throughput(NamedTuple):
     """The optimum of the linear program.
 
-    level : the largest t: application k completes ``weights[k] * level`` tasks/s.
-    computed : float64[machines, applications], tasks/s that each machine computes.
-    received : float64[machines, applications], tasks/s that come to each machine, also for those below it.
+    Parameters
+    ----------
+    level
+        The largest t: application k completes ``weights[k] * level`` tasks/s.
+    computed
+        float64[machines, applications], tasks/s that each machine computes.
+    received
+        float64[machines, applications], tasks/s that come to each machine, also for those below it.
     """
 
     level: float
@@ -59,21 +64,31 @@ def optimal_throughput(
 
     All tasks start at a master, which computes nothing.  There are always enough of each application.
 
-    speeds : float64[machines], Mflop/s.
-    bandwidth : float64[machines], bytes/s of the link over which each gets tasks; inf for no limit.
-    task_size : float64[applications], Mflop.
-    input_bytes, output_bytes : bytes that a task fetches and sends; one value, or one an application.
-    weights : of applications, > 0; one value, or one each.  Their throughputs are in this ratio.
-    port : ``"one"``: who passes tasks on sends to one machine at a time, as fast as its link carries;
-        ``"many"``: to all at once, each over its own link.
-    master_bandwidth : bytes/s that the master sends at most: to the machine that it serves, if port is
-        ``"one"``, else to all together.
-    parent : int64[machines], from whom each machine gets tasks: -1 for the master, else a machine of a lower
-        number.  None: all from the master.
-
     Output counts on the machine's own link only.  The optimum is unique, the rates that reach it need not be.
 
     Raises ScenarioError for arguments out of range, and ImportError without scipy (extra ``stats``).
+
+    Parameters
+    ----------
+    speeds
+        float64[machines], Mflop/s.
+    bandwidth
+        float64[machines], bytes/s of the link over which each gets tasks; inf for no limit.
+    task_size
+        float64[applications], Mflop.
+    input_bytes, output_bytes
+        Bytes that a task fetches and sends; one value, or one an application.
+    weights
+        Of applications, > 0; one value, or one each.  Their throughputs are in this ratio.
+    port
+        ``"one"``: who passes tasks on sends to one machine at a time, as fast as its link carries;
+        ``"many"``: to all at once, each over its own link.
+    master_bandwidth
+        Bytes/s that the master sends at most: to the machine that it serves, if port is ``"one"``, else to
+        all together.
+    parent
+        int64[machines], from whom each machine gets tasks: -1 for the master, else a machine of a lower
+        number.  None: all from the master.
     """
     speeds = _positive("speeds", speeds)
     machines, sizes = len(speeds), _positive("task_size", task_size)

@@ -14,10 +14,15 @@ from gridsim.support.arrays import Floats
 class Series(NamedTuple):
     """Columns with a value for each time at which a result is back at its submitter.
 
-    time : s.
-    mean_turnaround : s, G^t: mean over all jobs whose results are back by then.
-    observation : s, U^t: the time over the number of jobs submitted so far.  The formula is damaged in the
-        paper; this one is inferred from the axes of its plot.
+    Parameters
+    ----------
+    time
+        s.
+    mean_turnaround
+        s, G^t: mean over all jobs whose results are back by then.
+    observation
+        s, U^t: the time over the number of jobs submitted so far.  The formula is damaged in the paper; this
+        one is inferred from the axes of its plot.
     """
 
     time: Floats

@@ -37,12 +37,16 @@ class BatchMode(Policy):
     Tasks of one size are a row of `map_batch`, in order of their first application, and machines of one speed
     are of one kind.
 
-    rule : rule of `map_batch`.
-    interval : ns between mapping events while tasks wait; 0 for one at each change.
-
     Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
     that had not started at a mapping event.  Where machines fail, the policy is a source of the engine that
     ends the run with the last task.
+
+    Parameters
+    ----------
+    rule
+        Rule of `map_batch`.
+    interval
+        ns between mapping events while tasks wait; 0 for one at each change.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (

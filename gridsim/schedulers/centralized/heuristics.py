@@ -93,12 +93,15 @@ class Olb(InTurn, frozen=True, kw_only=True):
 class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
     """Switching algorithm (Maheswaran et al. 1999): `Mct` until the load is balanced, then `Met` until not.
 
-    low, high : thresholds of the balance, the smallest over the largest backlog of the machines that are up:
-        the scheduler goes over to `Met` at `high` or more, and back to `Mct` at `low` or less.  It begins
-        with `Mct`, and looks at the balance before each task.  While no machine has work it does not switch.
-
     The paper uses ready times in place of backlogs.  On the clock of a long run these are all alike, so that
     the balance would be 1.
+
+    Parameters
+    ----------
+    low, high
+        Thresholds of the balance, the smallest over the largest backlog of the machines that are up: the
+        scheduler goes over to `Met` at `high` or more, and back to `Mct` at `low` or less.  It begins with
+        `Mct`, and looks at the balance before each task.  While no machine has work it does not switch.
     """
 
     name: ClassVar[str] = "switching"
@@ -121,8 +124,11 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
 class KPercentBest(InTurn, frozen=True, kw_only=True):
     """K-percent best (Maheswaran et al. 1999): like `Mct`, among the machines that are fastest at a task.
 
-    percent : share of the machines that are up, in percent, rounded up to whole machines; 100 is `Mct`,
-        100 / machines is `Met`.  Of machines that take the same time, the lowest ids are chosen.
+    Parameters
+    ----------
+    percent
+        Share of the machines that are up, in percent, rounded up to whole machines; 100 is `Mct`, 100 /
+        machines is `Met`.  Of machines that take the same time, the lowest ids are chosen.
     """
 
     name: ClassVar[str] = "k-percent-best"
@@ -137,11 +143,14 @@ class KPercentBest(InTurn, frozen=True, kw_only=True):
 class Batch(Scheduler, frozen=True, kw_only=True):
     """Maps all tasks that have not started at each mapping event, including tasks mapped before.
 
-    interval : s between mapping events.  0: there is one at each release and each change of machines, after
-        everything else at that instant; else, 1e-6 to 4e9 s, at its multiples while tasks wait.
-
     A machine runs its tasks in the order in which they were mapped to it.  Lost tasks wait for the next
     mapping event, and so do tasks that were mapped to a machine that fails.
+
+    Parameters
+    ----------
+    interval
+        S between mapping events.  0: there is one at each release and each change of machines, after
+        everything else at that instant; else, 1e-6 to 4e9 s, at its multiples while tasks wait.
     """
 
     name: ClassVar[str] = "batch"

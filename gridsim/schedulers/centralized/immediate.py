@@ -131,7 +131,10 @@ class ImmediateMode(Policy):
 class Timed(ImmediateMode):
     """Binds tasks by the work that machines have left, and so keeps track of when each one is free.
 
-    free_at : int64[machines], ns, when each machine completes what is bound to it.
+    Attributes
+    ----------
+    free_at
+        int64[machines], ns, when each machine completes what is bound to it.
     """
 
     STATE = (*ImmediateMode.STATE, "free_at")

@@ -32,17 +32,6 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     It is no bound: it does not know the future, and binds tasks greedily.
 
-    mode : ``"replan"``: at each release it computes the minimum stretch S at which the platform, taken as one
-        machine of its aggregate speed, completes all tasks that have not started after those that have.  A
-        machine that becomes free takes a task of the application with the earliest deadline release + S *
-        size.  Other schedulers are compared with this mode.  On a loaded platform it is within 0.5 % of the
-        lower bound; on a mostly idle one a slow machine that is free takes a task which a fast one, busy for
-        a moment, would have ended earlier.
-        ``"once"``: at its release an application's tasks are bound to machines for good, at the smallest S
-        at which the machines' exact availabilities have room for them, in proportion to that room; each
-        machine runs EDF at its own minimum stretch.  Table ``requests`` has the S of each application
-        (``promised``, s/Mflop).
-
     Where machines fail, ``"replan"`` computes S anew at each change, for the machines that are up.
     ``"once"`` binds lost tasks like a new application of that many tasks, with the first release and size,
     and adds a row to ``requests``.
@@ -53,6 +42,19 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     A running task is never preempted.  Of several free machines the fastest goes first, then the lowest id.
     Information is perfect, and there are no latency and no messages.
+
+    Parameters
+    ----------
+    mode
+        ``"replan"``: at each release it computes the minimum stretch S at which the platform, taken as one
+        machine of its aggregate speed, completes all tasks that have not started after those that have.  A
+        machine that becomes free takes a task of the application with the earliest deadline release + S *
+        size.  Other schedulers are compared with this mode.  On a loaded platform it is within 0.5 % of the
+        lower bound; on a mostly idle one a slow machine that is free takes a task which a fast one, busy for
+        a moment, would have ended earlier. ``"once"``: at its release an application's tasks are bound to
+        machines for good, at the smallest S at which the machines' exact availabilities have room for them,
+        in proportion to that room; each machine runs EDF at its own minimum stretch.  Table ``requests`` has
+        the S of each application (``promised``, s/Mflop).
     """
 
     name: ClassVar[str] = "mincent"
@@ -91,17 +93,20 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 class Fcfs(Scheduler, frozen=True, kw_only=True):
     """First come, first served: a centralized baseline, in order of release and then of index.
 
-    mode : ``"ect"``: at its release each task of an application is bound to the machine that would end it
-        first (ties: the lowest id); ``"pull"``: tasks wait in one list, and a machine that becomes free takes
-        its head (the fastest of several free machines goes first, then the lowest id); ``"random"``: each
-        task is bound to a machine drawn uniformly, from the random stream ``fcfs-random``.  Bound tasks run
-        in the order in which they were bound.  Lost tasks go back into the list, at the place of their
-        application, or are bound again at once to machines that are up.
-
     Where tasks need memory or disk that not all machines have, ``"pull"`` does not run, and the others bind
     them to machines that suit.
 
     Information is perfect, and there are no latency and no messages.
+
+    Parameters
+    ----------
+    mode
+        ``"ect"``: at its release each task of an application is bound to the machine that would end it first
+        (ties: the lowest id); ``"pull"``: tasks wait in one list, and a machine that becomes free takes its
+        head (the fastest of several free machines goes first, then the lowest id); ``"random"``: each task is
+        bound to a machine drawn uniformly, from the random stream ``fcfs-random``.  Bound tasks run in the
+        order in which they were bound.  Lost tasks go back into the list, at the place of their application,
+        or are bound again at once to machines that are up.
     """
 
     name: ClassVar[str] = "fcfs"

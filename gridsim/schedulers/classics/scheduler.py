@@ -56,8 +56,11 @@ def work_at(truth: Truth, node: int, machine: int) -> float:
 class Classic(NodeScheduler, frozen=True, kw_only=True):
     """Base class of the classic schedulers: machines run their tasks in the order in which they come.
 
-    instant : whether messages, those that move tasks included, take no time, as queueing theory has it.  They
-        are counted nevertheless.
+    Parameters
+    ----------
+    instant
+        Whether messages, those that move tasks included, take no time, as queueing theory has it.  They are
+        counted nevertheless.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -95,11 +98,17 @@ class RoundRobin(Classic, frozen=True, kw_only=True):
 class PowerOfD(Classic, frozen=True, kw_only=True):
     """Power of d choices (Mitzenmacher 2001): each task goes to the least busy of d random machines.
 
-    choices : machines that are asked for each task, drawn with replacement.
-    memory : machines that are asked again, since they had the fewest tasks at the last decision of the node
+    Parameters
+    ----------
+    choices
+        Machines that are asked for each task, drawn with replacement.
+    memory
+        Machines that are asked again, since they had the fewest tasks at the last decision of the node
         (Mitzenmacher, Prabhakar and Shah 2002).
-    patience : s until a task is placed by the answers that have come.
-    room : requests that a node keeps at once; with more, the oldest is decided by the answers that have come.
+    patience
+        S until a task is placed by the answers that have come.
+    room
+        Requests that a node keeps at once; with more, the oldest is decided by the answers that have come.
     """
 
     name: ClassVar[str] = "power-of-d"
@@ -120,8 +129,12 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
 class ByBoard(BoardScheduler, frozen=True, kw_only=True):
     """Base class of those that choose by the board, see `BoardScheduler` for `age`, `refresh` and `error`.
 
-    choices : machines among which a task is placed, drawn at random with replacement; 0 for all.
-    instant : as of the other classic schedulers.
+    Parameters
+    ----------
+    choices
+        Machines among which a task is placed, drawn at random with replacement; 0 for all.
+    instant
+        As of the other classic schedulers.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -165,9 +178,13 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     After Y. Lu et al., "Join-Idle-Queue: a novel load balancing algorithm for dynamically scalable web
     services" (Performance Evaluation 2011), with reports to a random dispatcher.
 
-    dispatchers : machines 0 to dispatchers - 1 get the reports: those at which applications are submitted.
-        0 for all machines.
-    room : reports that a dispatcher keeps; with more, it forgets the oldest.
+    Parameters
+    ----------
+    dispatchers
+        Machines 0 to dispatchers - 1 get the reports: those at which applications are submitted. 0 for all
+        machines.
+    room
+        Reports that a dispatcher keeps; with more, it forgets the oldest.
     """
 
     name: ClassVar[str] = "join-idle-queue"
@@ -183,9 +200,14 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
 
     Tasks run where they are submitted unless they are stolen.
 
-    attempts : machines that are asked, one after another, before a pause.
-    pause : s after which a machine that is still without work asks again.
-    patience : s until the next machine is asked, if no answer comes.
+    Parameters
+    ----------
+    attempts
+        Machines that are asked, one after another, before a pause.
+    pause
+        S after which a machine that is still without work asks again.
+    patience
+        S until the next machine is asked, if no answer comes.
     """
 
     name: ClassVar[str] = "work-stealing"

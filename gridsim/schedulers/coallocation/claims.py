@@ -31,14 +31,33 @@ _MOST_DOUBLINGS = 20
 class Job:
     """What is known of a job by the node that is in charge of it; no failure erases that.
 
-    number, submitter : the job, and the node to which it was submitted.
-    tasks : machines that it wants.  lasts : ns for which it is expected to run.
-    attempt : the number of its newest attempt to claim machines.
-    nodes, start : machines that are claimed or that run it, and from when on (ns).
-    taken : machines that have agreed.  missing : replies that have not come.
-    due : when the wait for them ends, ns.
-    hit : whether one of the machines has failed, which the node in charge learns later.
-    late : attempts that failed because a message came too late.  conflicts : all attempts that failed.
+    Parameters
+    ----------
+    number, submitter
+        The job, and the node to which it was submitted.
+    tasks
+        Machines that it wants.
+    lasts
+        ns for which it is expected to run.
+
+    Attributes
+    ----------
+    attempt
+        The number of its newest attempt to claim machines.
+    nodes, start
+        Machines that are claimed or that run it, and from when on (ns).
+    taken
+        Machines that have agreed.
+    missing
+        Replies that have not come.
+    due
+        When the wait for them ends, ns.
+    hit
+        Whether one of the machines has failed, which the node in charge learns later.
+    late
+        Attempts that failed because a message came too late.
+    conflicts
+        All attempts that failed.
     """
 
     def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
@@ -53,7 +72,10 @@ class Job:
 class ClaimingNode(NodeProgram):
     """A node that claims machines for jobs, and that other nodes may claim for theirs.
 
-    job, attempt : the job that has claimed it, in which of its attempts; -1 for none.
+    Attributes
+    ----------
+    job, attempt
+        The job that has claimed it, in which of its attempts; -1 for none.
     """
 
     def __init__(self, parameters: Any) -> None:

@@ -33,7 +33,12 @@ from gridsim.support.state import check_names
 class Nodes(Declarations):
     """What is declared of the nodes; subclasses add messages.
 
-    of : the scheduler, with its parameters.  grid : what the nodes share.
+    Parameters
+    ----------
+    of
+        The scheduler, with its parameters.
+    grid
+        What the nodes share.
     """
 
     local_order = "fifo"
@@ -46,7 +51,12 @@ class Nodes(Declarations):
 class Grid(Adapter):
     """All nodes of a run, and what they share: the records of jobs, and the accounting of runs.
 
-    job_class : class of the records.  declared : class of the declarations.
+    Attributes
+    ----------
+    job_class
+        Class of the records.
+    declared
+        Class of the declarations.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("runs", "core", "given_up", "missed_at")

@@ -46,7 +46,12 @@ WORDS: DecisionTexts = {
 class SiteJob(Job):
     """What is known of a job.
 
-    site : the site at which it waits or runs; -1 for none, or several.  moved : how often it has left a site.
+    Attributes
+    ----------
+    site
+        The site at which it waits or runs; -1 for none, or several.
+    moved
+        How often it has left a site.
     """
 
     def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
@@ -71,10 +76,18 @@ class MachineNode(ClaimingNode):
 class MetaNode(ClaimingNode):
     """The metascheduler.
 
-    idle, load : of each site, machines that nobody uses, and s of work per machine, as far as it knows: what
-        the site last reported and, with ``count_sent``, what it has sent there since then.
-    wide : jobs that fit no site, in the order in which they came.  The first is tried after each round of
-        reports.  asked : sites that have not answered.  got : machines that the others have set aside for it.
+    Attributes
+    ----------
+    idle, load
+        Of each site, machines that nobody uses, and s of work per machine, as far as it knows: what the site
+        last reported and, with ``count_sent``, what it has sent there since then.
+    wide
+        Jobs that fit no site, in the order in which they came.  The first is tried after each round of
+        reports.
+    asked
+        Sites that have not answered.
+    got
+        Machines that the others have set aside for it.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -189,9 +202,17 @@ class MetaNode(ClaimingNode):
 class FrontNode(ClaimingNode):
     """The front-end of a site, with its queue.
 
-    free : machines that run nothing, ascending.
-    queue : [job, machines, ns that it is expected to run, since when it has waited here (ns)], in order.
-    running : job -> [when it is expected to end (ns), its machines here, how many of them still run it].
+    Parameters
+    ----------
+    free
+        Machines that run nothing, ascending.
+
+    Attributes
+    ----------
+    queue
+        [job, machines, ns that it is expected to run, since when it has waited here (ns)], in order.
+    running
+        Job -> [when it is expected to end (ns), its machines here, how many of them still run it].
     """
 
     def __init__(self, parameters: Any, free: list[int]) -> None:
@@ -321,7 +342,12 @@ class _Nodes(Nodes):
 class Sites(Grid):
     """The policy of `Metascheduler`.
 
-    sizes : machines of each site.  meta : the node that is the metascheduler.
+    Attributes
+    ----------
+    sizes
+        Machines of each site.
+    meta
+        The node that is the metascheduler.
     """
 
     job_class, declared = SiteJob, _Nodes
@@ -374,20 +400,30 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     The machines are divided into sites, blocks of consecutive machines, as equal as possible.  Each job goes
     through the metascheduler to one site, and waits there in its queue.  Machines never fail.
 
-    sites : number of sites.
-    queue : what the front-end of each site runs: ``"easy"``, EASY backfilling; ``"fcfs"``, first come, first
+    Parameters
+    ----------
+    sites
+        Number of sites.
+    queue
+        What the front-end of each site runs: ``"easy"``, EASY backfilling; ``"fcfs"``, first come, first
         served.
-    estimate : what front-ends take as the run time: ``"requested"``, what the user asked for; ``"run"``, the
-        run time itself.  A job that outlives its estimate is expected to end now, at any time.
-    period : s between two rounds in which the metascheduler asks the sites for reports.
-    choose : the site that a job goes to, of those that are large enough: ``"most-idle"``, that with the most
-        idle machines (worst fit), and of these that with the least work per machine; ``"least-work"``, the
+    estimate
+        What front-ends take as the run time: ``"requested"``, what the user asked for; ``"run"``, the run
+        time itself.  A job that outlives its estimate is expected to end now, at any time.
+    period
+        S between two rounds in which the metascheduler asks the sites for reports.
+    choose
+        The site that a job goes to, of those that are large enough: ``"most-idle"``, that with the most idle
+        machines (worst fit), and of these that with the least work per machine; ``"least-work"``, the
         reverse.
-    count_sent : whether the metascheduler counts what it has sent to a site since its last report.
-    suspension : s of waiting at a site after which a job goes to another one (to the same if no other is
-        large enough), at the end of the queue there; inf for never.
-    wide : jobs that are larger than any site: ``"coallocate"``, they wait at the metascheduler, in order,
-        until it gets enough idle machines of several sites at once; ``"reject"``.
+    count_sent
+        Whether the metascheduler counts what it has sent to a site since its last report.
+    suspension
+        s of waiting at a site after which a job goes to another one (to the same if no other is large
+        enough), at the end of the queue there; inf for never.
+    wide
+        Jobs that are larger than any site: ``"coallocate"``, they wait at the metascheduler, in order, until
+        it gets enough idle machines of several sites at once; ``"reject"``.
     """
 
     name: ClassVar[str] = "metascheduler"

@@ -45,9 +45,18 @@ WORDS: DecisionTexts = {
 class FloodJob(Job):
     """What the node in charge of a job knows of it.
 
-    submitted : ns.  floods : how often it has been advertised; the number of the newest advertisement.
-    rounds : advertisements since it was submitted, or lost.  again : when the next one is due, ns.
-    offers : machines that have offered themselves and are not claimed, in the order in which they did.
+    Attributes
+    ----------
+    submitted
+        ns.
+    floods
+        How often it has been advertised; the number of the newest advertisement.
+    rounds
+        Advertisements since it was submitted, or lost.
+    again
+        When the next one is due, ns.
+    offers
+        Machines that have offered themselves and are not claimed, in the order in which they did.
     """
 
     def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
@@ -60,7 +69,10 @@ class FloodJob(Job):
 class ZorillaNode(ClaimingNode):
     """A machine that advertises the jobs that are submitted to it, passes on those of others, and runs jobs.
 
-    seen : job -> its newest advertisement that has come here.
+    Attributes
+    ----------
+    seen
+        Job -> its newest advertisement that has come here.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -197,17 +209,28 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     It claims the first offers as soon as they are enough; the job starts when all of these have agreed.
     Otherwise it pauses, and advertises the job one hop further.  No machine has a queue or a schedule.
 
-    degree : neighbours of each node, drawn at random.
-    first : hops of the first advertisement; None: 1 + log10 of the machines that the job wants, rounded, and
-        at least 2, as in the published program.
-    max_hops : most hops of an advertisement.
-    repeats : whether a machine passes on each copy of an advertisement that comes, as the published program
-        does, and not only the first one.
-    retry : s of the first pause (times 0.5..1.5, at random); each further pause is twice as long.
-    longest : s of the longest pause.
-    lifetime : s after its submission from which on a job is not advertised again: it is rejected.
-    detection : s until the failure of a machine is detected by the nodes in charge of its jobs.
-    patience : s that such a node waits for replies that failures may have lost.
+    Parameters
+    ----------
+    degree
+        Neighbours of each node, drawn at random.
+    first
+        Hops of the first advertisement; None: 1 + log10 of the machines that the job wants, rounded, and at
+        least 2, as in the published program.
+    max_hops
+        Most hops of an advertisement.
+    repeats
+        Whether a machine passes on each copy of an advertisement that comes, as the published program does,
+        and not only the first one.
+    retry
+        s of the first pause (times 0.5..1.5, at random); each further pause is twice as long.
+    longest
+        s of the longest pause.
+    lifetime
+        S after its submission from which on a job is not advertised again: it is rejected.
+    detection
+        S until the failure of a machine is detected by the nodes in charge of its jobs.
+    patience
+        s that such a node waits for replies that failures may have lost.
     """
 
     name: ClassVar[str] = "zorilla"

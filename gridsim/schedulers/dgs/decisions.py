@@ -67,8 +67,12 @@ _WAITS = [code for code, action in enumerate(ACTIONS) if action.startswith("wait
 def note_rows(log: Decisions, rows: NDArray[Any], lost: int, pause: Callable[[int, int], int]) -> None:
     """Record decisions of the compiled protocol.
 
-    rows, lost : see `gridcore.dgs.protocol.DgsProtocol`.
-    pause : (job, searches) -> ns that the job waits before it searches again.
+    Parameters
+    ----------
+    rows, lost
+        See `gridcore.dgs.protocol.DgsProtocol`.
+    pause
+        (job, searches) -> ns that the job waits before it searches again.
     """
     for k in np.flatnonzero(np.isin(rows["action"], _WAITS)):
         row = rows[k]
@@ -95,9 +99,14 @@ class Grid(Protocol):
 class DecisionLog:
     """Records what the nodes decide, see `gridsim.schedulers.dgs.node`.
 
-    grid : all nodes of a run.  log : the records to which decisions are added.
-
     What this class must remember is in the records of jobs, which are part of the state of a run.
+
+    Parameters
+    ----------
+    grid
+        All nodes of a run.
+    log
+        The records to which decisions are added.
     """
 
     def __init__(self, grid: Grid, log: Decisions) -> None:
@@ -213,8 +222,12 @@ class DecisionLog:
     def looks(self, searcher: int, message: Any, candidates: Candidates, first: int, left: int) -> None:
         """Remember what the answer of a searcher rests on, and record that it has opened neighbours.
 
-        first : slot from which on it looked for starts.
-        left : the first slot that leaves time for all messages after these openings.
+        Parameters
+        ----------
+        first
+            Slot from which on it looked for starts.
+        left
+            The first slot that leaves time for all messages after these openings.
         """
         job, own, schedules = self.grid.records[message.application], candidates.own, self.grid.schedules
         if not self._awaited(job, message.search):
@@ -274,8 +287,11 @@ class DecisionLog:
     def refuses(self, action: str, node: int, commit: Any) -> None:
         """Record that a machine refuses to commit.
 
-        action : ``"refused"``, where the threshold is its first free start; or ``"refused-late"``, where it
-            is the present time.
+        Parameters
+        ----------
+        action
+            ``"refused"``, where the threshold is its first free start; or ``"refused-late"``, where it is the
+            present time.
         """
         limit = float(self.grid.now) / NS
         if action == "refused":

@@ -50,9 +50,13 @@ class Grid(Protocol):
 class Failures(Stateful):
     """The part of a run that only failures need: what they destroy, and when that is detected.
 
-    last : int64[machines], ns when each machine failed last; -1 for never.
-    missed_at : job that has lost a machine -> ns at which that is detected.  Of several attempts that lost
-        one, the newest counts.
+    Attributes
+    ----------
+    last
+        int64[machines], ns when each machine failed last; -1 for never.
+    missed_at
+        Job that has lost a machine -> ns at which that is detected.  Of several attempts that lost one, the
+        newest counts.
     """
 
     STATE = ("last", "missed_at")

@@ -40,7 +40,10 @@ class Silent:
 class Nodes(Declarations):
     """The declarations of the node program; `DecisionLog` has the words for decisions.
 
-    detection, patience : see `gridsim.schedulers.dgs.scheduler.DgsAsap`.
+    Attributes
+    ----------
+    detection, patience
+        See `gridsim.schedulers.dgs.scheduler.DgsAsap`.
     """
 
     name = "dgs-asap"

@@ -26,13 +26,21 @@ ANSWER_BYTES, SMALL = 1024, 128
 class Times:
     """How long things take in a run, in whole nanoseconds or slots.
 
-    slot, latency : ns that a slot lasts, and that a message travels.
-    one_way : ns that a message takes at most if it waits for no other; searches allow for it, and answers
-        that leave too little time are dropped.
-    lasts, length : int64[jobs], ns that each job runs, and slots that it reserves.
-    earliest, latest : int64[jobs], the first and the last slot in which each job may start.
-    outlived : whether there are jobs that run longer than what they reserve at first.
-    stale : whether nodes may see schedules as they were, not as they are.
+    Attributes
+    ----------
+    slot, latency
+        ns that a slot lasts, and that a message travels.
+    one_way
+        ns that a message takes at most if it waits for no other; searches allow for it, and answers that
+        leave too little time are dropped.
+    lasts, length
+        int64[jobs], ns that each job runs, and slots that it reserves.
+    earliest, latest
+        int64[jobs], the first and the last slot in which each job may start.
+    outlived
+        Whether there are jobs that run longer than what they reserve at first.
+    stale
+        Whether nodes may see schedules as they were, not as they are.
     """
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -52,8 +60,11 @@ def outcome(
 ) -> Outcome:
     """Return the outcome of a run; `columns` are those of the applications that `Runs` does not have.
 
-    too_large, too_late : jobs rejected since too few machines were reached, and since no start would have
-        met the deadline; None without deadlines.
+    Parameters
+    ----------
+    too_large, too_late
+        Jobs rejected since too few machines were reached, and since no start would have met the deadline;
+        None without deadlines.
     """
     degrees = overlay.views.in_degree()
     exchanges = overlay.table()
@@ -75,7 +86,12 @@ def outcome(
 class Jobs(Protocol):
     """What a node program of rigid jobs is given besides its view.
 
-    records : the jobs by number.  faults : whether machines may fail.
+    Attributes
+    ----------
+    records
+        The jobs by number.
+    faults
+        Whether machines may fail.
     """
 
     records: list[Job]
@@ -108,7 +124,10 @@ class Jobs(Protocol):
     def reject(self, job: Job, why: str = "") -> None:
         """Give the job up for good.
 
-        why : "too_large" or "too_late", see `outcome`; empty if all its searches were in vain.
+        Parameters
+        ----------
+        why
+            "too_large" or "too_late", see `outcome`; empty if all its searches were in vain.
         """
 
     def displace(self, job: int, node: int, attempt: int) -> None:

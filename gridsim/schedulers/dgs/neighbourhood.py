@@ -46,8 +46,12 @@ class Parameters(Protocol):
 class Neighbourhood(Stateful):
     """The overlay of a run, and the exchange of schedules over it.
 
-    away : bool[machines], whether the failure of each machine has been detected.
-    received : int64[machines], schedules that each machine has received so far.
+    Attributes
+    ----------
+    away
+        bool[machines], whether the failure of each machine has been detected.
+    received
+        int64[machines], schedules that each machine has received so far.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("views", "away", "received", "counts", "changes", "first")

@@ -68,19 +68,41 @@ def pause(parameters: Any, job: int, searches: int) -> int:
 class Job:
     """What the scheduling node of a job knows of it; no failure erases that.
 
-    number, submitter : the job, and the node to which it was submitted.
-    tasks, length : nodes and slots that it wants.
-    group : what it wants of each node, as the number of its group of jobs; -1 if all nodes suit it.
-    earliest, latest : the first and the last slot in which it may start.
-    searches, attempt : numbers of its newest search and of its newest attempt to allocate nodes.
-    in_vain : searches since it was last placed.
-    missing : how many answers or replies have not come.  due : when the wait for them ends; -1 for never.
-    answers : (start, order, searcher, apart, nodes) of each answer that is left, apart as `DgsNode.apart`.
-    hope : whether another search may do better.
-    tardy : the first start of an answer that comes too late for the deadline; -1 for none.
-    start, nodes : the allocation that is tried or was confirmed.  taken : nodes that have committed to it.
-    hit : whether one of the nodes has failed, which the scheduling node learns later.
-    looked : what answers rest on, for the record of decisions; the scheduling node does not know it.
+    Parameters
+    ----------
+    number, submitter
+        The job, and the node to which it was submitted.
+    tasks, length
+        Nodes and slots that it wants.
+    group
+        What it wants of each node, as the number of its group of jobs; -1 if all nodes suit it.
+    earliest, latest
+        The first and the last slot in which it may start.
+
+    Attributes
+    ----------
+    searches, attempt
+        Numbers of its newest search and of its newest attempt to allocate nodes.
+    in_vain
+        Searches since it was last placed.
+    missing
+        How many answers or replies have not come.
+    due
+        When the wait for them ends; -1 for never.
+    answers
+        (start, order, searcher, apart, nodes) of each answer that is left, apart as `DgsNode.apart`.
+    hope
+        Whether another search may do better.
+    tardy
+        The first start of an answer that comes too late for the deadline; -1 for none.
+    start, nodes
+        The allocation that is tried or was confirmed.
+    taken
+        Nodes that have committed to it.
+    hit
+        Whether one of the nodes has failed, which the scheduling node learns later.
+    looked
+        What answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
     def __init__(
@@ -106,8 +128,14 @@ class Job:
 class DgsNode(NodeProgram):
     """One node of DGS_ASAP.
 
-    jobs : see `Jobs`.  overlay : the views of CYCLON, and the caches of schedules.
-    log : what records decisions; it changes nothing.
+    Parameters
+    ----------
+    jobs
+        See `Jobs`.
+    overlay
+        The views of CYCLON, and the caches of schedules.
+    log
+        What records decisions; it changes nothing.
     """
 
     def __init__(self, parameters: Any, jobs: Jobs, overlay: Neighbourhood, log: Any) -> None:
@@ -437,12 +465,19 @@ class DgsNode(NodeProgram):
 class Candidates:
     """The set C of a search: nodes in the order in which they were reached, with what is known of them.
 
-    nodes, as_of : the nodes, and as of when the schedule of each is known.
-    reached : all nodes that were reached, also those that do not suit the job; the attributes of a node come
-        with its schedule.
-    free : how many are free from the first slot `t` on for `length` slots.
-    opened : how many nodes were asked for their neighbours.
-    own : how many there were before any node was opened.
+    Attributes
+    ----------
+    nodes, as_of
+        The nodes, and as of when the schedule of each is known.
+    reached
+        All nodes that were reached, also those that do not suit the job; the attributes of a node come with
+        its schedule.
+    free
+        How many are free from the first slot `t` on for `length` slots.
+    opened
+        How many nodes were asked for their neighbours.
+    own
+        How many there were before any node was opened.
     """
 
     def __init__(

@@ -29,8 +29,11 @@ class _Near(Parameters, Protocol):
 class Proximity(Neighbourhood):
     """The overlay of a run with the nearest nodes of each node besides the random ones.
 
-    near : int64[machines, k], the nearest nodes that each node knows and that are not in its random view; -1
-        for none.
+    Attributes
+    ----------
+    near
+        int64[machines, k], the nearest nodes that each node knows and that are not in its random view; -1 for
+        none.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (*Neighbourhood.STATE, "near", "draws")
@@ -110,14 +113,17 @@ def _one_of_each(views: Integers, draws: RandomStream) -> Integers:
 def closest(places: Floats, count: int) -> Integers:
     """Return which `count` of k places are close to one another, int64[count], ascending.
 
-    places : float64[k, 2].
-
     Around each of the first places, the `count` nearest are taken; the group with the smallest sum of
     distances to its centre is returned (ties: the first centre, and of places at one distance the first).
 
     With at most `_CENTRES` places, the mean distance between its pairs is less than twice the smallest
     possible.  By the triangle inequality it is at most 2 / count times that sum, and in the best group some
     member has a sum of at most count - 1 times the smallest mean.
+
+    Parameters
+    ----------
+    places
+        float64[k, 2].
     """
     centres = places[:_CENTRES]
     apart = np.sqrt(((places[None, :, :] - centres[:, None, :]) ** 2).sum(axis=2))

@@ -31,31 +31,51 @@ _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 class DgsAsap(Scheduler, frozen=True, kw_only=True):
     """DGS_ASAP (Vasilakos, Sacha and Pierre): decentralized co-allocation of rigid jobs over an overlay.
 
-    forward : neighbours of the scheduling node that search.
-    degree : neighbours of each node.
-    policy : how a node learns the schedules of its neighbours: ``"push"``, each change is sent to the nodes
-        that know the changed node; ``"pull"``, each search asks for them; ``"poll"``, each node asks for them
-        at regular times.
-    poll_period : s between two polls of a node.
-    overlay : ``"static"``, neighbours stay the same; or ``"cyclon"``, they are shuffled periodically.
-    cycle : s between two shuffles of a node.
-    shuffle : entries of its view that a node exchanges in one shuffle.
-    slot : s; starts are multiples of it, and lengths are rounded up to it.
-    hops : how far a search goes: 1 for neighbours, 2 for neighbours and their neighbours.
-    candidates : machines that a search may choose: ``"all"``, any among the neighbours that it looks at, as
-        in the paper's Figure 3; ``"others"``, the same without the searcher and the scheduling node.
-    wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``, it goes on
-        hop by hop; ``"fail"``, it stops, as in the paper's experiments.
-    estimate : time that is reserved: ``"requested"``, what the user asked for; ``"run"``, the run time, which
-        is known then.  For a job that outlives it machines reserve one slot more, then two, four and so on.
-    early : what machines do when a job ends before its reservation: ``"release"``, they release the rest, and
+    Parameters
+    ----------
+    forward
+        Neighbours of the scheduling node that search.
+    degree
+        Neighbours of each node.
+    policy
+        How a node learns the schedules of its neighbours: ``"push"``, each change is sent to the nodes that
+        know the changed node; ``"pull"``, each search asks for them; ``"poll"``, each node asks for them at
+        regular times.
+    poll_period
+        S between two polls of a node.
+    overlay
+        ``"static"``, neighbours stay the same; or ``"cyclon"``, they are shuffled periodically.
+    cycle
+        S between two shuffles of a node.
+    shuffle
+        Entries of its view that a node exchanges in one shuffle.
+    slot
+        s; starts are multiples of it, and lengths are rounded up to it.
+    hops
+        How far a search goes: 1 for neighbours, 2 for neighbours and their neighbours.
+    candidates
+        Machines that a search may choose: ``"all"``, any among the neighbours that it looks at, as in the
+        paper's Figure 3; ``"others"``, the same without the searcher and the scheduling node.
+    wide
+        What a search does when it has reached fewer machines than the job wants: ``"widen"``, it goes on hop
+        by hop; ``"fail"``, it stops, as in the paper's experiments.
+    estimate
+        Time that is reserved: ``"requested"``, what the user asked for; ``"run"``, the run time, which is
+        known then.  For a job that outlives it machines reserve one slot more, then two, four and so on.
+    early
+        What machines do when a job ends before its reservation: ``"release"``, they release the rest, and
         with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
-    rounds : searches in a row after which a job waits, if all answers met conflicts.
-    retry : s that a job waits before it searches again, approximately.
-    tries : searches in a row without success after which a job is rejected.
-    detection : s until the failure of a machine is detected by its neighbours and by the scheduling nodes of
-        its jobs.
-    patience : s that a scheduling node waits for messages that failures may have lost.
+    rounds
+        Searches in a row after which a job waits, if all answers met conflicts.
+    retry
+        s that a job waits before it searches again, approximately.
+    tries
+        Searches in a row without success after which a job is rejected.
+    detection
+        S until the failure of a machine is detected by its neighbours and by the scheduling nodes of its
+        jobs.
+    patience
+        s that a scheduling node waits for messages that failures may have lost.
     """
 
     name: ClassVar[str] = "dgs-asap"
@@ -111,16 +131,20 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
 class DgsAcap(DgsAsap, frozen=True, kw_only=True):
     """DGS_ASAP on machines that are as close as possible to one another, of those that start a job soonest.
 
-    near : near nodes that each node knows besides `degree` random ones.  They come from a second overlay, in
-        which nodes exchange whom they know and keep the nearest.
-    tolerance : s that a job may start later if its machines are closer to one another then; up to 61 starts
-        are tried, evenly spaced.
-
     Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
     the compiled protocol of `DgsAsap`.
 
     Fiscato, Costa and Pierre, "On the feasibility of decentralized grid scheduling" (2008), let users specify
     desired properties of schedules; docs/background/dgs_asap.md says what is theirs and what is ours.
+
+    Parameters
+    ----------
+    near
+        Near nodes that each node knows besides `degree` random ones.  They come from a second overlay, in
+        which nodes exchange whom they know and keep the nearest.
+    tolerance
+        s that a job may start later if its machines are closer to one another then; up to 61 starts are
+        tried, evenly spaced.
     """
 
     name: ClassVar[str] = "dgs-acap"

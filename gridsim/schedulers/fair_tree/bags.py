@@ -19,7 +19,10 @@ class Bags(Stateful):
     The first bags are the applications, by number.  The further bags are lost parts of them; `whose` holds
     the application of each bag.
 
-    add : called with release, size, task size and `whose` of further bags, one array each.
+    Parameters
+    ----------
+    add
+        Called with release, size, task size and `whose` of further bags, one array each.
     """
 
     STATE = ("further",)

@@ -171,7 +171,10 @@ class Compiled(Policy):
     def submit(self, applications: Any, tasks: Any, again: bool = False) -> None:
         """Send requests for `tasks` of `applications` from the machines that submit them.
 
-        again : whether the tasks were lost and are submitted again.
+        Parameters
+        ----------
+        again
+            Whether the tasks were lost and are submitted again.
         """
         submitter = self.run.applications.submitter[applications]
         if again and self.parameters.resubmit == "new":

@@ -52,11 +52,21 @@ _PARTS = 1024
 class DataAxis:
     """The samples of bytes per Mflop, and what nodes compute with them.
 
-    grid : the samples of stretch, size and task size.
-    samples : bytes/Mflop, ascending.
-    ways : how many of the two ways of the links the workload uses.
-    rates : for each sample, what each machine gets done, float64[machines], Mflop/s.
-    speeds : for each sample and each node, what the leaves below get done together, Mflop/s.
+    Parameters
+    ----------
+    grid
+        The samples of stretch, size and task size.
+    samples
+        Bytes/Mflop, ascending.
+
+    Attributes
+    ----------
+    ways
+        How many of the two ways of the links the workload uses.
+    rates
+        For each sample, what each machine gets done, float64[machines], Mflop/s.
+    speeds
+        For each sample and each node, what the leaves below get done together, Mflop/s.
     """
 
     def __init__(self, grid: SummaryGrid, samples: tuple[float, ...], run: Run) -> None:
@@ -105,7 +115,10 @@ class DataAxis:
     ) -> NDArray[np.uint32]:
         """Return the summary of a child, less what has been dispatched to it since.
 
-        moved : bytes/Mflop of each dispatch.  **dispatched : as for `gridcore.debit`, in which see.
+        Parameters
+        ----------
+        moved
+            Bytes/Mflop of each dispatch.  **dispatched : as for `gridcore.debit`, in which see.
         """
         tasks, task_size = (np.asarray(dispatched.pop(name)) for name in ("tasks", "task_size"))
         data = np.asarray(moved)

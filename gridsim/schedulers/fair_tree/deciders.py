@@ -20,7 +20,10 @@ from gridsim.support.clock import NEVER, NS
 class Rooms:
     """The true values to record with decisions: how much room there is on the leaves.
 
-    available : `TaskQueues.available` of the leaves, or `DataQueues.room` where tasks move data.
+    Parameters
+    ----------
+    available
+        `TaskQueues.available` of the leaves, or `DataQueues.room` where tasks move data.
     """
 
     def __init__(self, run: Run, bags: Bags, available: Callable[..., Integers]) -> None:
@@ -33,7 +36,10 @@ class Rooms:
     def room(self, application: int, stretch: float, machines: Integers, now: int) -> Integers:
         """Return how many tasks of a bag each of `machines` could take `now` (ns) at `stretch`.
 
-        application : number of the bag.  Machines that lack the memory or disk of its tasks are left out.
+        Parameters
+        ----------
+        application
+            Number of the bag.  Machines that lack the memory or disk of its tasks are left out.
         """
         machines = self.suited(application, machines)
         if self.run.bandwidth is not None:
@@ -52,9 +58,12 @@ class Rooms:
     def smallest(self, application: int, tasks: int, machines: Integers, now: int) -> float:
         """Return the smallest stretch at which `machines` have room for so many tasks of a bag `now` (ns).
 
-        application : number of the bag.
-
         The stretch is within a relative `STRETCH_TOLERANCE`; it is inf without machines that suit.
+
+        Parameters
+        ----------
+        application
+            Number of the bag.
         """
         machines = self.suited(application, machines)
         if not len(machines):

@@ -59,8 +59,14 @@ def declarations(parameters: Any) -> Declarations:
 class TreeAdapter(Adapter):
     """What the policies have in common that run node programs of the fair tree.
 
-    of : the `FairTree`.  bags : applications, and lost tasks that are bags of their own.
-    data, needs : the axes of summaries for bytes per Mflop, and for memory and disk; None if there is none.
+    Attributes
+    ----------
+    of
+        The `FairTree`.
+    bags
+        Applications, and lost tasks that are bags of their own.
+    data, needs
+        The axes of summaries for bytes per Mflop, and for memory and disk; None if there is none.
     """
 
     data: DataAxis | None = None

@@ -39,15 +39,30 @@ TAKEN, RESIGNED, WHOLE = 0, 1, 2
 class Member(NodeProgram):
     """A machine of the tree.
 
-    leaf : its leaf.  routers : number -> each router that is here.
-    life, born : number of this life, above that of the one before, and when it began, ns.
-    claims : node -> the latest claim that is known, if it is not that of the beginning.
-    heard : node -> ns, when it was heard last.  spoke : (node here, neighbour) -> ns, the last message.
-    told : child -> the claims that it was told last.
-    asked : silent parent -> how many in its line of succession have been asked.
-    turns : (node here, ns), when each wants to act.
-    whole : the routers here whose children have all reported, or are known to be gone.
-    disk : the applications of which this machine had tasks as it failed.
+    Attributes
+    ----------
+    leaf
+        Its leaf.
+    routers
+        Number -> each router that is here.
+    life, born
+        Number of this life, above that of the one before, and when it began, ns.
+    claims
+        Node -> the latest claim that is known, if it is not that of the beginning.
+    heard
+        Node -> ns, when it was heard last.
+    spoke
+        (node here, neighbour) -> ns, the last message.
+    told
+        Child -> the claims that it was told last.
+    asked
+        Silent parent -> how many in its line of succession have been asked.
+    turns
+        (node here, ns), when each wants to act.
+    whole
+        The routers here whose children have all reported, or are known to be gone.
+    disk
+        The applications of which this machine had tasks as it failed.
     """
 
     def __init__(self, tree: Tree, records: Records) -> None:

@@ -44,13 +44,15 @@ def messages(parameters: Any) -> dict[str, Message]:
     (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the
     number of `leaves` below and their `speed`; a request, whether it was `passed` on (0 or 1).
 
-    accept, completion : how many tasks of the application the leaf has `left`, and has `done` in this `life`;
-        those in bags of its lost tasks count with them.
-    beat : a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1 if
-        the receiver is to report anew.
-    take : asks to take over a `router` that is silent since a claim of that time.
-    where : a `router` is on that `machine`, `since` ns.
-    failed : a leaf has lost the tasks that it had of an application (`whose`); it has begun a new `life`.
+    Notes
+    -----
+    - ``accept``, ``completion``: how many tasks of the application the leaf has `left`, and has `done` in
+      this `life`; those in bags of its lost tasks count with them.
+    - ``beat``: a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1
+      if the receiver is to report anew.
+    - ``take``: asks to take over a `router` that is silent since a claim of that time.
+    - ``where``: a `router` is on that `machine`, `since` ns.
+    - ``failed``: a leaf has lost the tasks that it had of an application (`whose`); its new `life` begins.
     """
     kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
     summary_bytes: Any = kinds["summary"].nbytes
@@ -111,8 +113,12 @@ class TreeMembers(TreeAdapter):
 
     Tasks that failures destroy are in its records, from which submitters get back what they miss.
 
-    vacated : (router, ns) of routers whose machine has failed.  due : application -> tasks that are submitted
-    again at this instant.
+    Attributes
+    ----------
+    vacated
+        (router, ns) of routers whose machine has failed.
+    due
+        Application -> tasks that are submitted again at this instant.
     """
 
     STATE = (

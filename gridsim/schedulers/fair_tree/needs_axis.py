@@ -37,13 +37,25 @@ Need = tuple[float, float]
 class NeedsAxis:
     """The samples of memory and disk, and what nodes compute with them.
 
-    samples : pairs of memory and disk, bytes.
-    rates : what each machine gets done of tasks of each sample of bytes per Mflop, float64[machines] each,
+    Parameters
+    ----------
+    samples
+        Pairs of memory and disk, bytes.
+    rates
+        What each machine gets done of tasks of each sample of bytes per Mflop, float64[machines] each,
         Mflop/s; its speed if summaries have no such axis.
-    leaves, speed : for each sample and each node, how many leaves below it have as much, and their speed.
-    speeds : for each sample, each of the `rates` and each node, what these leaves get done together, Mflop/s.
 
-    Raises ScenarioError if no machine has as much as a sample that serves an application.
+    Attributes
+    ----------
+    leaves, speed
+        For each sample and each node, how many leaves below it have as much, and their speed.
+    speeds
+        For each sample, each of the `rates` and each node, what these leaves get done together, Mflop/s.
+
+    Raises
+    ------
+    ScenarioError
+        If no machine has as much as a sample that serves an application.
     """
 
     def __init__(self, samples: tuple[Need, ...], rates: list[Floats], run: Run) -> None:

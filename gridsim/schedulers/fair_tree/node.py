@@ -46,11 +46,17 @@ NO_CELLS = np.zeros(0, np.uint32)
 class Availability(NamedTuple):
     """What a node reports to its parent.
 
-    release : s, the release of an application for which the cells hold; inf for an idle leaf.
-    minimum, largest : the smallest and the largest minimum stretch of a leaf, s/Mflop.  An idle leaf counts
-        in the largest with 0, which stays 0 where no rule needs it.
-    covers : how many leaves have been heard; 0 where no rule needs it.
-    cells : how many tasks fit, at each sample of stretch, size and task size.
+    Parameters
+    ----------
+    release
+        s, the release of an application for which the cells hold; inf for an idle leaf.
+    minimum, largest
+        The smallest and the largest minimum stretch of a leaf, s/Mflop.  An idle leaf counts in the largest
+        with 0, which stays 0 where no rule needs it.
+    covers
+        How many leaves have been heard; 0 where no rule needs it.
+    cells
+        How many tasks fit, at each sample of stretch, size and task size.
     """
 
     release: float
@@ -64,7 +70,10 @@ class Availability(NamedTuple):
 class RootCopy(NamedTuple):
     """A copy of the root's summary, without what it has dispatched since: made at `made` ns.
 
-    release, cells : as of `Availability`.
+    Parameters
+    ----------
+    release, cells
+        As of `Availability`.
     """
 
     made: int
@@ -508,8 +517,12 @@ class Router(TreeNode):
     ) -> NDArray[np.int64]:
         """Return how many tasks of `application` the leaves of a summary can take, for each stretch sample.
 
-        release_of : s, the release for which the cells hold.
-        node : the leaves are those below it; None for all machines.
+        Parameters
+        ----------
+        release_of
+            s, the release for which the cells hold.
+        node
+            The leaves are those below it; None for all machines.
         """
         tree = self.tree
         task_size, size, release = application.task_size, application.size, application.release
@@ -564,7 +577,10 @@ class Router(TreeNode):
     def tell(self, view: View, which: int, always: bool = False) -> dict[str, Any]:
         """Return what a message to a child says of the rest of the tree.
 
-        always : whether a router is told the copy of the root's summary even if it knows it.
+        Parameters
+        ----------
+        always
+            Whether a router is told the copy of the root's summary even if it knows it.
         """
         parameters, router = self.tree.parameters, 2 * view.node + 1 + which < self.tree.first_leaf
         self.told[which] = min(self.rest, self.minimum[1 - which])

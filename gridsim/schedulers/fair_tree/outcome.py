@@ -23,12 +23,20 @@ from gridsim.support.clock import NEVER, NS
 class Found:
     """What has to be known at the end of a run.
 
-    decisions, decided : rows of `DECISION` on requests that had climbed, and when they were taken, ns.
-    updates : int64[k, 2], ns: when a summary told the root of a change, and when that change happened.
-    accepted, completed : tasks of which submitters have been told.
-    below_window, above_window : decisions at the lowest sample, and above the highest.
-    ledger_end : ns, when the last task was placed, which ends the accounting of messages; None if it goes on.
-    resubmitted : int64[applications], tasks submitted again; None if machines do not fail.
+    Parameters
+    ----------
+    decisions, decided
+        Rows of `DECISION` on requests that had climbed, and when they were taken, ns.
+    updates
+        int64[k, 2], ns: when a summary told the root of a change, and when that change happened.
+    accepted, completed
+        Tasks of which submitters have been told.
+    below_window, above_window
+        Decisions at the lowest sample, and above the highest.
+    ledger_end
+        ns, when the last task was placed, which ends the accounting of messages; None if it goes on.
+    resubmitted
+        int64[applications], tasks submitted again; None if machines do not fail.
     """
 
     decisions: Rows
@@ -85,7 +93,10 @@ def outcome(
 ) -> Outcome:
     """Return the outcome of a `FairTree`, of which all leaves have `ended`.
 
-    axes : name -> samples of further axes that summaries have.
+    Parameters
+    ----------
+    axes
+        Name -> samples of further axes that summaries have.
     """
     axes = axes or {}
     applications = len(run.applications)

@@ -52,7 +52,10 @@ class Part:
 def near(tree: Tree, node: int, *, known: bool) -> Tree:
     """Return what a router knows of the tree: of nodes, only its children, and itself.
 
-    known : whether it knows what was below its children at the beginning; else nothing until they report.
+    Parameters
+    ----------
+    known
+        Whether it knows what was below its children at the beginning; else nothing until they report.
     """
     own, children = copy.copy(tree), (2 * node + 1, 2 * node + 2)
     leaves: Any = {child: tree.leaves[child] if known else 0 for child in children}

@@ -20,9 +20,16 @@ from gridsim.support.state import Stateful, kept_in_checkpoints
 class Record:
     """What the submitter of an application knows of its tasks.
 
-    total : tasks submitted.  since : ns, when tasks of it were submitted last.
-    done : (machine, when its life began, ns) -> tasks that it has completed in that life.
-    left : machine -> when its life began, the tasks that it had not completed when it reported last, and when
+    Parameters
+    ----------
+    total
+        Tasks submitted.
+    since
+        ns, when tasks of it were submitted last.
+    done
+        (machine, when its life began, ns) -> tasks that it has completed in that life.
+    left
+        Machine -> when its life began, the tasks that it had not completed when it reported last, and when
         that was, ns.
     """
 
@@ -62,9 +69,13 @@ class Records(Stateful):
     A machine that is down submits nothing: the next machine by id that is up acts for it, and leaves send it
     their reports.  That is so in the ideal tree, too.
 
-    lost : tasks of each application that failures have destroyed and that nobody has submitted again yet.
-    doubted : the most tasks of each application that were missing at once and were not lost, but done, or
-        under way: what a submitter would have had run twice.
+    Attributes
+    ----------
+    lost
+        Tasks of each application that failures have destroyed and that nobody has submitted again yet.
+    doubted
+        The most tasks of each application that were missing at once and were not lost, but done, or under
+        way: what a submitter would have had run twice.
     """
 
     STATE = ("records", "lost", "doubted")
@@ -74,8 +85,12 @@ class Records(Stateful):
     ) -> None:
         """Make empty records.
 
-        heartbeat : ns; a leaf that does not report for `missed` of them is presumed to have failed.
-        submit : called with an application, how many of its tasks are to be submitted again, and when, ns.
+        Parameters
+        ----------
+        heartbeat
+            ns; a leaf that does not report for `missed` of them is presumed to have failed.
+        submit
+            Called with an application, how many of its tasks are to be submitted again, and when, ns.
         """
         self.run, self.bags, self.submit = run, bags, submit
         self.heartbeat, self.silence = heartbeat, missed * heartbeat

@@ -41,14 +41,27 @@ class Members(Protocol):
 class Recovery(Stateful):
     """The part of a fair tree policy that only failures need.
 
-    tree : the tree that nodes leave and to which they return.
-    submit : called with applications and tasks that must be submitted again.
-    touch : called with nodes that are to report to their parents.
-    detection : s until a failure is detected; None for the next multiple of `heartbeat` (s).
-    repair : s that the routers of a failed machine stay out of the tree.
-    resubmitted : int64[applications], tasks submitted again so far.
-    stand_in : int64[machines], the machine that acts for each: itself if it is up, else the next one that is.
-    host : int64[routers], the machine on which each router sits, or sat when it left the tree.
+    Parameters
+    ----------
+    tree
+        The tree that nodes leave and to which they return.
+    submit
+        Called with applications and tasks that must be submitted again.
+    touch
+        Called with nodes that are to report to their parents.
+    detection
+        S until a failure is detected; None for the next multiple of `heartbeat` (s).
+    repair
+        s that the routers of a failed machine stay out of the tree.
+
+    Attributes
+    ----------
+    resubmitted
+        int64[applications], tasks submitted again so far.
+    stand_in
+        int64[machines], the machine that acts for each: itself if it is up, else the next one that is.
+    host
+        int64[routers], the machine on which each router sits, or sat when it left the tree.
     """
 
     STATE = (

@@ -47,62 +47,91 @@ _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 class FairTree(Scheduler, frozen=True, kw_only=True):
     """The fair tree (Celaya and Marchal): a decentralized scheduler that keeps the maximum stretch small.
 
-    accept : at which stretch S, the smallest sample at which its leaves have room for all tasks, a router
-        accepts a climbing request.  ``"root"``: S <= B * (what the root could promise, by a copy of its
-        summary).  ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the paper's rule.
-        ``"largest"``: S <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by
-        ``"largest"`` with B = 1.  What a router does not know yet sends the request up.
-    bound : B of that rule.  0 sends every request to the root (``fair-tree-root``).  B and the ratio of
+    Parameters
+    ----------
+    accept
+        At which stretch S, the smallest sample at which its leaves have room for all tasks, a router accepts
+        a climbing request.  ``"root"``: S <= B * (what the root could promise, by a copy of its summary).
+        ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the paper's rule. ``"largest"``: S
+        <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by ``"largest"`` with B =
+        1.  What a router does not know yet sends the request up.
+    bound
+        B of that rule.  0 sends every request to the root (``fair-tree-root``).  B and the ratio of
         neighbouring stretch samples act together, since S is rounded up to a sample.
-    samples : largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or
-        three numbers: of stretch, application size and task size samples.
-    grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
+    samples
+        Largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or three
+        numbers: of stretch, application size and task size samples.
+    grid
+        Explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
         platform and workload.
-    update_rate : bytes/s that a node may spend on summaries; 0 for no limit.
-    update_on : what makes a leaf report: ``"completion"``, when shares arrive or any task ends (the paper);
-        or ``"change"``, when shares arrive or its queue runs empty.  ``"change"`` saves traffic on large
-        grids, but a summary then does not show that a long task has started in the meantime.
-    hold_off : s that a router waits before it reports.
-    release_cell : s; 0 evaluates a summary for an application released at the moment of the summary;
-        300 for one released at the next multiple of 300 s (the paper), when every leaf reports again.
-    refresh : s after which every leaf reports again although only time has passed, which brings its running
-        task nearer to its end; 0 for never.
-    entry : where a request enters the tree: ``"own-router"``, the router on the submitting machine (the
-        leaf's parent if that machine has no router), or ``"parent"``, the leaf's parent.
-    minimum_of : leaves that count in the minimum stretch, for ``accept="minimum"``: ``"all"``, where an idle
-        leaf counts 0 (the paper read literally) and sends all requests to the root; ``"busy"``, only leaves
-        with tasks; ``"inverse-speed"``, where an idle leaf counts 1 / speed (the authors' later code).  Where
+    update_rate
+        Bytes/s that a node may spend on summaries; 0 for no limit.
+    update_on
+        What makes a leaf report: ``"completion"``, when shares arrive or any task ends (the paper); or
+        ``"change"``, when shares arrive or its queue runs empty.  ``"change"`` saves traffic on large grids,
+        but a summary then does not show that a long task has started in the meantime.
+    hold_off
+        s that a router waits before it reports.
+    release_cell
+        s; 0 evaluates a summary for an application released at the moment of the summary; 300 for one
+        released at the next multiple of 300 s (the paper), when every leaf reports again.
+    refresh
+        S after which every leaf reports again although only time has passed, which brings its running task
+        nearer to its end; 0 for never.
+    entry
+        Where a request enters the tree: ``"own-router"``, the router on the submitting machine (the leaf's
+        parent if that machine has no router), or ``"parent"``, the leaf's parent.
+    minimum_of
+        Leaves that count in the minimum stretch, for ``accept="minimum"``: ``"all"``, where an idle leaf
+        counts 0 (the paper read literally) and sends all requests to the root; ``"busy"``, only leaves with
+        tasks; ``"inverse-speed"``, where an idle leaf counts 1 / speed (the authors' later code).  Where
         machines fail, ``"all"`` is better.
-    spread : when the minimum stretch travels down in messages of its own: at each ``"heartbeat"``, or also
-        on each ``"change"``.  Every request carries it in any case.
-    heartbeat : s between completion reports, and between spreads.
-    request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages, bytes.
-    repair : s that the routers of a failed machine stay out of the tree; 0 for no time (the paper).
-    maintenance : how the tree is kept when machines fail: ``"ideal"``, from outside and for nothing (the
-        paper), or by ``"messages"`` of the machines, which also find out themselves what was lost.
-    beat, beat_bytes : with messages, s between signs of life of neighbours in the tree, and bytes of one.
-        They should arrive within half a beat.
-    missed : with messages, after how many beats a silent neighbour is taken to have failed, and after how
-        many heartbeats a silent leaf, whose tasks are then submitted again.
-    resubmit : how lost tasks are submitted again: with the release and size of their application
-        (``"as-is"``), or as a bag of that many tasks released at that moment (``"new"``).
-    stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
-    tolerance : relative tolerance of the bisection.
-    detection : s from a failure until the parent knows that the leaf has failed, and until the submitter
-        knows that tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the
-        paper's ideal).
-    data : whether nodes count the data of tasks, where tasks move data over links (`Platform.linked`):
+    spread
+        When the minimum stretch travels down in messages of its own: at each ``"heartbeat"``, or also on each
+        ``"change"``.  Every request carries it in any case.
+    heartbeat
+        S between completion reports, and between spreads.
+    request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header
+        Sizes of messages, bytes.
+    repair
+        s that the routers of a failed machine stay out of the tree; 0 for no time (the paper).
+    maintenance
+        How the tree is kept when machines fail: ``"ideal"``, from outside and for nothing (the paper), or by
+        ``"messages"`` of the machines, which also find out themselves what was lost.
+    beat, beat_bytes
+        With messages, s between signs of life of neighbours in the tree, and bytes of one. They should arrive
+        within half a beat.
+    missed
+        With messages, after how many beats a silent neighbour is taken to have failed, and after how many
+        heartbeats a silent leaf, whose tasks are then submitted again.
+    resubmit
+        How lost tasks are submitted again: with the release and size of their application (``"as-is"``), or
+        as a bag of that many tasks released at that moment (``"new"``).
+    stretch
+        How a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
+    tolerance
+        Relative tolerance of the bisection.
+    detection
+        S from a failure until the parent knows that the leaf has failed, and until the submitter knows that
+        tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the paper's
+        ideal).
+    data
+        Whether nodes count the data of tasks, where tasks move data over links (`Platform.linked`):
         ``"aware"``, availability is what a leaf can fetch, compute and send back by a deadline, which needs
         release_cell 0; ``"ignored"``, what it can compute.  Either way its nodes run interpreted then.
-    data_samples : the largest number of samples of bytes per Mflop of an aware summary, which share its cells
-        if `samples` is a number of cells; or these samples, bytes/Mflop.
-    needs : whether nodes count the memory and disk of machines, where tasks need some that not all machines
-        have (`Platform.with_attributes`): ``"aware"``, summaries say what those leaves can take that have so
-        much memory and disk; ``"ignored"``, what all leaves can take, and a leaf that lacks them passes a
-        share on to a machine drawn at random.  Either way its nodes run interpreted then.
-    need_samples : the largest number of samples of memory and disk of an aware summary, which share its cells
-        if `samples` is a number of cells; or these samples, pairs of memory and disk in bytes.
-    run_on : whether the protocol continues after the last task is placed, until every machine is idle and has
+    data_samples
+        The largest number of samples of bytes per Mflop of an aware summary, which share its cells if
+        `samples` is a number of cells; or these samples, bytes/Mflop.
+    needs
+        Whether nodes count the memory and disk of machines, where tasks need some that not all machines have
+        (`Platform.with_attributes`): ``"aware"``, summaries say what those leaves can take that have so much
+        memory and disk; ``"ignored"``, what all leaves can take, and a leaf that lacks them passes a share on
+        to a machine drawn at random.  Either way its nodes run interpreted then.
+    need_samples
+        The largest number of samples of memory and disk of an aware summary, which share its cells if
+        `samples` is a number of cells; or these samples, pairs of memory and disk in bytes.
+    run_on
+        Whether the protocol continues after the last task is placed, until every machine is idle and has
         reported it.  Otherwise the accounting of messages ends there (``facts["ledger_end_s"]``), since
         nothing later changes the schedule.
     """

@@ -16,8 +16,14 @@ def repairs(
 ) -> dict[str, NDArray[Any]]:
     """Return the table of repairs: a row for each router whose machine failed, by time and router.
 
-    seats : the table that machines have written.  vacated : (router, ns) of each failure.
-    routers : how many there are.
+    Parameters
+    ----------
+    seats
+        The table that machines have written.
+    vacated
+        (router, ns) of each failure.
+    routers
+        How many there are.
     """
     events: list[list[tuple[int, int]]] = [[] for _ in range(routers)]
     machine: dict[tuple[int, int], int] = {}

@@ -71,12 +71,21 @@ def derive_grid(
 ) -> SummaryGrid:
     """Derive the grid of a run by the rule of this module.
 
-    samples : the largest number of cells, or the numbers of stretch, size and task size samples.
-    failing : whether machines may fail.  anew : whether lost tasks are then bags of their own.
+    Parameters
+    ----------
+    samples
+        The largest number of cells, or the numbers of stretch, size and task size samples.
+    failing
+        Whether machines may fail.
+    anew
+        Whether lost tasks are then bags of their own.
+    slowdown
+        For each application, by how much less the platform gets done of it since its tasks move data.
 
-    slowdown : for each application, by how much less the platform gets done of it since its tasks move data.
-
-    Raises ScenarioError if the speeds are so low that a time is beyond float64.
+    Raises
+    ------
+    ScenarioError
+        If the speeds are so low that a time is beyond float64.
     """
     tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
     alone = 1.0 / np.minimum(total, tasks * speeds.max())
@@ -121,7 +130,10 @@ def derive_grid(
 def _shared_out(cells: int, stretches: float, sizes: float, task_sizes: float) -> tuple[int, int, int]:
     """Return how many samples each axis gets in a summary of at most `cells` cells.
 
-    stretches, sizes, task_sizes : the logarithm of the ratio of the ends of each axis.
+    Parameters
+    ----------
+    stretches, sizes, task_sizes
+        The logarithm of the ratio of the ends of each axis.
     """
     room = max(1, cells // _STRETCHES)
     of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _TASK_SIZE_RATIO) + 1, room)
@@ -162,7 +174,12 @@ def fluid_stretch(speed: float, applications: Applications, work: NDArray[np.flo
 
     At every release the remaining work is replanned by its exact minimum stretch and then done in EDF order.
 
-    speed : Mflop/s of the machine.  work : what each application has of it, Mflop; its size by default.
+    Parameters
+    ----------
+    speed
+        Mflop/s of the machine.
+    work
+        What each application has of it, Mflop; its size by default.
     """
     work = applications.size if work is None else work
     worst, now = 0.0, 0.0

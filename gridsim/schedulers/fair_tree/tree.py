@@ -19,15 +19,28 @@ from gridsim.support.state import Stateful
 class Tree(Stateful):
     """What all nodes know: the parameters, the grid, and the shape of the tree.
 
-    first_leaf : the node that is the leaf of machine 0.
-    leaves, speed, gone : for each node, how many leaves are below it, their speed (Mflop/s), and whether it
-        has left the tree.  They change when nodes leave and return; a router is told those of its children.
-    data, needs : the axes of bytes per Mflop, and of memory and disk; None if there is none.
-    whole : the number of all machines, and their speed (Mflop/s).
-    unknown : see `unknown_minimum`.
-    shape : of the cells of a summary.
-    whose : the application of each bag; see `Bags`.
-    parameters : a `FairTree`.  gap, hold_off, cell : ns.
+    Parameters
+    ----------
+    data, needs
+        The axes of bytes per Mflop, and of memory and disk; None if there is none.
+    parameters
+        A `FairTree`.  gap, hold_off, cell : ns.
+
+    Attributes
+    ----------
+    first_leaf
+        The node that is the leaf of machine 0.
+    leaves, speed, gone
+        For each node, how many leaves are below it, their speed (Mflop/s), and whether it has left the tree.
+        They change when nodes leave and return; a router is told those of its children.
+    whole
+        The number of all machines, and their speed (Mflop/s).
+    unknown
+        See `unknown_minimum`.
+    shape
+        Of the cells of a summary.
+    whose
+        The application of each bag; see `Bags`.
     """
 
     STATE = ("leaves", "speed", "gone")

@@ -15,8 +15,15 @@ class Worker(Leaf):
 
     Reports are on all tasks of an application, those in bags of lost tasks with them.
 
-    life : ns, when it began.  left, done : application -> tasks of this life.
-    reported : application -> ns, when its submitter heard of this leaf last, and of which bag that was.
+    Parameters
+    ----------
+    life
+        ns, when it began.  left, done : application -> tasks of this life.
+
+    Attributes
+    ----------
+    reported
+        Application -> ns, when its submitter heard of this leaf last, and of which bag that was.
     """
 
     def __init__(self, tree: Tree, life: int) -> None:

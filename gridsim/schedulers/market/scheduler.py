@@ -31,21 +31,30 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     for how many tasks they have room before the deadline, and at what price.  The cheapest get the tasks.  A
     machine that gets tasks raises its price, and one that had room and gets none lowers it.
 
-    ask_ratio : machines that are asked, for each task; at most all.
-    patience : s until a call for bids is closed, if bids are missing.
-    rounds : calls for bids for the same tasks.  What then has no place goes to the bidder with the least
-        work.
-    slack : the deadline of a task is this many times what it takes at `reference_speed`, after its release.
-    reference_speed : Mflop/s, see `slack`.
-    competition : share of the time that a machine has offered to others, who have not decided, that it offers
-        again: with 1 it bids as if nobody else would accept, with 0 it never promises the same time twice.
-    step : relative change of a price when a machine gets tasks or is declined.
-    cost : lowest price of a Mflop, without unit; machines begin with 1.
-    penalty : share of the price that a machine loses for a task that ends after its deadline; above 1 it
-        pays.
-
     Table ``payments`` has a row for each task that was bought: its machine, what that got, and whether the
     task was late.
+
+    Parameters
+    ----------
+    ask_ratio
+        Machines that are asked, for each task; at most all.
+    patience
+        S until a call for bids is closed, if bids are missing.
+    rounds
+        Calls for bids for the same tasks.  What then has no place goes to the bidder with the least work.
+    slack
+        The deadline of a task is this many times what it takes at `reference_speed`, after its release.
+    reference_speed
+        Mflop/s, see `slack`.
+    competition
+        Share of the time that a machine has offered to others, who have not decided, that it offers again:
+        with 1 it bids as if nobody else would accept, with 0 it never promises the same time twice.
+    step
+        Relative change of a price when a machine gets tasks or is declined.
+    cost
+        Lowest price of a Mflop, without unit; machines begin with 1.
+    penalty
+        Share of the price that a machine loses for a task that ends after its deadline; above 1 it pays.
     """
 
     name: ClassVar[str] = "market"

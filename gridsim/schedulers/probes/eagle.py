@@ -274,10 +274,15 @@ class DlwlNode(SrptNode):
 class Srpt(BoardScheduler, frozen=True, kw_only=True):
     """Base class of schedulers whose workers serve the job with the least work left first.
 
-    cutoff, reserved, fetch_time, patience, retry, degree : see `Hawk`.
-    srpt_cap : a place in the queue of a worker is overtaken by jobs with less work left only as long as their
-        tasks sum to at most this many times its own.
-    age, refresh, error : how workers see how much work jobs have left.
+    Parameters
+    ----------
+    cutoff, reserved, fetch_time, patience, retry, degree
+        See `Hawk`.
+    srpt_cap
+        A place in the queue of a worker is overtaken by jobs with less work left only as long as their tasks
+        sum to at most this many times its own.
+    age, refresh, error
+        How workers see how much work jobs have left.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -307,8 +312,12 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
 class Eagle(Srpt, frozen=True, kw_only=True):
     """Hawk without stealing; short jobs avoid workers with long tasks, and stick to their places.
 
-    probe_ratio : probes per task of a short job.
-    least_probes : probes of a short job, at least.
+    Parameters
+    ----------
+    probe_ratio
+        Probes per task of a short job.
+    least_probes
+        Probes of a short job, at least.
     """
 
     name: ClassVar[str] = "eagle"
@@ -336,8 +345,12 @@ class Eagle(Srpt, frozen=True, kw_only=True):
 class Dlwl(Srpt, frozen=True, kw_only=True):
     """Least work left as in `Lwl`, but the center refreshes the waiting times it knows only at intervals.
 
-    heartbeat : s between two refreshes.
-    spread : a whole number of s up to this is added to each waiting time, at random.
+    Parameters
+    ----------
+    heartbeat
+        S between two refreshes.
+    spread
+        A whole number of s up to this is added to each waiting time, at random.
     """
 
     name: ClassVar[str] = "dlwl"

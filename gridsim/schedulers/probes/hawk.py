@@ -83,10 +83,16 @@ class HawkNode(WorkerNode):
 class Hawk(Probing, frozen=True, kw_only=True):
     """A center places long jobs on a part of the workers, probes place short ones on all; idle workers steal.
 
-    cutoff : Mflop; a job whose tasks are larger, by their estimate, is long.
-    reserved : share of the workers, those with the lowest numbers, that runs no long tasks.
-    steal_attempts : workers that a worker without work asks, one after another; 0: no stealing.
-    fetch_time : s that the books add to the waiting time of a worker that has tasks: it has to fetch one.
+    Parameters
+    ----------
+    cutoff
+        Mflop; a job whose tasks are larger, by their estimate, is long.
+    reserved
+        Share of the workers, those with the lowest numbers, that runs no long tasks.
+    steal_attempts
+        Workers that a worker without work asks, one after another; 0: no stealing.
+    fetch_time
+        s that the books add to the waiting time of a worker that has tasks: it has to fetch one.
     """
 
     name: ClassVar[str] = "hawk"
@@ -133,7 +139,10 @@ class LwlNode(WorkerNode):
 class Lwl(Probing, frozen=True, kw_only=True):
     """Least work left: a center sends each task to where it waits the least, and knows when tasks end.
 
-    cutoff, reserved, fetch_time : see `Hawk`.
+    Parameters
+    ----------
+    cutoff, reserved, fetch_time
+        See `Hawk`.
     """
 
     name: ClassVar[str] = "lwl"

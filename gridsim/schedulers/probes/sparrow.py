@@ -251,14 +251,20 @@ TRUTHS: dict[str, TruthOf] = {"bound": work_of, "placed": tasks_at}
 class Probing(NodeScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
-    degree : neighbours of a node, of which it makes no use.
-    probe_ratio : probes per task, at least one.
-    patience : s after which a worker goes on without the answer of a scheduler that may have failed.
-    retry : s after which a job that has tasks left probes again, since reservations may be lost with failed
-        workers; then again after pauses twice as long each, at most a hundred times as long.
-
     A job whose tasks or reservations are lost never ends without `retry`.
     Where no machine can fail nothing is lost: `patience` and `retry` are then without effect.
+
+    Parameters
+    ----------
+    degree
+        Neighbours of a node, of which it makes no use.
+    probe_ratio
+        Probes per task, at least one.
+    patience
+        S after which a worker goes on without the answer of a scheduler that may have failed.
+    retry
+        S after which a job that has tasks left probes again, since reservations may be lost with failed
+        workers; then again after pauses twice as long each, at most a hundred times as long.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -279,14 +285,18 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
 class Sparrow(Probing, frozen=True, kw_only=True):
     """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
 
-    late_binding : whether probes reserve places; if not, workers answer how many tasks they have, and tasks
-        go to those with the fewest at once.
-    sampling : ``"batch"``: the probes of a job are for all its tasks; ``"task"``: each task has its own,
-        without late binding.
-    cancellation : whether reservations of a job are cancelled when its last task has been given out; with
-        late binding.
-
     Raises ScenarioError for options that exclude each other.
+
+    Parameters
+    ----------
+    late_binding
+        Whether probes reserve places; if not, workers answer how many tasks they have, and tasks go to those
+        with the fewest at once.
+    sampling
+        ``"batch"``: the probes of a job are for all its tasks; ``"task"``: each task has its own, without
+        late binding.
+    cancellation
+        Whether reservations of a job are cancelled when its last task has been given out; with late binding.
     """
 
     name: ClassVar[str] = "sparrow"

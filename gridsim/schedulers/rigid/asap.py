@@ -31,8 +31,6 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     Each job gets the earliest start on all machines, as if every node of `DgsAsap` knew all others.
 
-    slot, estimate : as for `gridsim.DgsAsap`.
-
     It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
 
     A job with a deadline that its earliest start does not meet is rejected; when a user cancels a job, its
@@ -43,6 +41,11 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     index, and stay where they are placed.  When a job outlives its reservation, that is extended as by
     `DgsAsap`; jobs that are in its way then are placed anew, in the order of their starts.  Source: the aim
     of DGS_ASAP (Vasilakos, Sacha and Pierre).
+
+    Parameters
+    ----------
+    slot, estimate
+        As for `gridsim.DgsAsap`.
     """
 
     name: ClassVar[str] = "asap"

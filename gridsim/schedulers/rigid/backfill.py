@@ -26,15 +26,19 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     Jobs start in the order of their release, at any instant, not in slots.
 
-    mode : ``"easy"``, when the first job of the queue does not fit, it gets a reservation at the earliest
-        instant at which it fits according to the estimates, and later jobs that do not delay it start before
-        it (EASY, Lifka 1995); ``"fcfs"``, the later jobs wait, too.
-    estimate : what it takes as the run time: ``"requested"``, what the user asked for; ``"run"``, the run
-        time itself.  A job that outlives its estimate is expected to end now, at any time.
-
     Of the machines that are free, those with the lowest ids are taken.  Failures are known at once, and a job
     that has lost a machine goes back to its place in the queue.  The scheduler has perfect information, with
     no latency and no messages.
+
+    Parameters
+    ----------
+    mode
+        ``"easy"``, when the first job of the queue does not fit, it gets a reservation at the earliest
+        instant at which it fits according to the estimates, and later jobs that do not delay it start before
+        it (EASY, Lifka 1995); ``"fcfs"``, the later jobs wait, too.
+    estimate
+        What it takes as the run time: ``"requested"``, what the user asked for; ``"run"``, the run time
+        itself.  A job that outlives its estimate is expected to end now, at any time.
     """
 
     name: ClassVar[str] = "backfill"
@@ -182,7 +186,10 @@ class BackfillPolicy(Policy):
     def _note(self, runs: Integers) -> None:
         """Record what was decided.
 
-        runs : int64[4, k], job, start, end (ns) and completed (0 or 1) of each machine of each run.
+        Parameters
+        ----------
+        runs
+            int64[4, k], job, start, end (ns) and completed (0 or 1) of each machine of each run.
         """
         if self.run.decisions is None:
             return

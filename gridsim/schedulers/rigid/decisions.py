@@ -50,10 +50,18 @@ class Replay:
 
     A run that was cut off at the instant of its start does not appear.
 
-    machines : number of machines that are up at first.  easy : whether the queue backfills.
-    release, estimate, tasks : int64[jobs], in ns, ns and machines.
-    runs : int64[4, k], job, start, end (ns) and completed (0 or 1), in order of start and job.
-    up : ns -> number of machines that are up from then on.
+    Parameters
+    ----------
+    machines
+        Number of machines that are up at first.
+    easy
+        Whether the queue backfills.
+    release, estimate, tasks
+        int64[jobs], in ns, ns and machines.
+    runs
+        int64[4, k], job, start, end (ns) and completed (0 or 1), in order of start and job.
+    up
+        ns -> number of machines that are up from then on.
     """
 
     def __init__(
@@ -143,9 +151,12 @@ class Replay:
     def _reservation(self, head: int, ends: list[int]) -> tuple[float, float]:
         """Return the first instant at which `head` fits, and how many more machines are free then.
 
-        ends : the end of each running job, ns.
-
         Both are inf if the head never fits.
+
+        Parameters
+        ----------
+        ends
+            The end of each running job, ns.
         """
         free = self._free() - self.tasks[head]
         rows = sorted(zip(ends, self.running, strict=True))

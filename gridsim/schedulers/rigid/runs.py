@@ -21,10 +21,19 @@ class Runs(Stateful):
     fails later, the run is lost at that moment.  The other machines continue it in vain until a message stops
     them, or until its end, or until what it has reserved ends.
 
-    lasts : int64[applications], ns that each job runs.
-    until : int64[applications], ns, when what each job that is placed has reserved ends; `NEVER` without.
-    over : int64[applications], ns by which that was extended.
-    extended, displaced : reservations that were extended, and jobs that these have displaced.
+    Parameters
+    ----------
+    lasts
+        int64[applications], ns that each job runs.
+
+    Attributes
+    ----------
+    until
+        int64[applications], ns, when what each job that is placed has reserved ends; `NEVER` without.
+    over
+        int64[applications], ns by which that was extended.
+    extended, displaced
+        Reservations that were extended, and jobs that these have displaced.
     """
 
     STATE = (
@@ -60,7 +69,10 @@ class Runs(Stateful):
     def place(self, job: int, nodes: Integers, start: int, until: int = NEVER) -> int:
         """Let `job` run on `nodes` from `start` ns on, and return when it will end, ns.
 
-        until : when what it has reserved ends, ns.
+        Parameters
+        ----------
+        until
+            When what it has reserved ends, ns.
         """
         self.placed[job] = nodes, start
         self.until[job], self.over[job] = until, 0

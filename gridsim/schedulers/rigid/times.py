@@ -13,10 +13,15 @@ from gridsim.support.clock import NEVER
 def slots_allowed(applications: Applications, wanted: Integers, slot: int) -> tuple[Integers, Integers]:
     """Return the first and the last slot in which each job may start, int64[jobs] each.
 
-    wanted : int64[jobs], ns that each job reserves.  slot : ns.
-
     From the last one on, what it reserves ends by its deadline; it is below the first one if there is none.
     Without a deadline it is about 2**63 / slot.
+
+    Parameters
+    ----------
+    wanted
+        int64[jobs], ns that each job reserves.
+    slot
+        ns.
     """
     begin, end = (applications.instants(name) for name in ("not_before", "deadline"))
     first = np.zeros(len(wanted), np.int64) if begin is None else -(-begin // slot)

@@ -57,7 +57,12 @@ class Walked(Protocol):
 class Heard:
     """The rows of a log, with the job and the nodes of each row and the turnarounds that it implies.
 
-    of : jobs of the finished run.  looks : columns of `gridcore.random_walk.walk.JobWalks.looks`.
+    Parameters
+    ----------
+    of
+        Jobs of the finished run.
+    looks
+        Columns of `gridcore.random_walk.walk.JobWalks.looks`.
     """
 
     def __init__(self, of: Walked, looks: dict[str, Integers]) -> None:
@@ -91,7 +96,10 @@ class Heard:
 def note_walks(decisions: Decisions, of: Walked, looks: dict[str, Integers], unlogged: int) -> None:
     """Record the decisions in the log `looks` of a finished run, and count the `unlogged` ones.
 
-    looks : columns as those of `gridcore.random_walk.walk.JobWalks.looks`.
+    Parameters
+    ----------
+    looks
+        Columns as those of `gridcore.random_walk.walk.JobWalks.looks`.
     """
     heard = Heard(of, looks)
     looks, speeds = heard.looks, of.run.speeds

@@ -40,8 +40,12 @@ def _data(*, data: int, **_: int) -> int:
 def messages(packet: int, probe_time: int) -> dict[str, Message]:
     """Return the kinds of messages.
 
-    packet : bytes of a question and of its answer.
-    probe_time : ns from a question to its answer.
+    Parameters
+    ----------
+    packet
+        Bytes of a question and of its answer.
+    probe_time
+        ns from a question to its answer.
     """
     there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
     return {
@@ -63,8 +67,12 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
 class RjssNode(NodeProgram):
     """One node.
 
-    parameters : what all nodes know, see `gridsim.schedulers.rjss.program.WalkNodes`.
-    rate : jobs/s released here on average (lambda_l); nan: as many as have been released so far.
+    Parameters
+    ----------
+    parameters
+        What all nodes know, see `gridsim.schedulers.rjss.program.WalkNodes`.
+    rate
+        Jobs/s released here on average (lambda_l); nan: as many as have been released so far.
     """
 
     def __init__(self, parameters: Any, rate: float = math.nan) -> None:

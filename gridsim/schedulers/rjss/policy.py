@@ -28,14 +28,23 @@ _KINDS = ("probe", "load", "job", "result")
 class Jobs:
     """The tasks of a run, each of which is a job that may move to another node, and how that is decided.
 
-    name : name of the scheduler, for error messages.
-    probes : nodes that are asked about a job, at most.
-    probe_latency : s, or "network".
-    degree : degree of the overlay on which probes walk; None: nodes are drawn independently.
-    queued, packet, pick, rule, local_threshold, remote_threshold, min_speed, printed : as in
-        `gridcore.random_walk.walk.JobWalks`.
+    Parameters
+    ----------
+    name
+        Name of the scheduler, for error messages.
+    probes
+        Nodes that are asked about a job, at most.
+    probe_latency
+        s, or "network".
+    degree
+        Degree of the overlay on which probes walk; None: nodes are drawn independently.
+    queued, packet, pick, rule, local_threshold, remote_threshold, min_speed, printed
+        As in `gridcore.random_walk.walk.JobWalks`.
 
-    Raises ScenarioError where a search would take more than `LONGEST_SEARCH`.
+    Raises
+    ------
+    ScenarioError
+        Where a search would take more than `LONGEST_SEARCH`.
     """
 
     def __init__(
@@ -163,7 +172,12 @@ class Walking(Policy):
 def outcome_of(of: Jobs, jobs: dict[str, NDArray[Any]], machines: dict[str, Integers]) -> Outcome:
     """Return the outcome of a run.
 
-    jobs : columns as those of `gridcore.random_walk.walk.JobWalks.jobs`.  machines : see `Outcome`.
+    Parameters
+    ----------
+    jobs
+        Columns as those of `gridcore.random_walk.walk.JobWalks.jobs`.
+    machines
+        See `Outcome`.
     """
     run, applications = of.run, of.run.applications
     which = np.arange(len(applications)) if of.application is None else of.application

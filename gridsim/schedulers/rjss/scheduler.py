@@ -143,40 +143,55 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     If none of ``ceil(k * nodes)`` nodes qualifies, the job stays.  Nodes run jobs first come, first served,
     without preemption.  Results go back to the job's own node.
 
-    k : share of the nodes that are asked, at most.
-    rule : how the probability of the first condition is computed from x = rate * latency, the number of jobs
-        expected: ``"exactly-one"``: x exp(-x), as printed, which is never above 1 / e;
-        ``"at-least-one"``: 1 - exp(-x), as meant; ``"none"``: neither condition applies.  The rate is the
-        one that the workload states, or else the one observed at the node so far.
-    local_threshold, remote_threshold : thresholds of the two conditions.
-    pick : ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.
-    turnaround : what is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way
-        there with waiting at home; not where owners come and go.
-    probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer
-        is half of that old when it arrives.  0: no time at all.
-    dispatcher : what a node does while it asks others about a job, where that takes time.  ``"queue"``: other
-        jobs that are released there, and results of jobs that have run there, wait until the search is over,
-        in one queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: the node asks about all
+    Parameters
+    ----------
+    k
+        Share of the nodes that are asked, at most.
+    rule
+        How the probability of the first condition is computed from x = rate * latency, the number of jobs
+        expected: ``"exactly-one"``: x exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1
+        - exp(-x), as meant; ``"none"``: neither condition applies.  The rate is the one that the workload
+        states, or else the one observed at the node so far.
+    local_threshold, remote_threshold
+        Thresholds of the two conditions.
+    pick
+        ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.
+    turnaround
+        What is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way there with
+        waiting at home; not where owners come and go.
+    probe_latency
+        S to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer is half of
+        that old when it arrives.  0: no time at all.
+    dispatcher
+        What a node does while it asks others about a job, where that takes time.  ``"queue"``: other jobs
+        that are released there, and results of jobs that have run there, wait until the search is over, in
+        one queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: the node asks about all
         its jobs at once, and results leave when the jobs have run.  Jobs that come from other nodes never
         wait for the dispatcher.
-    load_packet : bytes of a question, and of its answer.  Counted as traffic, but not held up at interfaces.
-    overlay : None: nodes are drawn uniformly, each at most once; a number: the question walks over a random
-        overlay of this degree, and passes through a node that was asked before without asking it again.
-    on_return : what happens to the jobs on a node when its owner returns (faults with ``reachable``).
-        ``"restart"``: a job begins anew; its home gets word and looks for another node.  ``"home"``: a job
-        goes back to its home with what it has done, and the home looks for another node.  ``"migrate"``: the
-        node looks for another node itself, and sends the job there with what it has done.
-    predictor : how a node predicts when its owner will return, which its answer says.  ``"none"``: not at
-        all; ``"exact"``: as it will be; ``"past"``: the mean of the times for which the owner has stayed away
-        that were longer than the present one is already, among the last 32; ``"age"``: as long again as the
-        owner has been away.
-    prefer : how nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end
-        before the return come first, then the others, by how much later it would end; among equals the
-        turnaround decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the
-        job would not end before the return: all time until then, or, if the job keeps what it has done, a
-        move.
-    state : bytes of the state of a job that has begun, which travels with the job.
-    retry : s until a job that finds no node while the owner of its own is there is looked after again.
+    load_packet
+        Bytes of a question, and of its answer.  Counted as traffic, but not held up at interfaces.
+    overlay
+        None: nodes are drawn uniformly, each at most once; a number: the question walks over a random overlay
+        of this degree, and passes through a node that was asked before without asking it again.
+    on_return
+        What happens to the jobs on a node when its owner returns (faults with ``reachable``). ``"restart"``:
+        a job begins anew; its home gets word and looks for another node.  ``"home"``: a job goes back to its
+        home with what it has done, and the home looks for another node.  ``"migrate"``: the node looks for
+        another node itself, and sends the job there with what it has done.
+    predictor
+        How a node predicts when its owner will return, which its answer says.  ``"none"``: not at all;
+        ``"exact"``: as it will be; ``"past"``: the mean of the times for which the owner has stayed away that
+        were longer than the present one is already, among the last 32; ``"age"``: as long again as the owner
+        has been away.
+    prefer
+        How nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end before
+        the return come first, then the others, by how much later it would end; among equals the turnaround
+        decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the job would
+        not end before the return: all time until then, or, if the job keeps what it has done, a move.
+    state
+        Bytes of the state of a job that has begun, which travels with the job.
+    retry
+        S until a job that finds no node while the owner of its own is there is looked after again.
     """
 
     name: ClassVar[str] = "rjss"
@@ -215,12 +230,16 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     inferred (after Kondo et al., "Resource management for rapid application turnaround on enterprise desktop
     grids").
 
-    reading : where a job goes.  ``"completion"``: of the nodes asked that are not slower than `min_speed`, to
-        the one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node
-        asked, whatever its queue, if that is faster than the job's own node.
-    min_speed : Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
-    k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, prefer, state, retry : as in
-        `Rjss`.
+    Parameters
+    ----------
+    reading
+        Where a job goes.  ``"completion"``: of the nodes asked that are not slower than `min_speed`, to the
+        one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node asked,
+        whatever its queue, if that is faster than the job's own node.
+    min_speed
+        Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
+    k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, prefer, state, retry
+        As in `Rjss`.
     """
 
     name: ClassVar[str] = "resource-exclusion"

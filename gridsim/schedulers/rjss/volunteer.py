@@ -70,9 +70,18 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
 class Job:
     """A job on a node.
 
-    home : the node to which its result goes.  done : Mflop of it that are done.
-    probes, drawn : nodes asked about it so far, and numbers drawn.  anyone : as in a probe.
-    predicted : how long it was to wait here; arrived : when it came into the queue.
+    Parameters
+    ----------
+    home
+        The node to which its result goes.
+    done
+        Mflop of it that are done.
+    probes, drawn
+        Nodes asked about it so far, and numbers drawn.
+    anyone
+        As in a probe.
+    predicted
+        How long it was to wait here; arrived : when it came into the queue.
     """
 
     home: int
@@ -87,8 +96,14 @@ class Job:
 class VolunteerNode(RjssNode):
     """One node.
 
-    parameters : what all nodes know, see `gridsim.schedulers.rjss.volunteers.VolunteerNodes`.
-    rate : see `RjssNode`.  owner : whether the owner is there when the run begins.
+    Parameters
+    ----------
+    parameters
+        What all nodes know, see `gridsim.schedulers.rjss.volunteers.VolunteerNodes`.
+    rate
+        See `RjssNode`.
+    owner
+        Whether the owner is there when the run begins.
     """
 
     def __init__(self, parameters: Any, rate: float, owner: bool) -> None:
@@ -280,7 +295,10 @@ class VolunteerNode(RjssNode):
     def _rank(self, ends: int, until: int, leaves: int, back: int, speed: float) -> tuple[int, int, float]:
         """Compare a node on which a job ends at `ends` if the owner does not return before, at `until`.
 
-        back : the time until the result would be back.
+        Parameters
+        ----------
+        back
+            The time until the result would be back.
         """
         late, fastest = max(0, ends - until), self.parameters.pick == "fastest"
         if self.parameters.prefer == "stay":

@@ -27,11 +27,18 @@ from gridsim.support.clock import NEVER, NS
 class VolunteerNodes(WalkNodes, frozen=True, kw_only=True):
     """What all nodes know, and how they are run.
 
-    on_return, predictor, prefer, state : see `gridsim.schedulers.rjss.scheduler.Rjss`.
-    retry : ns until a search for a job without a place is repeated.
-    packet : bytes of a question.
-    returns : node -> ns, when its owner really returns, for exact predictions.
-    true_stay : returns for how long an owner is really away, for the record of decisions.
+    Parameters
+    ----------
+    on_return, predictor, prefer, state
+        See `gridsim.schedulers.rjss.scheduler.Rjss`.
+    retry
+        ns until a search for a job without a place is repeated.
+    packet
+        Bytes of a question.
+    returns
+        Node -> ns, when its owner really returns, for exact predictions.
+    true_stay
+        Returns for how long an owner is really away, for the record of decisions.
     """
 
     policy: ClassVar[type[VolunteerNode]] = VolunteerNode
@@ -186,8 +193,14 @@ def outcome_of_runs(
 ) -> Outcome:
     """Return the outcome of a run.
 
-    runs, back : the tables ``runs`` and ``jobs`` of the nodes.  peak : most jobs that waited on each node.
-    restarts : whether what an interrupted job has done is lost.
+    Parameters
+    ----------
+    runs, back
+        The tables ``runs`` and ``jobs`` of the nodes.
+    peak
+        Most jobs that waited on each node.
+    restarts
+        Whether what an interrupted job has done is lost.
     """
     run, applications, count = of.run, of.run.applications, len(of.run.applications)
     runs = {name: column[np.lexsort((runs["start"], runs["machine"]))] for name, column in runs.items()}

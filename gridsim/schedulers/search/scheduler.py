@@ -37,13 +37,19 @@ _Count = Annotated[int, Limits(low=1)]
 class Search(NodeScheduler, frozen=True, kw_only=True):
     """Base class of the four methods, with their common parameters.
 
-    degree : other machines that a machine knows when it joins; links are mutual, so that it has twice as many
-        neighbours on average.
-    hop_time : s that a client allows for each hop of a message, before it stops waiting for an answer.
-    retry : s of the first pause after a search that did not find enough.
-    promise : s for which a host waits for a task after it has offered itself.
-
     Raises ScenarioError for parameters that are out of range.
+
+    Parameters
+    ----------
+    degree
+        Other machines that a machine knows when it joins; links are mutual, so that it has twice as many
+        neighbours on average.
+    hop_time
+        s that a client allows for each hop of a message, before it stops waiting for an answer.
+    retry
+        s of the first pause after a search that did not find enough.
+    promise
+        S for which a host waits for a task after it has offered itself.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -61,7 +67,10 @@ class Search(NodeScheduler, frozen=True, kw_only=True):
 class ExpandingRing(Search, frozen=True, kw_only=True):
     """Expanding ring (Zhou and Lo 2004): ask all machines within one hop, then within two, and so on.
 
-    max_hops : hops of the last ring.
+    Parameters
+    ----------
+    max_hops
+        Hops of the last ring.
     """
 
     name: ClassVar[str] = "expanding-ring"
@@ -74,7 +83,12 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
 class RandomWalkSearch(Search, frozen=True, kw_only=True):
     """Random walk search (Zhou and Lo 2004): walkers look for idle hosts, from neighbour to neighbour.
 
-    walkers : walkers that are sent at a time, at most.  steps : machines that each of them visits.
+    Parameters
+    ----------
+    walkers
+        Walkers that are sent at a time, at most.
+    steps
+        Machines that each of them visits.
     """
 
     name: ClassVar[str] = "random-walk-search"
@@ -88,7 +102,10 @@ class RandomWalkSearch(Search, frozen=True, kw_only=True):
 class Advertisement(Search, frozen=True, kw_only=True):
     """Advertisement (Zhou and Lo 2004): ask the machines that advertised themselves when they joined.
 
-    scope : hops within which a machine advertises itself.
+    Parameters
+    ----------
+    scope
+        Hops within which a machine advertises itself.
     """
 
     name: ClassVar[str] = "advertisement"
@@ -105,10 +122,16 @@ class Advertisement(Search, frozen=True, kw_only=True):
 class Rendezvous(Search, frozen=True, kw_only=True):
     """Rendezvous points (Zhou and Lo 2004): ask the points at which free hosts register.
 
-    share : probability with which a machine that joins becomes a point.
-    scope : hops within which a point makes itself known.
-    pick : which hosts a point names: those that have been on its list the longest, or random ones.
-    refresh : s after which a host that is still free registers again; inf for never, if points do not fail.
+    Parameters
+    ----------
+    share
+        Probability with which a machine that joins becomes a point.
+    scope
+        Hops within which a point makes itself known.
+    pick
+        Which hosts a point names: those that have been on its list the longest, or random ones.
+    refresh
+        S after which a host that is still free registers again; inf for never, if points do not fail.
     """
 
     name: ClassVar[str] = "rendezvous"

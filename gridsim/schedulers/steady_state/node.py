@@ -26,9 +26,16 @@ from gridsim.scheduling.nodes.program import NodeProgram, View
 class Place(NamedTuple):
     """What a node of the tree is given at the beginning; with the parameters of the scheduler.
 
-    parent : the node from which it gets tasks, -1 for the master.  link : its bandwidth, bytes/s.
-    fetched, weight : of each application, bytes that a task fetches, and the weight.
-    plan : the `Plan` that planned nodes follow; None for others.
+    Parameters
+    ----------
+    parent
+        The node from which it gets tasks, -1 for the master.
+    link
+        Its bandwidth, bytes/s.
+    fetched, weight
+        Of each application, bytes that a task fetches, and the weight.
+    plan
+        The `Plan` that planned nodes follow; None for others.
     """
 
     of: Any

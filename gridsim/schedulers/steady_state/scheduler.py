@@ -91,18 +91,26 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
     All tasks are submitted to a master, which computes nothing.  Machines ask their parent for tasks.  A
     machine knows its own link, and what its children say: their links, and the speed of all below them.
 
-    rule : ``"sorted"``: each node works out which rates are best for itself and its children, as if they had
+    Parameters
+    ----------
+    rule
+        ``"sorted"``: each node works out which rates are best for itself and its children, as if they had
         nobody below: tasks with much data go over fast links; then it serves the pair of child and
         application that lags the most behind.  ``"in-turn"``: the child with the fastest link of those that
         ask, and the application that has got the fewest tasks for its weight.
-    port : ``"one"``: who sends serves one machine at a time, as fast as its link carries; ``"many"``: all at
+    port
+        ``"one"``: who sends serves one machine at a time, as fast as its link carries; ``"many"``: all at
         once, each over its own link.  ``"sorted"`` is a rule for a port that serves one.
-    master_bandwidth : bytes/s that the master sends at most.
-    branching : children of the master and of each machine, in a tree in the order of numbers; 0: all machines
-        are children of the master.
-    weights : in which ratio applications are served: ``"equal"``: as many tasks of each; ``"tasks"``: in
-        proportion to the tasks that they have.
-    buffer : tasks that a machine has or has asked for, with the running one; and as many to pass on.
+    master_bandwidth
+        Bytes/s that the master sends at most.
+    branching
+        Children of the master and of each machine, in a tree in the order of numbers; 0: all machines are
+        children of the master.
+    weights
+        In which ratio applications are served: ``"equal"``: as many tasks of each; ``"tasks"``: in proportion
+        to the tasks that they have.
+    buffer
+        Tasks that a machine has or has asked for, with the running one; and as many to pass on.
     """
 
     name: ClassVar[str] = "bandwidth-centric"
@@ -127,9 +135,12 @@ class SteadyState(_FromMaster, frozen=True, kw_only=True):
     that have tasks there (`optimal_throughput`; extra ``stats``).  Each node then sends the task that lags
     the most behind its rate.  The program knows all machines and links at once, at no cost.
 
-    port, master_bandwidth, branching, weights, buffer : see `BandwidthCentric`.
-
     If several solutions are optimal, the one that is found may depend on the version of SciPy.
+
+    Parameters
+    ----------
+    port, master_bandwidth, branching, weights, buffer
+        See `BandwidthCentric`.
     """
 
     name: ClassVar[str] = "steady-state"

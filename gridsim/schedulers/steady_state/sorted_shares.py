@@ -24,12 +24,17 @@ def sorted_shares(
 ) -> tuple[float, dict[int, dict[int, float]]]:
     """Return the largest throughput in the given ratio, and the rates at which it is reached.
 
-    children : child -> Mflop/s, and bandwidth of its link (inf for the node itself, which needs no link).
-    applications : number -> Mflop and bytes of a task, weight.
-    limit : bytes/s that the node sends at most.
-
     Returns t, and application -> child -> tasks/s, > 0: those of an application add up to its weight times
     t.  Ties go to the lowest number.
+
+    Parameters
+    ----------
+    children
+        Child -> Mflop/s, and bandwidth of its link (inf for the node itself, which needs no link).
+    applications
+        Number -> Mflop and bytes of a task, weight.
+    limit
+        Bytes/s that the node sends at most.
     """
     places = [
         (child, speed, 0.0 if math.isinf(link) else 1.0 / min(link, limit))

@@ -48,8 +48,12 @@ WORDS: DecisionTexts = {
 class HostNotes(Stateful):
     """Records in `log` what happens to tasks, with the true times for which their hosts stay up or down.
 
-    feed : changes of hosts; None if there are none.
-    zones : time zones of the hosts; None if the scheduler does not ask which of them have night.
+    Parameters
+    ----------
+    feed
+        Changes of hosts; None if there are none.
+    zones
+        Time zones of the hosts; None if the scheduler does not ask which of them have night.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "block")
@@ -73,7 +77,10 @@ class HostNotes(Stateful):
     ) -> None:
         """Record a decision on a task and a host.
 
-        end : ns, until when the task is to run or to wait there; NEVER for neither.
+        Parameters
+        ----------
+        end
+            ns, until when the task is to run or to wait there; NEVER for neither.
         """
         saw, until = math.nan, int(self.until[host])
         if self.zones is not None and action in _PLACED:

@@ -42,17 +42,22 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     lost their host, in the order in which they became free to move, then tasks never started, by application
     and number.
 
-    mode : ``"migration-immediate"``: a task whose host goes down moves to another one at once;
-        ``"wave-immediate"``: the same, and each time, the first included, the host is drawn from those that
-        have night, if there are any; ``"migration-linger"`` and ``"wave-linger"``: before it moves, a task
-        waits for its host to recover, and goes on there if it does.
-    linger : longest time that such a task waits, s; each wait is drawn uniformly from 0 to this (random
-        stream ``wave.linger``).
-    migration_cost : s that a task takes on a new host before it computes.
-
     Where the scenario's faults have no zones there is no night, and "wave" works like "migration".  A
     transient failure, after which a host recovers at once, takes away its task like any other failure.  At
     one instant tasks end first, then hosts change, then waits run out, then tasks are placed.
+
+    Parameters
+    ----------
+    mode
+        ``"migration-immediate"``: a task whose host goes down moves to another one at once;
+        ``"wave-immediate"``: the same, and each time, the first included, the host is drawn from those that
+        have night, if there are any; ``"migration-linger"`` and ``"wave-linger"``: before it moves, a task
+        waits for its host to recover, and goes on there if it does.
+    linger
+        Longest time that such a task waits, s; each wait is drawn uniformly from 0 to this (random stream
+        ``wave.linger``).
+    migration_cost
+        s that a task takes on a new host before it computes.
     """
 
     name: ClassVar[str] = "wave"

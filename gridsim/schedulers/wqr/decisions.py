@@ -28,7 +28,10 @@ WORDS: DecisionTexts = {
 class QueueNotes(Stateful):
     """Records in `log` each start of a task copy, with the true time until its machine fails, and each wait.
 
-    first : int64[machines], ns, when each machine fails first.
+    Parameters
+    ----------
+    first
+        int64[machines], ns, when each machine fails first.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "changes")

@@ -30,10 +30,18 @@ from gridsim.support.clock import NEVER
 class Grid(Rules):
     """What all nodes are given.
 
-    server : its number; workers have those of their machines.  cycles : how fast machines compute.
-    predicted : machine -> when it is predicted to fail, as it hears when it comes up, ns.
-    assign_soon : let the server have its timer ``"assign"`` once everything else at this instant has
-        happened.  seed : of the choice among tasks that get a further copy.
+    Parameters
+    ----------
+    server
+        Its number; workers have those of their machines.
+    cycles
+        How fast machines compute.
+    predicted
+        Machine -> when it is predicted to fail, as it hears when it comes up, ns.
+    assign_soon
+        Let the server have its timer ``"assign"`` once everything else at this instant has happened.
+    seed
+        Of the choice among tasks that get a further copy.
     """
 
     server: int

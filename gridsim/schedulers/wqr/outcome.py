@@ -17,8 +17,12 @@ def outcome(
 ) -> Outcome:
     """Return the outcome from what `gridcore.work_queue.dispatch.WorkQueue` counted.
 
-    totals : counts of each application and each machine.
-    rows : one row for each copy of a task.
+    Parameters
+    ----------
+    totals
+        Counts of each application and each machine.
+    rows
+        One row for each copy of a task.
     """
     names = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
     order = np.lexsort((rows["start"], rows["machine"]))

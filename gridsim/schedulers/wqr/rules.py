@@ -23,12 +23,20 @@ LONGEST = 9_200_000_000_000_000_000
 class Rules:
     """The parameters of `WqrFt`, which explains them, with times in ns.
 
-    bag_order : which bag is next.
-    order, choice : the task order and the machine choice, by name or as functions.
-    interval : ns of computing between two checkpoints; 0 for no checkpoints.
-    checkpoint, restore : ns that it takes to write a checkpoint, and to resume from one.
-    min_speed : Mflop/s; slower machines get no task.
-    local : whether checkpoints stay on their machines.
+    Parameters
+    ----------
+    bag_order
+        Which bag is next.
+    order, choice
+        The task order and the machine choice, by name or as functions.
+    interval
+        ns of computing between two checkpoints; 0 for no checkpoints.
+    checkpoint, restore
+        ns that it takes to write a checkpoint, and to resume from one.
+    min_speed
+        Mflop/s; slower machines get no task.
+    local
+        Whether checkpoints stay on their machines.
     """
 
     bag_order: str
@@ -47,7 +55,10 @@ class Rules:
     def of(cls, parameters: Any, speeds: Floats, mean_up_time: float, **further: Any) -> Self:
         """Return the rules of a `WqrFt` for machines of these speeds, up for about `mean_up_time` s.
 
-        further : the fields that a subclass adds.
+        Parameters
+        ----------
+        further
+            The fields that a subclass adds.
         """
         name, order, choice = parameters.name, parameters.task_order, parameters.machine_choice
         return cls(
@@ -96,7 +107,12 @@ def uniform(seed: int, number: int) -> float:
 class Predictions(Stateful):
     """When machines are predicted to fail: exactly, or with a random error.
 
-    error : see ``prediction_error`` of `WqrFt`.  chance : generator of the errors.
+    Parameters
+    ----------
+    error
+        See ``prediction_error`` of `WqrFt`.
+    chance
+        Generator of the errors.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("chance",)

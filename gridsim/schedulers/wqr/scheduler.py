@@ -51,43 +51,54 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     the tasks with the fewest running copies, if these are fewer than `max_replicas`, one that gets a further
     copy (a replica).  The first copy that completes a task ends the others.
 
-    bag_order : which application is next (Anglano and Canonico 2008), of those that have a task to start.
+    Nothing is decided before everything at an instant has happened: tasks end first, then machines fail and
+    recover.  The server learns about tasks and machines without messages.  Where machines have background
+    load, choices use nominal speeds only.
+
+    Parameters
+    ----------
+    bag_order
+        Which application is next (Anglano and Canonico 2008), of those that have a task to start.
         ``"fcfs-share"``: the first in order of release; ``"fcfs-excl"``: the first that is not complete has
         the whole grid until it is, and what it leaves free stays idle; ``"rr"``: they take turns, one task or
         replica each, in order of release; ``"rr-nrf"``: the same, but while any task waits without a copy,
         only applications with such tasks have turns; ``"longidle"``: the one whose task has waited without a
         copy the longest, since its release or the failure of its last copy; while none waits, as
         "fcfs-share".
-    task_order : how to choose among tasks that were never started, or among those that may have a further
-        copy: ``"random"``, or ``"small"`` or ``"great"`` by the residual work after the newest checkpoint
-        (ties: the lowest number).
-    machine_choice : how to choose among the free machines: ``"none"`` (the lowest id), ``"cpu"`` (the
-        fastest), ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted
-        to be up until the task is done, else as "cpu"); ties: the lowest id.  Like `task_order` it can also
-        be a function of a module, or its name ``"module:function"``; see
-        `gridsim.schedulers.wqr.selections`.
-    max_replicas : copies of a task that may run at a time; 1 allows only the first.
-    exclude : machines slower than the mean speed of all by more than so many standard deviations get no task
+    task_order
+        How to choose among tasks that were never started, or among those that may have a further copy:
+        ``"random"``, or ``"small"`` or ``"great"`` by the residual work after the newest checkpoint (ties:
+        the lowest number).
+    machine_choice
+        How to choose among the free machines: ``"none"`` (the lowest id), ``"cpu"`` (the fastest),
+        ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted to be up
+        until the task is done, else as "cpu"); ties: the lowest id.  Like `task_order` it can also be a
+        function of a module, or its name ``"module:function"``; see `gridsim.schedulers.wqr.selections`.
+    max_replicas
+        Copies of a task that may run at a time; 1 allows only the first.
+    exclude
+        Machines slower than the mean speed of all by more than so many standard deviations get no task
         (resource exclusion by a fixed threshold, Kondo et al. 2004); None: all machines get tasks.
-    checkpoint_interval : s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean
-        up time) (J. W. Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
-    checkpoint_cost, restore_cost : s that it takes to write a checkpoint, and to resume from one.
-    checkpoint_store : ``"server"``: a copy resumes from the newest checkpoint of any copy of its task;
-        ``"local"``: a machine keeps the checkpoint of the last task that it lost, no other machine can read
-        it, and the residual work of a task counts as its whole size.
-    predictor : how the time that a machine stays up is predicted: ``"exact"`` (as in the paper), ``"past"``
-        (the mean of the machine's up times so far that were longer than its age, among the last 32),
-        ``"age"`` (as long again as it has been up).  Predictions are made when a machine comes up; those by
-        "past" and "age" also whenever it becomes free, and at each release.
-    prediction_error : standard deviation of the logarithm of a factor (log-normal, median 1) on the up time
-        that "exact" predicts.  It is drawn for each up time; all policies of a comparison meet the same
-        errors.
-    as_printed : follow Figures 1 to 4 to the letter in machine choices: machine 0 is considered even where
-        it is not free, so that tasks wait for it, and "all" does not fall back on "cpu".
-
-    Nothing is decided before everything at an instant has happened: tasks end first, then machines fail and
-    recover.  The server learns about tasks and machines without messages.  Where machines have background
-    load, choices use nominal speeds only.
+    checkpoint_interval
+        s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean up time) (J. W.
+        Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
+    checkpoint_cost, restore_cost
+        s that it takes to write a checkpoint, and to resume from one.
+    checkpoint_store
+        ``"server"``: a copy resumes from the newest checkpoint of any copy of its task; ``"local"``: a
+        machine keeps the checkpoint of the last task that it lost, no other machine can read it, and the
+        residual work of a task counts as its whole size.
+    predictor
+        How the time that a machine stays up is predicted: ``"exact"`` (as in the paper), ``"past"`` (the mean
+        of the machine's up times so far that were longer than its age, among the last 32), ``"age"`` (as long
+        again as it has been up).  Predictions are made when a machine comes up; those by "past" and "age"
+        also whenever it becomes free, and at each release.
+    prediction_error
+        Standard deviation of the logarithm of a factor (log-normal, median 1) on the up time that "exact"
+        predicts.  It is drawn for each up time; all policies of a comparison meet the same errors.
+    as_printed
+        Follow Figures 1 to 4 to the letter in machine choices: machine 0 is considered even where it is not
+        free, so that tasks wait for it, and "all" does not fall back on "cpu".
     """
 
     name: ClassVar[str] = "WQR-FT"

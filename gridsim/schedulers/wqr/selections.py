@@ -25,9 +25,18 @@ from gridsim.support.imports import imported
 class Tasks:
     """Tasks of one application, one of which is to be chosen; all have equally many running copies.
 
-    number : int64[k], the numbers of the tasks within the application, ascending.
-    residual : float64[k], Mflop left after the newest checkpoint.
-    application : number of the application.  now : s.  chance : generator for orders that draw.
+    Parameters
+    ----------
+    number
+        int64[k], the numbers of the tasks within the application, ascending.
+    residual
+        float64[k], Mflop left after the newest checkpoint.
+    application
+        Number of the application.
+    now
+        s.
+    chance
+        Generator for orders that draw.
     """
 
     number: Integers
@@ -41,9 +50,18 @@ class Tasks:
 class Machines:
     """The free machines, one of which is to be chosen.
 
-    number : int64[k], ids, ascending.  power : float64[k], Mflop/s.
-    up_time : float64[k], s for which each machine is predicted to stay up; inf for ever.
-    lasts : float64[k], s that the task takes there at full speed, with its checkpoints.  now : s.
+    Parameters
+    ----------
+    number
+        int64[k], ids, ascending.
+    power
+        float64[k], Mflop/s.
+    up_time
+        float64[k], s for which each machine is predicted to stay up; inf for ever.
+    lasts
+        float64[k], s that the task takes there at full speed, with its checkpoints.
+    now
+        s.
     """
 
     number: Integers

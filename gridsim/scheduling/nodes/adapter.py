@@ -41,26 +41,43 @@ __all__ = ["NodeProgram", "NodeScheduler", "Message", "View", "array"]
 class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     """Parameters of a scheduler whose nodes are `policy` objects.
 
-    degree : number of neighbours of each node: other machines, drawn at random once.
-    detection : s from the loss of tasks in a failure until their submitter learns of it.
-
     Class variables:
-
-    policy : a subclass of `NodeProgram`.
-    messages : name -> `Message`, in the order in which kinds are handled at one instant.
-    timers : names of timers.
-    ticks : name -> s: timers that fire on all nodes at each multiple of that time.
-    local_order : ``"edf"`` or ``"fifo"``, the order in which a machine runs its tasks.
-    watch : ``"completion"`` if nodes handle the end of each task (`NodeProgram.on_end`).
-    reports : True if nodes call `View.completed`.
-    tables : name -> {column: ``int`` or ``float``}, for the rows that nodes write (`View.note`).
-    truths : action -> function that returns the true value at that decision; nodes cannot see it.
-    at_once : True: messages leave when a handler sends them, in that order; False: at the end of the wave,
-        sorted by kind and sender.
-    to_the_end : True: after the last task, the run goes on until no message or timer is left.
 
     Raises ScenarioError for parameters that are out of range, for class variables that are not what they must
     be, and for a ``policy`` with methods ``on_...`` that nothing calls, or that cannot be called.
+
+    Parameters
+    ----------
+    degree
+        Number of neighbours of each node: other machines, drawn at random once.
+    detection
+        S from the loss of tasks in a failure until their submitter learns of it.
+
+    Attributes
+    ----------
+    policy
+        A subclass of `NodeProgram`.
+    messages
+        Name -> `Message`, in the order in which kinds are handled at one instant.
+    timers
+        Names of timers.
+    ticks
+        Name -> s: timers that fire on all nodes at each multiple of that time.
+    local_order
+        ``"edf"`` or ``"fifo"``, the order in which a machine runs its tasks.
+    watch
+        ``"completion"`` if nodes handle the end of each task (`NodeProgram.on_end`).
+    reports
+        True if nodes call `View.completed`.
+    tables
+        Name -> {column: ``int`` or ``float``}, for the rows that nodes write (`View.note`).
+    truths
+        Action -> function that returns the true value at that decision; nodes cannot see it.
+    at_once
+        True: messages leave when a handler sends them, in that order; False: at the end of the wave, sorted
+        by kind and sender.
+    to_the_end
+        True: after the last task, the run goes on until no message or timer is left.
     """
 
     decentralized: ClassVar[bool] = True

@@ -22,12 +22,17 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
 
     With ``board_of = "applications"`` the board has a number of each application, which any node may publish.
 
-    age : s, how old what the board shows is; 0 for the present state.
-    refresh : ``"continuous"``: each number is exactly `age` old; ``"periodic"``: all are replaced at each
-        multiple of `age`, by what is true then; ``"individual"``: that of each node at instants of its own,
-        which are `age` apart, from a random one on.
-    error : standard deviation of a factor, lognormal with mean 1, by which what the board shows differs from
-        what was published.  Each published number has its own, drawn from the stream "<name> board".
+    Parameters
+    ----------
+    age
+        s, how old what the board shows is; 0 for the present state.
+    refresh
+        ``"continuous"``: each number is exactly `age` old; ``"periodic"``: all are replaced at each multiple
+        of `age`, by what is true then; ``"individual"``: that of each node at instants of its own, which are
+        `age` apart, from a random one on.
+    error
+        Standard deviation of a factor, lognormal with mean 1, by which what the board shows differs from what
+        was published.  Each published number has its own, drawn from the stream "<name> board".
     """
 
     decentralized: ClassVar[bool] = False

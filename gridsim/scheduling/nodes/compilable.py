@@ -24,7 +24,10 @@ __all__ = ["NotCompiled", "check_source", "explained", "place_of"]
 class NotCompiled(Exception):
     """Something in a program that cannot be compiled, and what to write instead.
 
-    at : file and line, where they are known.
+    Parameters
+    ----------
+    at
+        File and line, where they are known.
     """
 
     def __init__(self, why: str, at: tuple[str, int] | None = None) -> None:
@@ -148,7 +151,10 @@ _OURS = Path(__file__).parent
 def explained(program: Any, method: str, error: Exception) -> Exception:
     """Return the error for what a handler, `method`, has that cannot be compiled: where, and what to write.
 
-    program : a `gridsim.scheduling.nodes.numba_types.Program`.
+    Parameters
+    ----------
+    program
+        A `gridsim.scheduling.nodes.numba_types.Program`.
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error

@@ -35,7 +35,10 @@ class Grid(Protocol):
 class Truth:
     """The true current state of all machines.  Reading it changes nothing, and no node has access to it.
 
-    machines : their number.
+    Attributes
+    ----------
+    machines
+        Their number.
     """
 
     def __init__(self, grid: Grid) -> None:

@@ -21,11 +21,16 @@ class Layout:
 
     Messages between nodes of one machine take no time and are not counted.
 
-    machine_of : int64[nodes], the machine of each node.  Further machines than the platform has, such as that
-        of a server, never fail and run no tasks.
-    home : int64[machines], the node of each machine, also of the further ones, that gets what is submitted
+    Parameters
+    ----------
+    machine_of
+        int64[nodes], the machine of each node.  Further machines than the platform has, such as that of a
+        server, never fail and run no tasks.
+    home
+        int64[machines], the node of each machine, also of the further ones, that gets what is submitted
         there, and that handles what its task queue does.
-    level_of : int64[nodes], the level of each node, below 64, by which messages are counted; None for none.
+    level_of
+        int64[nodes], the level of each node, below 64, by which messages are counted; None for none.
     """
 
     machine_of: Integers

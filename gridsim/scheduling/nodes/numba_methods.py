@@ -409,8 +409,11 @@ class _Choice:
 def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     """Compile a method, and return an intrinsic (context, node, given, state) -> 0, or -1 if it has raised.
 
-    kind : what the core calls it for: ``("message", kinds, number among them)``, ``("release",)``,
-        ``("timer", with value)`` or ``("event",)``.
+    Parameters
+    ----------
+    kind
+        What the core calls it for: ``("message", kinds, number among them)``, ``("release",)``, ``("timer",
+        with value)`` or ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)
     more: list[Any] = []

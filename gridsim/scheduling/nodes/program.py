@@ -54,25 +54,32 @@ LONGEST_DELAY = 2.0e9
 class Message:
     """A kind of message: its size on the wire and its fields.
 
-    nbytes : bytes of one message; or a function that gets the fields by name, as the receiver will, and
-        returns the bytes; or None for a local kind, which a node can only send itself by `View.later`.
-    fields : name -> ``int``, ``float`` or `array`.  Names begin with a letter, and are not those of what else
-        a message has or `View.send` takes: ``node``, ``sender``, ``kind``, ``to``.  A field ``application``,
-        which must be ``int``, makes that application known to the receiver; the sender must know it.
-    moves_tasks : whether it hands over tasks for good: as many as its field ``tasks`` says, of the
-        application in its field ``application``.  If such a message is lost because a machine fails, the
-        tasks are lost too, and they are submitted again.
-    delay : s from sending to arrival.  Such a message leaves at once and passes the interfaces: it waits for
-        none and keeps none waiting.  At one instant they arrive in the order of sending, before releases.
-        One with a delay of 0 is handled as soon as the handler that sends it returns, before anything else.
-        None: it takes the network's time.
-    counted : False for one with a delay that stands for what a model takes as known, and not for traffic: no
-        accounting has it.
-    deferred : whether its handlers only take notes; to send, enqueue, draw or set a timer there is an error.
-        It may then be handled after it has arrived: after the next release on any machine, or at the end of
-        the run.
-
     Raises ScenarioError for fields that are not allowed.
+
+    Parameters
+    ----------
+    nbytes
+        Bytes of one message; or a function that gets the fields by name, as the receiver will, and returns
+        the bytes; or None for a local kind, which a node can only send itself by `View.later`.
+    fields
+        Name -> ``int``, ``float`` or `array`.  Names begin with a letter, and are not those of what else a
+        message has or `View.send` takes: ``node``, ``sender``, ``kind``, ``to``.  A field ``application``,
+        which must be ``int``, makes that application known to the receiver; the sender must know it.
+    moves_tasks
+        Whether it hands over tasks for good: as many as its field ``tasks`` says, of the application in its
+        field ``application``.  If such a message is lost because a machine fails, the tasks are lost too, and
+        they are submitted again.
+    delay
+        S from sending to arrival.  Such a message leaves at once and passes the interfaces: it waits for none
+        and keeps none waiting.  At one instant they arrive in the order of sending, before releases. One with
+        a delay of 0 is handled as soon as the handler that sends it returns, before anything else. None: it
+        takes the network's time.
+    counted
+        False for one with a delay that stands for what a model takes as known, and not for traffic: no
+        accounting has it.
+    deferred
+        Whether its handlers only take notes; to send, enqueue, draw or set a timer there is an error. It may
+        then be handled after it has arrived: after the next release on any machine, or at the end of the run.
     """
 
     def __init__(
@@ -157,7 +164,10 @@ class Message:
 class NodeProgram:
     """One node.  Its attributes are its memory, which a failure erases: the node then starts afresh.
 
-    parameters : the scheduler, with its parameters.
+    Parameters
+    ----------
+    parameters
+        The scheduler, with its parameters.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -260,7 +270,10 @@ def _as_array(kind: Array, value: Any, node: int, name: str) -> NDArray[Any]:
 class Notes(Stateful):
     """Rows of the tables that nodes write for the result; no node can read them.
 
-    tables : name -> columns, each ``int`` or ``float``.
+    Parameters
+    ----------
+    tables
+        Name -> columns, each ``int`` or ``float``.
     """
 
     STATE = ("rows",)

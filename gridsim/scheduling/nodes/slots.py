@@ -11,10 +11,16 @@ from gridcore.dgs.state import claimant, claimed
 class OwnSlots:
     """The slots that one machine has reserved for jobs; it does one job at a time.
 
-    schedules : the schedules of all machines, of which this is one.
-    machine : its number.
-    clock : callable that returns the time, ns.
-    freed : called with (application, machine, attempt) when the machine takes back a reservation or tries to.
+    Parameters
+    ----------
+    schedules
+        The schedules of all machines, of which this is one.
+    machine
+        Its number.
+    clock
+        Callable that returns the time, ns.
+    freed
+        Called with (application, machine, attempt) when the machine takes back a reservation or tries to.
     """
 
     def __init__(
@@ -29,7 +35,10 @@ class OwnSlots:
     def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
         """Reserve `slots` slots from `start` on; return False, and reserve nothing, if they are not free.
 
-        attempt : which attempt to place the job this is.
+        Parameters
+        ----------
+        attempt
+            Which attempt to place the job this is.
         """
         now, whose = self._clock(), [claimed(application, attempt)]
         return bool(self._schedules.reserve(self._machine, [start], [slots], whose, now)[0])

@@ -34,11 +34,17 @@ Wanted = Mapping[str, "MetricFunction | None"]
 class Cell:
     """The description of one run.
 
-    metrics : name -> a function of the result, or None for one of `gridsim.results.metrics.registry.METRICS`.
-    time_limit : as in `simulate`.
-    keep : the file to save the result in, which the process that executes the run must be able to write; None
-        to save no result.
-    files : SHA-256 that each trace file must have when it is read; None to accept any content.
+    Parameters
+    ----------
+    metrics
+        Name -> a function of the result, or None for one of `gridsim.results.metrics.registry.METRICS`.
+    time_limit
+        As in `simulate`.
+    keep
+        The file to save the result in, which the process that executes the run must be able to write; None to
+        save no result.
+    files
+        SHA-256 that each trace file must have when it is read; None to accept any content.
     """
 
     scenario: Scenario
@@ -56,15 +62,31 @@ class Cell:
 class Measured:
     """The record of a run: what was measured, or why the run failed.
 
-    values : metric -> number.  digest : digest of the result.
-    error : why the run failed, so that there are no values and no digest; empty if it did not fail.
-    lost : whether the worker is to blame, so that the error says nothing about the run itself.
-    wall_seconds : s that the run took.  peak_memory : the most bytes that the process has held so far.
-    code : see `code_version`.
-    files : SHA-256 of each trace file as it was read.
-    changed : the first trace file that is not as `Cell.files` says; empty if there is none.  If there is one,
-        the rest of the record is not valid, and `lost` is set too.
-    notes : warnings of the run, (category, message).  trace : the traceback of the error, as text.
+    Parameters
+    ----------
+    values
+        Metric -> number.
+    digest
+        Digest of the result.
+    error
+        Why the run failed, so that there are no values and no digest; empty if it did not fail.
+    lost
+        Whether the worker is to blame, so that the error says nothing about the run itself.
+    wall_seconds
+        s that the run took.
+    peak_memory
+        The most bytes that the process has held so far.
+    code
+        See `code_version`.
+    files
+        SHA-256 of each trace file as it was read.
+    changed
+        The first trace file that is not as `Cell.files` says; empty if there is none.  If there is one, the
+        rest of the record is not valid, and `lost` is set too.
+    notes
+        Warnings of the run, (category, message).
+    trace
+        The traceback of the error, as text.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -120,7 +142,10 @@ def measure(cell: Cell) -> Measured:
 def _changed(cell: Cell, read: Mapping[str, str] | None = None) -> str:
     """Return the first file whose SHA-256 is not the one in ``cell.files``; "" if there is none.
 
-    read : SHA-256 of each file that was read; None to look at the files that would be read now.
+    Parameters
+    ----------
+    read
+        SHA-256 of each file that was read; None to look at the files that would be read now.
     """
     if cell.files is None:
         return ""

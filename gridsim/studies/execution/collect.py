@@ -36,13 +36,21 @@ def collect(
 
     Equal runs are executed once: those with equal keys if there is a store, else those with the same objects.
 
-    retry : whether runs that are in `store` as failed are executed again.
-    fail_fast : whether to raise GridSimError for the first run that fails.
-    first_read : the trace files that earlier calls for the same study have read.
-
     The other parameters are as in `gridsim.replicate`.
 
-    Raises GridSimError if a trace file is not the same as for earlier runs.
+    Parameters
+    ----------
+    retry
+        Whether runs that are in `store` as failed are executed again.
+    fail_fast
+        Whether to raise GridSimError for the first run that fails.
+    first_read
+        The trace files that earlier calls for the same study have read.
+
+    Raises
+    ------
+    GridSimError
+        If a trace file is not the same as for earlier runs.
     """
     read = FirstRead() if first_read is None else first_read
     found: list[Measured | None] = [None] * len(cells)

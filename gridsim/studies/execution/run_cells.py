@@ -47,11 +47,6 @@ def run_cells(
 ) -> None:
     """Execute the runs `cells`, and report their records with their numbers, several at a time.
 
-    report : called with (number, record) pairs as soon as a task is over, or, without an executor, after runs
-        that took `TASK_SECONDS`, and after each error.
-    executor : where the runs are executed; None executes them in this process, one after another.
-    batch : the number of runs in a task; None for as many as take about `TASK_SECONDS`.
-
     An error of a run, or of the worker that executed it, is in its record (`Measured.error`).  The runs of a
     task that was lost are tried once more, one by one.  Exceptions of `report` and KeyboardInterrupt end the
     execution; what was finished by then has been reported.
@@ -59,6 +54,16 @@ def run_cells(
     Raises ScenarioError for an invalid executor, or a run that cannot be sent to other processes;
     GridSimError for an executor that is broken, or whose workers run other code; ScenarioError for a script
     that workers cannot import, as it does not start them under ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    report
+        Called with (number, record) pairs as soon as a task is over, or, without an executor, after runs that
+        took `TASK_SECONDS`, and after each error.
+    executor
+        Where the runs are executed; None executes them in this process, one after another.
+    batch
+        The number of runs in a task; None for as many as take about `TASK_SECONDS`.
     """
     if batch is not None:
         whole("batch", batch, low=1)

@@ -92,10 +92,13 @@ _OPTIONAL = ("peak_memory", *METRICS)
 class Store:
     """The store in the folder `path`, which is created if it does not exist.
 
-    keep_results : whether whole results are saved too, for `result`; the processes that execute the runs must
-        have access to the folder.
-
     Raises ScenarioError for a folder that is no store, OSError for one that cannot be created or written.
+
+    Parameters
+    ----------
+    keep_results
+        Whether whole results are saved too, for `result`; the processes that execute the runs must have
+        access to the folder.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
@@ -262,7 +265,10 @@ class Store:
     def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
         """Return the rows of all shards in a folder, and the paths of the shards.
 
-        values : return only rows whose `column` is among these; None for all rows.
+        Parameters
+        ----------
+        values
+            Return only rows whose `column` is among these; None for all rows.
         """
         shards, tables = self._shards(folder), []
         known = _TYPES[folder]
