@@ -20,7 +20,7 @@ from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler, conformance, introspection
-from gridsim.testing.clairvoyance import foreknown
+from gridsim.testing.clairvoyance import foresight_violation
 from tests._helpers.scenarios import (
     CENTRAL,
     CLASSICS,
@@ -403,7 +403,7 @@ def test_the_mean_up_time_counts_as_known(seed: int) -> None:
     faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
     workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)
-    assert foreknown(scenario, gs.WqrFt(checkpoint_cost=2.0), {}) is None
+    assert foresight_violation(scenario, gs.WqrFt(checkpoint_cost=2.0), {}) is None
 
 
 def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
@@ -506,7 +506,7 @@ class Hanging(gs.NodeScheduler, frozen=True, kw_only=True):
 # where time is up while the collector's callbacks run, the error is lost there, and comes again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(introspection, "PATIENCE", 0.5)
+    monkeypatch.setattr(introspection, "WALL_TIME_LIMIT", 0.5)
     said = r"has not ended after 0.5 s; it is in Hangs.on_release, .*test_conformance.py:\d+"
     with pytest.raises(ConformanceError, match=said):
         check_scheduler(Hanging(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)

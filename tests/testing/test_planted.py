@@ -12,7 +12,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import ConformanceError, check_scheduler
-from gridsim.testing.locality import can_be_isolated, isolated
+from gridsim.testing.locality import can_isolate_nodes, isolate_nodes
 
 HELPERS = Path(__file__).parents[1] / "_helpers"
 #: Found in the first examples; of each kind of check that has its own code, one.
@@ -87,13 +87,13 @@ def test_isolated_nodes_share_nothing(name: str) -> None:
     homes, sizes = [0, 1, 2] * 4, [4000.0] * 12
     workload = gs.Workload.of([10.0 * k for k in range(12)], [40] * 12, sizes, homes)
     scenario = gs.Scenario(gs.Platform.of([500.0] * 6), workload, seed=1)
-    assert can_be_isolated(scheduler)
+    assert can_isolate_nodes(scheduler)
 
     def digest() -> str:
         return gs.simulate(scenario, scheduler, nodes="interpreted").digest
 
     shared = digest()
-    with isolated(scheduler):
+    with isolate_nodes(scheduler):
         alone = digest()
     assert (alone == shared) == (name == "Honest") and digest() == shared
 

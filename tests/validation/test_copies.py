@@ -13,7 +13,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.background_load import Pace
 from gridsim.validation import copies
-from gridsim.validation.copies import Copies, FluctuatingRules, Rules, _begins, overtaken
+from gridsim.validation.copies import Copies, BackgroundLoadRules, CheckpointRules, _check_begins, overtaken
 from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
@@ -34,17 +34,17 @@ def rows_of(drawn: list[tuple[Any, ...]]) -> Copies:
 
 
 @st.composite
-def rules_of(draw: st.DrawFn) -> Rules:
+def rules_of(draw: st.DrawFn) -> CheckpointRules:
     interval, checkpoint, restore = (draw(st.integers(0, 9)) for _ in range(3))
     if draw(st.booleans()):
-        return Rules(interval, checkpoint, restore, draw(st.booleans()))
+        return CheckpointRules(interval, checkpoint, restore, draw(st.booleans()))
     factors = draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=6, max_size=6))
     first = np.array(draw(st.lists(st.integers(0, 2), min_size=3, max_size=3)), np.int64)
     pace = Pace(draw(st.integers(1, 7)), np.array(factors).reshape(2, 3), np.array([0, 1, 1]), first)
-    return FluctuatingRules(interval, checkpoint, restore, draw(st.booleans()), pace)
+    return BackgroundLoadRules(interval, checkpoint, restore, draw(st.booleans()), pace)
 
 
-def saved(rules: Rules, rows: Copies, j: int, at: int, work: float) -> float:
+def saved(rules: CheckpointRules, rows: Copies, j: int, at: int, work: float) -> float:
     """ns at whole speed in the newest checkpoint of row j at `at` ns: one ns after the other."""
     computed, kept, since = 0.0, 0.0, 0  # since its last checkpoint
     if not rules.interval:
@@ -54,23 +54,23 @@ def saved(rules: Rules, rows: Copies, j: int, at: int, work: float) -> float:
     while now < until:
         if since == rules.interval:
             now, since = now + rules.checkpoint, 0
-            if now <= until and (isinstance(rules, FluctuatingRules) or computed < max(1, round(work))):
+            if now <= until and (isinstance(rules, BackgroundLoadRules) or computed < max(1, round(work))):
                 kept = computed
             if now >= until:
                 break
         factor = 1.0
-        if isinstance(rules, FluctuatingRules):
+        if isinstance(rules, BackgroundLoadRules):
             pace, u = rules.pace, rows.machine[j]
             step = (pace.first[u] + now // pace.period) % pace.factors.shape[1]
             factor = pace.factors[pace.series[u], step]
         computed, now, since = computed + factor, now + 1, since + 1
     written = since == rules.interval and rules.checkpoint == 0 and now == until
-    if written and (isinstance(rules, FluctuatingRules) or computed < max(1, round(work))):
+    if written and (isinstance(rules, BackgroundLoadRules) or computed < max(1, round(work))):
         kept = computed
     return kept
 
 
-def wanted(rows: Copies, rules: Rules, work: Any, k: int) -> float:
+def wanted(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
     beaten, most = overtaken(rows), 0.0
     same = rows.machine if rules.local else rows.task
     earlier = [
@@ -88,12 +88,12 @@ def wanted(rows: Copies, rules: Rules, work: Any, k: int) -> float:
 
 
 @given(st.lists(ROW, max_size=14), rules_of())
-def test_each_begins_with_the_newest_checkpoint(drawn: list[tuple[Any, ...]], rules: Rules) -> None:
+def test_each_begins_with_the_newest_checkpoint(drawn: list[tuple[Any, ...]], rules: CheckpointRules) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
     want = np.array([wanted(rows, rules, work, k) for k in range(len(drawn))])
     wrong = np.flatnonzero(np.abs(rows.begin - want) > 1e-9 * SIZES[rows.task])
-    found = _begins(rows, rules, work, SIZES, SPEEDS)
+    found = _check_begins(rows, rules, work, SIZES, SPEEDS)
     assert [each.count for each in found] == [len(wrong)] * bool(len(wrong))
     for each in found:
         assert each.where == f"row {wrong[0]}"
@@ -110,23 +110,23 @@ def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
     pace = Pace(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
-    for rules in (Rules(3, 1, 2, False), FluctuatingRules(3, 1, 2, False, pace)):
-        whole = _begins(rows, rules, work, SIZES, SPEEDS)
+    for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):
+        whole = _check_begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:
             patch.setattr(copies, "_AT_ONCE", 3)
-            assert str(_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
+            assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
 
 
 def test_many_copys_of_a_task() -> None:
     """One after the other: at once.  All at a time: refused."""
-    count, rules = 300_000, Rules(10, 1, 0, False)
+    count, rules = 300_000, CheckpointRules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
     work = np.full(count, 1e3)
     rows = Copies(none, none, times, times + 1, none > 0, np.zeros(count), str)
-    assert _begins(rows, rules, work, SIZES, SPEEDS) == []
+    assert _check_begins(rows, rules, work, SIZES, SPEEDS) == []
     rows = Copies(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
     with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of copies that run"):
-        _begins(rows, rules, work, SIZES, SPEEDS)
+        _check_begins(rows, rules, work, SIZES, SPEEDS)
 
 
 def test_more_replicas_at_a_time_than_the_scheduler_makes() -> None:

@@ -252,7 +252,7 @@ def test_what_ran_had_resources(tmp_path: Path, row: str, more: str) -> None:
     path, log = short(tmp_path / "jobs.csv", row, more=more), swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)])
     for job_log in (None, log):
         (found,) = validate_batsim(path, job_log=job_log)
-        assert found.law == "size" and "job 1 has run, as the table says, and has no resources" in str(found)
+        assert found.law == "size" and "job 1 has run by the table and has no resources" in str(found)
     short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
     assert validate_batsim(path, job_log=log) == []
 
@@ -270,7 +270,7 @@ def test_overlaps_are_those_of_each_resource(rows: list[tuple[int, ...]], at_onc
     earlier, later = overlaps(resource, times[of], until[of])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logs, "_AT_ONCE", at_once)
-        found = list(logs._shared("a.csv", job, low, low + many, times, until))
+        found = list(logs._shared_resources("a.csv", job, low, low + many, times, until))
     assert sum(count for _, count, *_ in found) == len(later)
     if found:
         assert found[0][0] == resource[later[0]]
@@ -346,7 +346,7 @@ def test_what_is_completed_has_run(tmp_path: Path) -> None:
         swf(path, [(1, 0, wait, lasts, 2, 20), *LOG[1:]])
         assert validate_swf(path) == []  # left out, as nobody knows when it ran
         (found,) = validate_swf(path, job_log=given)
-        assert found.law == "lost" and "job 1 is completed, and when it ran is not there" in str(found)
+        assert found.law == "lost" and "job 1 is completed, but its wait or run time is missing" in str(found)
     path.write_text(path.read_text().replace("2 20 -1 1 ", "2 20 -1 5 ", 1))  # cancelled
     assert validate_swf(path, job_log=given) == []
 
