@@ -219,15 +219,15 @@ def _is_computing(result: Result, machine: int, begin: float, end: float) -> boo
 def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> Integers:
     """Return the time (ns) from which each machine can know of the change: int64[machines + servers]."""
     latency = nanoseconds(base.result.scenario.network.latency)
-    informed_at = np.full(max(machine_count(each.result) for each in (base, variant)), NEVER)
+    informed_at = np.full(max(machine_count(run.result) for run in (base, variant)), NEVER)
     informed_at[slice(None) if change.by_all else change.machine] = change.since
     if change.down is not None:
         informed_at[change.down] = 0
     for result in (base.result, variant.result):
         if "exchanges" in result.tables:  # exchanges are in no log, and take as long as a message
             np.minimum(informed_at, change.since + latency, out=informed_at)
-    logs = [each.result.tables["message_log"] for each in (base, variant)]
-    log = {name: np.concatenate([each[name] for each in logs]) for name in logs[0]}
+    logs = [run.result.tables["message_log"] for run in (base, variant)]
+    log = {name: np.concatenate([table[name] for table in logs]) for name in logs[0]}
     is_lost, is_delivered = log["dropped"] != 0, ~np.isnan(log["delivered"])
     sent = np.rint(log["sent"] * NS).astype(np.int64)
     # the sender of a message to a failed machine detects the loss when it would have arrived; so does the
@@ -292,7 +292,7 @@ def _difference_by_stream(base: ObservedRun, variant: ObservedRun, plain: Scenar
     """
     end = min(base.end, variant.end)
     difference = first_differing_row(
-        base, variant, [end] * max(machine_count(each.result) for each in (base, variant))
+        base, variant, [end] * max(machine_count(run.result) for run in (base, variant))
     )
     if difference is None:
         return None

@@ -253,7 +253,7 @@ def changed_workload(
     submitter = applications.submitter[source_rows]
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
-        requested = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
+        estimates = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
         memory, kinds, disk = (
             values if values is None else values[source_rows]
             for values in (applications.memory, applications.kind, applications.disk)
@@ -265,7 +265,7 @@ def changed_workload(
             for name, values in job_times.items()
         }
         rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times}
-        return Workload.jobs_of(release, tasks, run_time, requested, submitter, **rest, origin=0.0)
+        return Workload.jobs_of(release, tasks, run_time, estimates, submitter, **rest, origin=0.0)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}
     further_columns = {

@@ -75,19 +75,21 @@ def validate_batsim(
         return f"{name}:{line[k]}"
 
     submit, start, finish = (jobs[c] for c in ("submission_time", "starting_time", "finish_time"))
-    run_time, requested = jobs["execution_time"], jobs["requested_number_of_resources"]
+    run_time, requested_resources = jobs["execution_time"], jobs["requested_number_of_resources"]
     row, low, high = jobs["intervals"]
     allocated = np.zeros(len(line), np.int64)
     np.add.at(allocated, row, high - low)
     has_run = allocated > 0
-    label, numbers = jobs["job_id"], [_number_of(each) for each in jobs["job_id"]]
+    label, numbers = jobs["job_id"], [_number_of(job) for job in jobs["job_id"]]
     # a log has no workloads: both w0!1 and w1!1 are its job 1
     violations = _check_duplicates(jobs["key"] if job_log is None else numbers, label, row_label)
     violations += broken(
         "size",
-        jobs["has_run"] & ~has_run & (requested > 0),
+        jobs["has_run"] & ~has_run & (requested_resources > 0),
         row_label,
-        lambda k: f"job {label[k]} has run by the table and has no resources, it requested {requested[k]}",
+        lambda k: (
+            f"job {label[k]} has run by the table and has no resources, it requested {requested_resources[k]}"
+        ),
     )
     violations += broken(
         "before submission",
@@ -104,9 +106,9 @@ def validate_batsim(
     )
     violations += broken(
         "size",
-        has_run & (allocated != requested),
+        has_run & (allocated != requested_resources),
         row_label,
-        lambda k: f"job {label[k]} has {allocated[k]} resources, it requested {requested[k]}",
+        lambda k: f"job {label[k]} has {allocated[k]} resources, it requested {requested_resources[k]}",
     )
     # a quotient of rounded numbers, which could have any value for a job of no length
     positive_time = np.where(run_time > UNIT, run_time, np.nan)
@@ -143,7 +145,7 @@ def validate_batsim(
         violations.append(Violation("overlap", overlap_count, row_label(b), message))
     if job_log is not None:
         violations += _check_workload(
-            name, _jobs_without_parts(job_log)[0], job_log, numbers, submit, requested, row_label
+            name, _jobs_without_parts(job_log)[0], job_log, numbers, submit, requested_resources, row_label
         )
     return violations
 
@@ -280,7 +282,7 @@ def _jobs_without_parts(path: StrPath) -> tuple[JobLog, NDArray[np.bool_]]:
 
 def _slack(count: int, *times: Floats) -> Floats:
     """Return the error of a sum of `count` numbers of a table: half a `UNIT` each, and float rounding."""
-    largest = np.maximum.reduce([np.abs(each) for each in times])
+    largest = np.maximum.reduce([np.abs(values) for values in times])
     slack: Floats = count * UNIT / 2 + ROUNDING * largest
     return slack
 
@@ -299,7 +301,7 @@ def _check_duplicates(key: list[str], label: list[str], row_label: Callable[[int
 def _first_occurrence(key: list[str]) -> Integers:
     """Return the first row with the same key, -1 if it is the row itself: int64[rows]."""
     rows: dict[str, int] = {}
-    first = np.array([rows.setdefault(each, k) for k, each in enumerate(key)], np.int64)
+    first = np.array([rows.setdefault(job, k) for k, job in enumerate(key)], np.int64)
     return np.where(first < np.arange(len(key)), first, -1)
 
 
@@ -325,15 +327,15 @@ def _check_workload(
         lambda k: f"job {number[k]} of the workload is at line {line[first[k]]} already",
     )
     index: dict[str, int] = {}
-    for k, each in enumerate(number):
-        index.setdefault(each, k)
-    log_row = np.array([index.get(each, -1) for each in label], np.int64)
+    for k, job in enumerate(number):
+        index.setdefault(job, k)
+    log_row = np.array([index.get(job, -1) for job in label], np.int64)
     violations += broken(
         "unknown", log_row < 0, row_label, lambda k: f"job {label[k]} is not in the workload"
     )
     is_present = np.zeros(len(submit), np.bool_)
     is_present[log_row[log_row >= 0]] = True
-    missing = [each for each, k in index.items() if not is_present[k]]
+    missing = [job for job, k in index.items() if not is_present[k]]
     if missing:
         violations.append(
             Violation("lost", len(missing), name, f"job {missing[0]} of the workload is not there")
@@ -381,7 +383,7 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
         columns["job_id"].append(row["job_id"])
         columns["key"].append(_qualified_number(row))
         resources = _interval_set(path, number, row["allocated_resources"])
-        intervals += [(len(columns["line"]) - 1, *each) for each in resources]
+        intervals += [(len(columns["line"]) - 1, *interval) for interval in resources]
         requested = row["requested_number_of_resources"]
         if fault := number_fault("requested_number_of_resources", requested, whole=True, most=LARGEST_COUNT):
             raise format_error(path, number, fault)

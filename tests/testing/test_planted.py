@@ -72,11 +72,11 @@ def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("importable")
-def test_the_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
+def test_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
     """That of which the faults are made."""
     scheduler = import_module("planted_rigid").FirstFit()
-    found = check_scheduler(scheduler, examples=20, max_nodes=12, hash_seeds=False, folder=tmp_path)
-    assert found.with_failures >= 8 and "served" not in found.left_out
+    report = check_scheduler(scheduler, examples=20, max_nodes=12, hash_seeds=False, folder=tmp_path)
+    assert report.with_failures >= 8 and "served" not in report.left_out
 
 
 @pytest.mark.parametrize("name", ["Honest", "Blackboards"])
@@ -123,20 +123,22 @@ class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.slow
-def test_a_nondeterministic_scheduler_is_named_so_and_saved(tmp_path: Path) -> None:
+def test_nondeterministic_scheduler_is_reported_and_saved(tmp_path: Path) -> None:
     """Not as a flaky test of Hypothesis, whose replay does not find the same again."""
-    said = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
-    with pytest.raises(ConformanceError, match=said) as caught:
+    message = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
+    with pytest.raises(ConformanceError, match=message) as caught:
         check_scheduler(Dicing(), examples=400, hash_seeds=False, max_nodes=4, folder=tmp_path)
     assert caught.value.law == "repeatable" and caught.value.file == str(next(tmp_path.iterdir()))
 
 
-def test_what_was_never_reached_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unreached_handlers_and_branches_are_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
-    found = check_scheduler(Dicing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    missed = [what.partition(" (line")[0] for what in found.never_reached]
+    report = check_scheduler(Dicing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    missed = [what.partition(" (line")[0] for what in report.never_reached]
     assert missed == ["Dice.on_release, a branch", "Dice.on_message", "Dice.on_timer"]
-    assert "never reached: Dice.on_timer (line " in str(found)
+    assert "never reached: Dice.on_timer (line " in str(report)
 
 
 class Sums(gs.NodeProgram):
@@ -174,22 +176,20 @@ class OnlyCompiled(Summing, frozen=True, kw_only=True):
     [(Summing(), ["Sums.on_release, a branch", "Sums.on_timer"]), (OnlyCompiled(), [])],
     ids=["both forms", "compiled only"],
 )
-def test_what_compiled_nodes_reach_is_seen_in_their_interpreted_form(
+def test_lines_of_compiled_nodes_are_recorded_in_interpreted_form(
     scheduler: gs.Scheduler, missed: list[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("numba")
-    found = check_scheduler(scheduler, examples=4, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    assert [what.partition(" (line")[0] for what in found.never_reached] == missed
+    report = check_scheduler(scheduler, examples=4, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    assert [what.partition(" (line")[0] for what in report.never_reached] == missed
 
 
-def test_nothing_is_reported_where_lines_cannot_be_recorded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_lines_are_reported_under_a_debugger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As under a debugger, which records them itself."""
     pytest.importorskip("numba")
     monkeypatch.setattr(sys, "gettrace", lambda: print)
-    found = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
-    assert found.never_reached == ()
+    report = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
+    assert report.never_reached == ()
 
 
 class Replaced(Dice):
@@ -213,11 +213,9 @@ class Replacing(Dicing, frozen=True, kw_only=True):
     truths: ClassVar[dict[str, Any]] = {"kept": lambda truth, node, machine: truth.memory(node).told(truth)}
 
 
-def test_handlers_that_a_subclass_replaces_are_not_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_overridden_handlers_are_not_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that it calls are, and what runs only where decisions are recorded is seen."""
     monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
-    found = check_scheduler(Replacing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    missed = [what.partition(" (line")[0] for what in found.never_reached]
+    report = check_scheduler(Replacing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    missed = [what.partition(" (line")[0] for what in report.never_reached]
     assert missed == ["Dice.on_release, a branch", "Dice.on_timer", "Replaced.on_message"]

@@ -13,7 +13,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.background_load import Pace
 from gridsim.validation import copies
-from gridsim.validation.copies import Copies, BackgroundLoadRules, CheckpointRules, _check_begins, overtaken
+from gridsim.validation.copies import BackgroundLoadRules, CheckpointRules, Copies, _check_begins, overtaken
 from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
@@ -88,19 +88,21 @@ def wanted(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
 
 
 @given(st.lists(ROW, max_size=14), rules_of())
-def test_each_begins_with_the_newest_checkpoint(drawn: list[tuple[Any, ...]], rules: CheckpointRules) -> None:
+def test_copies_begin_with_the_newest_checkpoint(
+    drawn: list[tuple[Any, ...]], rules: CheckpointRules
+) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
     want = np.array([wanted(rows, rules, work, k) for k in range(len(drawn))])
     wrong = np.flatnonzero(np.abs(rows.begin - want) > 1e-9 * SIZES[rows.task])
-    found = _check_begins(rows, rules, work, SIZES, SPEEDS)
-    assert [each.count for each in found] == [len(wrong)] * bool(len(wrong))
-    for each in found:
+    violations = _check_begins(rows, rules, work, SIZES, SPEEDS)
+    assert [each.count for each in violations] == [len(wrong)] * bool(len(wrong))
+    for each in violations:
         assert each.where == f"row {wrong[0]}"
         assert float(each.message.split()[-1]) == pytest.approx(want[wrong[0]], rel=1e-9)
 
 
-def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is gone through at once, the same is found."""
     random = np.random.default_rng(1)
     drawn = [
@@ -117,7 +119,7 @@ def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
             assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
 
 
-def test_many_copys_of_a_task() -> None:
+def test_many_concurrent_copies_of_a_task_are_refused() -> None:
     """One after the other: at once.  All at a time: refused."""
     count, rules = 300_000, CheckpointRules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
@@ -129,12 +131,12 @@ def test_many_copys_of_a_task() -> None:
         _check_begins(rows, rules, work, SIZES, SPEEDS)
 
 
-def test_more_replicas_at_a_time_than_the_scheduler_makes() -> None:
+def test_too_many_concurrent_replicas_are_detected() -> None:
     """The only task runs on both machines; the scheduler is said to make no second one."""
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], [1], 1000.0))
     result = gs.simulate(scenario, gs.WqrFt(max_replicas=2), record=True)
     assert result.tables["schedule"]["task"].tolist() == [0, 0] and validate_result(result) == []
     scheduler = {**result.scheduler, "parameters": {**result.scheduler["parameters"], "max_replicas": 1}}
     result.scheduler = scheduler
-    (found,) = validate_result(result)
-    assert found.message == "2 copies of a task run at a time, at most 1 may"
+    (violation,) = validate_result(result)
+    assert violation.message == "2 copies of a task run at a time, at most 1 may"

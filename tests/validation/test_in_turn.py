@@ -41,7 +41,7 @@ def said(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str | None:
     return broken_promise(other, "fcfs")
 
 
-def test_what_is_recorded_is_in_turn() -> None:
+def test_recorded_schedules_are_in_order_of_arrival() -> None:
     for scheduler in (gs.NoMigration(), gs.Rjss(k=1.0, rule="none")):
         result = gs.simulate(SCENARIO, scheduler, record=True)
         assert broken_promise(result, "fcfs") is None
@@ -67,11 +67,11 @@ def test_what_is_recorded_is_in_turn() -> None:
         ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, it came at 52.0 s"),
     ],
 )  # fmt: skip
-def test_what_is_not_in_turn_is_found(ran: Ran, message: str) -> None:
+def test_schedule_out_of_order_is_detected(ran: Ran, message: str) -> None:
     assert said(ran, AS_THEY_CAME) == message
 
 
-def test_a_task_within_a_row_that_had_not_come() -> None:
+def test_task_within_a_row_before_its_arrival_is_detected() -> None:
     late = [*AS_THEY_CAME[:4], (1, 3, 1, 62.5)]
     assert said(IN_TURN, late) == "schedule[3] has a task at 62.0 s that came at 62.5 s"
     # where sizes differ a row does not say when its second task starts, but it has ended

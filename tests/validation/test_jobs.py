@@ -63,7 +63,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_was_simulated_is_sound(scenario: str, scheduler: str) -> None:
+def test_simulated_results_are_sound(scenario: str, scheduler: str) -> None:
     result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler], record=True)
     assert validate_result(result) == []
     assert validate_result(without_record(result)) == []
@@ -98,8 +98,8 @@ def plus(result: gs.Result, table: str, column: str, k: int, more: float) -> gs.
     return changed(result, **{table: {column: values}})
 
 
-def laws(found: list[Violation]) -> set[tuple[str, str]]:
-    return {(each.law, each.where) for each in found}
+def laws(violations: list[Violation]) -> set[tuple[str, str]]:
+    return {(each.law, each.where) for each in violations}
 
 
 RJSS = gs.simulate(SCENARIOS["equal"], SCHEDULERS["rjss"], record=True)
@@ -109,13 +109,13 @@ STAYED = int(np.flatnonzero(np.isnan(JOBS["predicted"]))[0])
 
 
 @pytest.mark.parametrize("more", [-0.1, 0.1])
-def test_a_job_takes_what_its_machine_takes(more: float) -> None:
+def test_wrong_duration_of_a_moved_job_is_detected(more: float) -> None:
     """Where messages take longer or less, its start and its end alone may lie anywhere in between."""
     result = without_record(gs.simulate(SCENARIOS["jitter"], SCHEDULERS["rjss"], record=True))
     jobs = result.tables["jobs"]
     k = int(np.flatnonzero(~np.isnan(jobs["predicted"]))[0])
-    found = laws(validate_result(plus(result, "applications", "first_start", k, more)))
-    assert found == {("duration", f"applications[{k}]")}
+    violations = laws(validate_result(plus(result, "applications", "first_start", k, more)))
+    assert violations == {("duration", f"applications[{k}]")}
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -142,17 +142,17 @@ def test_a_job_takes_what_its_machine_takes(more: float) -> None:
         ("application", MOVED, 1, ("jobs", "jobs.application[{k}]")),
     ],
 )
-def test_a_wrong_value_is_found(
+def test_wrong_value_of_a_job_is_detected(
     column: str, k: int, more: float, law: tuple[str, str], recorded: bool
 ) -> None:
     result = RJSS if recorded else without_record(RJSS)
-    found = laws(validate_result(plus(result, "jobs", column, k, more)))
+    violations = laws(validate_result(plus(result, "jobs", column, k, more)))
     name, where = law
-    assert any(name == each and place.startswith(where.format(k=k)) for each, place in found), found
+    assert any(name == each and place.startswith(where.format(k=k)) for each, place in violations), violations
 
 
 @pytest.mark.parametrize("scenario", ["equal", "bags"])
-def test_what_waits_for_a_dispatcher(scenario: str) -> None:
+def test_waits_for_a_dispatcher_are_checked(scenario: str) -> None:
     """Who said that all was decided at once would be wrong about jobs and about results."""
     for scheduler, other in (("busy", "parallel"), ("parallel", "queue")):
         result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler])
@@ -171,36 +171,36 @@ def test_what_waits_for_a_dispatcher(scenario: str) -> None:
         assert laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
 
 
-def test_who_moved_has_asked_somebody() -> None:
+def test_moved_job_without_a_probe_is_detected() -> None:
     """With any reading of the pick: to take the first that is better is to ask it."""
     probes = JOBS["probes"].copy()
     probes[MOVED] = 0
     assert ("jobs", f"jobs.probes[{MOVED}]") in laws(validate_result(changed(RJSS, jobs={"probes": probes})))
 
 
-def test_a_job_that_stayed_has_no_prediction() -> None:
+def test_prediction_for_a_job_that_stayed_is_detected() -> None:
     predicted = JOBS["predicted"].copy()
     predicted[STAYED] = 0.0
-    (found,) = validate_result(changed(RJSS, jobs={"predicted": predicted}))
-    assert (found.law, found.where) == ("jobs", f"jobs.predicted[{STAYED}]")
-    assert found.message == "is 0.0 s, the job stayed"
+    (violation,) = validate_result(changed(RJSS, jobs={"predicted": predicted}))
+    assert (violation.law, violation.where) == ("jobs", f"jobs.predicted[{STAYED}]")
+    assert violation.message == "is 0.0 s, the job stayed"
 
 
-def test_a_row_too_few() -> None:
+def test_missing_row_of_jobs_is_detected() -> None:
     jobs = gs.Table({name: values[1:] for name, values in JOBS.items()})
-    (found,) = validate_result(with_tables(RJSS, {**RJSS.tables, "jobs": jobs}))
+    (violation,) = validate_result(with_tables(RJSS, {**RJSS.tables, "jobs": jobs}))
     count = len(JOBS)
-    assert str(found) == f"jobs: jobs: has {count - 1} rows, the applications have {count} tasks"
+    assert str(violation) == f"jobs: jobs: has {count - 1} rows, the applications have {count} tasks"
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
-def test_messages_that_the_jobs_do_not_make(kind: int) -> None:
+def test_wrong_number_of_messages_is_detected(kind: int) -> None:
     more = {name: RJSS.messages[name] + (np.arange(4) == kind) for name in ("sent", "delivered")}
-    found = validate_result(changed(RJSS, messages=more))
-    assert laws(found) == {("messages", f"messages.sent[{kind}]")}
+    violations = validate_result(changed(RJSS, messages=more))
+    assert laws(violations) == {("messages", f"messages.sent[{kind}]")}
 
 
-def test_transfers_of_other_lengths() -> None:
+def test_transfer_times_outside_their_bounds_are_detected() -> None:
     """What waits for interfaces may take longer, but not less; what may differ, only by so much."""
     for name, more, right in (
         ("fifo", 5.0, False),
@@ -215,8 +215,8 @@ def test_transfers_of_other_lengths() -> None:
         finish, release, data = (result.applications[each] for each in ("finish", "release", "data"))
         time = jobs["turnaround"] - (finish - release) - data / 1000.0  # the latency of its result
         k = int(np.argmin(np.where(np.isnan(jobs["predicted"]), np.inf, time)))
-        found = laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
-        assert bool(found) is right, (name, more, found)
+        violations = laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
+        assert bool(violations) is right, (name, more, violations)
 
 
 def swapped(result: gs.Result) -> gs.Result:
@@ -256,19 +256,19 @@ def swapped(result: gs.Result) -> gs.Result:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_two_jobs_that_changed_places(recorded: bool) -> None:
+def test_swapped_jobs_in_a_queue_are_detected(recorded: bool) -> None:
     result = gs.simulate(SCENARIOS["equal"], gs.Rjss(k=0.1), record=recorded)
     assert validate_result(result) == []
     assert {law for law, _ in laws(validate_result(swapped(result)))} == {"order"}
 
 
-def test_arrivals_that_are_not_in_order() -> None:
+def test_arrivals_out_of_order_are_detected() -> None:
     arrivals = {name: values[::-1] for name, values in RJSS.tables["arrivals"].items()}
-    found = laws(validate_result(changed(RJSS, arrivals=arrivals)))
-    assert {law for law, _ in found} == {"order"} and ("order", "arrivals[1]") in found
+    violations = laws(validate_result(changed(RJSS, arrivals=arrivals)))
+    assert {law for law, _ in violations} == {"order"} and ("order", "arrivals[1]") in violations
 
 
-def test_an_arrival_that_is_not_what_the_job_says() -> None:
+def test_arrival_that_contradicts_the_wait_is_detected() -> None:
     """It came earlier, and did not wait longer."""
     result = gs.simulate(SCENARIOS["equal"], gs.NoMigration(), record=True)
     arrivals, release = result.tables["arrivals"], result.applications["release"]
@@ -277,45 +277,45 @@ def test_an_arrival_that_is_not_what_the_job_says() -> None:
     time = arrivals["time"].copy()
     time[row] += 1e-6
     assert time[row] <= release[k + 1]
-    found = validate_result(changed(result, arrivals={"time": time}))
-    assert laws(found) == {("jobs", f"jobs.waited[{k}]")}
+    violations = validate_result(changed(result, arrivals={"time": time}))
+    assert laws(violations) == {("jobs", f"jobs.waited[{k}]")}
 
 
-def test_bags_that_came_elsewhere() -> None:
+def test_tasks_on_other_machines_than_in_jobs_are_detected() -> None:
     """Two tasks of different bags, as long, change machines in `jobs` alone."""
     result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0, rule="none"), record=True)
     machine = result.tables["jobs"]["machine"].copy()
     equal = np.flatnonzero((machine == 1) | (machine == 3))  # of one speed
     machine[equal] = 4 - machine[equal]
-    found = laws(validate_result(changed(result, jobs={"machine": machine})))
-    assert any(law == "agreement" and "on machine 1" in where for law, where in found), found
+    violations = laws(validate_result(changed(result, jobs={"machine": machine})))
+    assert any(law == "agreement" and "on machine 1" in where for law, where in violations), violations
 
 
-def test_a_gap_in_a_queue_of_bags() -> None:
+def test_idle_gap_in_a_queue_is_detected() -> None:
     """A machine waits while a task is there."""
     result = gs.simulate(SCENARIOS["bags"], gs.NoMigration(), record=True)
     schedule = result.tables["schedule"]
     last = int(np.flatnonzero(schedule["machine"] == 1)[-1])
     later = {name: schedule[name] + (np.arange(len(schedule)) == last) for name in ("start", "end")}
-    found = laws(validate_result(changed(result, schedule=later)))
-    assert ("order", f"schedule[{last}]") in found
+    violations = laws(validate_result(changed(result, schedule=later)))
+    assert ("order", f"schedule[{last}]") in violations
 
 
-def test_many_tasks_of_a_machine_are_not_all_told() -> None:
+def test_message_lists_only_some_tasks_of_a_machine() -> None:
     scenario = gs.Scenario(gs.Platform.of([100.0]), gs.Workload.of(list(range(30)), 1, 500.0, [0] * 30))
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     arrivals = result.tables["arrivals"]
     order = np.arange(30)
     order[[20, 21]] = 21, 20
     other = {name: arrivals[name][order] for name in ("application", "time")}
-    said = [each for each in validate_result(changed(result, arrivals=other)) if each.where == "machine 0"]
-    assert said[0].message == (
+    text = [each for each in validate_result(changed(result, arrivals=other)) if each.where == "machine 0"]
+    assert text[0].message == (
         "runs tasks of applications [..., 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...], "
         "they came as [..., 19, 21, 20, 22, 23, 24, 25, 26, 27, 28, ...]"
     )
 
 
-def test_no_table_of_jobs() -> None:
+def test_missing_table_of_jobs_is_detected() -> None:
     result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0))
     tables = {name: table for name, table in result.tables.items() if name != "jobs"}
     assert ("jobs", "jobs") in laws(validate_result(with_tables(result, tables)))
