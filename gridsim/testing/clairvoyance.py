@@ -326,9 +326,8 @@ def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[
     run_end
         The end of the shorter one of two runs (ns).
     """
-    merged_rows: dict[
-        tuple[Any, ...], tuple[Any, ...]
-    ] = {}  # machine, application, task if known, end -> row
+    # machine, application, task if known, end -> row
+    merged_rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for start, machine, application, end, tasks, completed, *copy_columns in rows:
         key, row = (
             (machine, application, *copy_columns[:1]),

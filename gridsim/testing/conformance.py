@@ -149,11 +149,11 @@ def check_scheduler(
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
     policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder)
     can_fail = handles_failures if faults is None else faults
-    left_out = {} if can_fail else {"failures": "the scheduler does not say what it does when machines fail"}
+    left_out = {} if can_fail else {"failures": "the scheduler does not support failures of machines"}
     if faults is False:
-        left_out["failures"] = "not asked for"
+        left_out["failures"] = "not requested"
     if not hash_seeds:
-        left_out["hash seed"] = "not asked for"
+        left_out["hash seed"] = "not requested"
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
@@ -172,21 +172,21 @@ def check_scheduler(
             error.file = save(error, os.fspath(folder))
             raise
     if not trial.has_locality:
-        left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
+        left_out["locality"] = "the scheduler is not declared to be informed by messages only"
     elif trial.speeds_known:
-        left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
+        left_out["locality of speeds"] = "the scheduler declares that speeds are known when the run begins"
     if trial.has_endless_runs:
-        left_out["locality of some scenarios"] = "with messages that take minutes they do not end"
+        left_out["locality of some scenarios"] = "their runs do not end if messages take minutes"
     if features["rigid"] and not trial.has_service_check:
-        left_out["served"] = "the scheduler says that it may reject jobs (Scheduler.may_reject)"
+        left_out["served"] = "the scheduler declares that it may reject jobs (Scheduler.may_reject)"
     for kind in sorted(trial.foresight_kinds):
-        left_out[f"foresight of {kind}"] = "the scheduler says that it foresees them"
+        left_out[f"foresight of {kind}"] = "the scheduler declares that it foresees them (Scheduler.foresees)"
     if not trial.has_checkpoint_state:
-        left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
+        left_out["resumed"] = "the scheduler does not declare its state (Policy.STATE)"
     if not trial.has_order:
-        left_out["order"] = "the scheduler promises none"
+        left_out["order"] = "the scheduler promises no order (Scheduler.order)"
     if not trial.has_decisions:
-        left_out["decisions"] = "the scheduler does not say what it decides (Scheduler.decision_words)"
+        left_out["decisions"] = "the scheduler does not record decisions (Scheduler.decision_words)"
     unreached_branches = tuple(coverage.unreached_branches())
     return Conformance(
         trial.name, trial.example_count, trial.failing_count, left_out, trial.not_compiled, unreached_branches
@@ -454,13 +454,12 @@ class _ConformanceTrial:
 
     def check_order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if scheduler.order not in get_args(Order):
-            unknown = f"it promises {scheduler.order!r}, which is none of {get_args(Order)}"
+            unknown = f"Scheduler.order must be one of {get_args(Order)}, got {scheduler.order!r}"
             raise ConformanceError("order", unknown, scenario, scheduler)
         # with links, the tables do not have the times at which machines take tasks
         has_links = scenario.platform.bandwidth is not None
-        has_owners = (
-            scenario.faults is not None and scenario.faults.reachable
-        )  # who stop tasks, which go on later
+        # owners interrupt tasks, which continue later
+        has_owners = scenario.faults is not None and scenario.faults.reachable
         if scheduler.order is None or has_links or has_owners:
             return
         self.has_order = True
@@ -549,9 +548,7 @@ class _ConformanceTrial:
             (last_decision < applications["release"]) & ~np.isnan(applications["finish"])
         )
         if len(undecided):
-            text = (
-                f"application {undecided[0]} was completed, and nothing was decided on it since its release"
-            )
+            text = f"application {undecided[0]} was completed, but it has no decision since its release"
             raise ConformanceError("decisions", text, scenario, scheduler)
         if false_text := false_decision(decided_result, scheduler):
             raise ConformanceError("decisions", false_text, scenario, scheduler)
@@ -594,7 +591,7 @@ class _ConformanceTrial:
 
     def check_foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if unknown := sorted({*scheduler.foresees} - {*FORESIGHT_KINDS}):
-            text = f"it says that it foresees {unknown[0]!r}, which is none of {FORESIGHT_KINDS}"
+            text = f"Scheduler.foresees must have only {FORESIGHT_KINDS}, got {unknown[0]!r}"
             raise ConformanceError("foresight", text, scenario, scheduler)
         self.foresight_kinds &= {*scheduler.foresees}
         if violation := foresight_violation(scenario, scheduler, LIMITS):

@@ -57,12 +57,12 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         ((table["age"] < 0) | (table["age"] > time + 1e-9), "seen before the run, or later than decided"),
     ):
         for k in np.flatnonzero(is_wrong)[:1]:
-            return f"decisions[{k}] cannot be: {text}: {table[k]}"
+            return f"decisions[{k}] must not be {text}: {table[k]}"
     first = np.full(len(applications), np.inf)
     np.minimum.at(first, i, time)
     for k in np.flatnonzero(applications["first_start"] < first - 1e-9)[:1]:
         start = applications["first_start"][k]
-        return f"application {k} starts at {start} s, the first decision on it is said to be at {first[k]} s"
+        return f"application {k} starts at {start} s, but its first decision is at {first[k]} s"
     if unit_error := _unit_error(result):
         return unit_error
     is_informed, has_no_failures = scheduler.informed_by_messages, result.scenario.faults is None
@@ -118,7 +118,7 @@ def _decision_while_down(result: Result) -> str | None:
         is_down[u] = ((down < time[:, None]) & (time[:, None] < up)).any(axis=1)
     rows = np.flatnonzero((table["decider"] >= 0) & (table["decider"] < machines) & ~is_down.all(axis=0))
     for k in rows[is_down[table["decider"][rows], rows]][:1]:
-        return f"decisions[{k}] cannot be: machine {table['decider'][k]} is down: {table[k]}"
+        return f"decisions[{k}] is by machine {table['decider'][k]}, which is down: {table[k]}"
     return None
 
 
@@ -139,7 +139,7 @@ def _too_recent_value(result: Result) -> str | None:
     min_latency = network.latency - network.jitter
     is_early = table["age"] < np.minimum(min_latency, table["time"]) - 1e-9
     for k in np.flatnonzero(from_other_machine & ~is_own_value & is_early)[:1]:
-        return f"decisions[{k}] cannot be: a message from that machine takes {min_latency:g} s: {table[k]}"
+        return f"decisions[{k}] is too early: a message from its machine takes {min_latency:g} s: {table[k]}"
     return None
 
 
@@ -164,7 +164,7 @@ def _excess_tasks(result: Result, has_count: Bools) -> str | None:
         remaining = totals[i] - completed_before[np.searchsorted(end[owner == i], table["time"][rows] - 1e-9)]
         for k in np.flatnonzero(table["tasks"][rows] > remaining)[:1]:
             row = rows[k]
-            return f"decisions[{row}] cannot be: {remaining[k]} tasks are not completed yet: {table[row]}"
+            return f"decisions[{row}] has too many tasks: {remaining[k]} are not completed yet: {table[row]}"
     return None
 
 
@@ -231,7 +231,7 @@ def _keep_on_other_machine(result: Result, scheduler: Scheduler) -> str | None:
         )
         is_elsewhere = (i, machine, at) in arrival_places or (i, decider, machine, at) in transfers
         if (i, decider, at, tasks) in queued and not is_elsewhere:
-            return f"decisions[{k}] cannot be: machine {decider} has queued these tasks: {table[k]}"
+            return f"decisions[{k}] has the wrong machine: {decider} has queued these tasks: {table[k]}"
     return None
 
 
@@ -339,7 +339,7 @@ def uninformed_action(result: Result) -> str | None:
     """
     log, applications = result.tables["message_log"], result.applications
     log_info = result.provenance["message_log"]
-    # machines may learn of applications by exchanges or delays that are not in the log
+    # exchanges and messages with fixed delays may be missing from the log, and failures hide messages
     if (
         "exchanges" in result.tables
         or log_info["delays"]

@@ -172,7 +172,7 @@ def record_side_effects(own_code: OwnCode) -> Iterator[SideEffects]:
     def get_stream(streams: Streams, name: str) -> Any:
         if (code := own_code.innermost_code(sys._getframe(1))) is not None:
             if (streams, name) in requests:
-                action = f"asks again for the stream {name!r}, which begins anew"
+                action = f"opens the stream {name!r} again, which restarts it"
                 effects.actions[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {action}"] = (
                     None
                 )

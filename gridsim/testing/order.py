@@ -89,6 +89,6 @@ def _list_order_violation(result: Result) -> str | None:
         if not len(start):  # a job that was rejected, or cancelled before it began
             continue
         if start.min() < last:
-            return f"application {application} starts at {start.min()} s, an earlier one at {last} s"
+            return f"application {application} starts at {start.min()} s, before an earlier one at {last} s"
         last = max(last, float(start.max()))
     return None

@@ -59,9 +59,8 @@ def _violations(result: Result) -> list[Violation]:
     if violations := _size_violations(result):
         return violations
     if isinstance(recorded_files := result.provenance.get("files"), dict):
-        check_read(
-            result.scenario.files, recorded_files
-        )  # else a changed trace would look like a faulty result
+        # without this check, a changed trace would look like a faulty result
+        check_read(result.scenario.files, recorded_files)
     workload = result.scenario.workload.realize(result.scenario.platform)
     violations = (
         _check_digest(result)
