@@ -1,4 +1,4 @@
-"""check_scheduler: every scheduler that comes with gridsim passes, and each of nine wrong ones is caught."""
+"""`check_scheduler` accepts every scheduler of gridsim, and detects faulty ones."""
 
 from __future__ import annotations
 
@@ -44,30 +44,43 @@ HELPERS = Path(__file__).parents[1] / "_helpers"
 
 @pytest.fixture
 def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of wrong schedulers, importable by other interpreters too."""
+    """The module of faulty schedulers, which other interpreters can import, too."""
     monkeypatch.syspath_prepend(HELPERS)
     return import_module("wrong_schedulers")
 
 
-def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
-    """The invariant of decisions, if the scheduler notes none."""
+def decisions_left_out(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
+    """The invariant of decisions if the scheduler records none."""
     return set() if scheduler.decision_words else {"decisions"}
 
 
-def foreseen(scheduler: gs.Scheduler) -> set[str]:
-    """What is not checked of the invariant of foresight."""
-    return {f"foresight of {what}" for what in scheduler.foresees}
+def foresight_left_out(scheduler: gs.Scheduler) -> set[str]:
+    """The kinds of foresight that are not checked."""
+    return {f"foresight of {kind}" for kind in scheduler.foresees}
 
 
 def test_every_registered_scheduler_has_a_conformance_test() -> None:
-    """Below, by these tables and tests of their own."""
-    alone = {gs.FairTree, gs.DgsAsap, gs.DgsAcap, gs.Zorilla, gs.Metascheduler, gs.WqrFt, gs.Wave, gs.Market}
-    alone |= {gs.SteadyState, gs.BandwidthCentric}
-    tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
-    tried |= (
-        alone | set(CLASSICS) | set(PROBING) | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
+    """Each scheduler is in one of the tables below, or has its own test."""
+    own_tests = {
+        gs.FairTree,
+        gs.DgsAsap,
+        gs.DgsAcap,
+        gs.Zorilla,
+        gs.Metascheduler,
+        gs.WqrFt,
+        gs.Wave,
+        gs.Market,
+    }
+    own_tests |= {gs.SteadyState, gs.BandwidthCentric}
+    tested = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
+    tested |= (
+        own_tests
+        | set(CLASSICS)
+        | set(PROBING)
+        | {kind for kind, _ in SEARCHES.values()}
+        | set(WALKERS.values())
     )
-    assert {kind for kind, _ in registered().values()} <= tried
+    assert {kind for kind, _ in registered().values()} <= tested
 
 
 @pytest.mark.slow
@@ -106,9 +119,9 @@ def test_fair_tree_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_fair_tree_maintained_by_messages_passes(tmp_path: Path) -> None:
-    """Also where signs of life take longer than they may: in the checks of locality."""
-    kept = fair_trees(maintenance="messages", repair=0.0, run_on=False, beat=60.0)
-    report = check_scheduler(kept, examples=12, max_nodes=9, hash_seeds=False, folder=tmp_path)
+    """Heartbeats may also arrive later than their timeout, in the checks of locality."""
+    scheduler = fair_trees(maintenance="messages", repair=0.0, run_on=False, beat=60.0)
+    report = check_scheduler(scheduler, examples=12, max_nodes=9, hash_seeds=False, folder=tmp_path)
     assert report.examples >= 12 and report.with_failures >= 4
     assert set(report.left_out) == {"hash seed", "locality of speeds"}
     assert "runs interpreted only" in report.not_compiled
@@ -116,13 +129,15 @@ def test_fair_tree_maintained_by_messages_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_dgs_asap_passes(tmp_path: Path) -> None:
-    """Failures are detected by no message: not before one could have told of them, or in a shuffle."""
-    still = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="static", detection=60.0))
-    report = check_scheduler(still, examples=30, folder=tmp_path)
+    """Failures are detected without messages: after the longest message, or in a shuffle."""
+    static_overlay = dgs_asaps().map(
+        lambda each: msgspec.structs.replace(each, overlay="static", detection=60.0)
+    )
+    report = check_scheduler(static_overlay, examples=30, folder=tmp_path)
     assert report.examples >= 30 and report.with_failures >= 10
-    assert set(report.left_out) == {"locality of speeds", "order", "served"} | quiet(gs.DgsAsap)
-    moving = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="cyclon"))
-    assert check_scheduler(moving, examples=12, hash_seeds=False, folder=tmp_path).with_failures >= 4
+    assert set(report.left_out) == {"locality of speeds", "order", "served"} | decisions_left_out(gs.DgsAsap)
+    moving_overlay = dgs_asaps().map(lambda each: msgspec.structs.replace(each, overlay="cyclon"))
+    assert check_scheduler(moving_overlay, examples=12, hash_seeds=False, folder=tmp_path).with_failures >= 4
 
 
 @pytest.mark.slow
@@ -137,9 +152,9 @@ def test_dgs_acap_passes(tmp_path: Path) -> None:
     )
     report = check_scheduler(scheduler, examples=16, folder=tmp_path)
     assert report.examples >= 16 and report.with_failures >= 5
-    assert set(report.left_out) == {"locality of speeds", "order", "served"} | quiet(gs.DgsAcap)
-    moving = gs.DgsAcap(degree=3, near=8, overlay="cyclon", cycle=7.0)
-    assert check_scheduler(moving, examples=6, hash_seeds=False, folder=tmp_path).with_failures >= 2
+    assert set(report.left_out) == {"locality of speeds", "order", "served"} | decisions_left_out(gs.DgsAcap)
+    moving_overlay = gs.DgsAcap(degree=3, near=8, overlay="cyclon", cycle=7.0)
+    assert check_scheduler(moving_overlay, examples=6, hash_seeds=False, folder=tmp_path).with_failures >= 2
 
 
 @pytest.mark.slow
@@ -179,7 +194,7 @@ def test_metascheduler_passes(tmp_path: Path) -> None:
 def test_searches_for_idle_hosts_pass(name: str, tmp_path: Path) -> None:
     report = check_scheduler(searches(name), examples=15, max_nodes=9, folder=tmp_path)
     assert report.examples >= 15 and report.with_failures >= 4
-    assert set(report.left_out) == quiet(SEARCHES[name][0])
+    assert set(report.left_out) == decisions_left_out(SEARCHES[name][0])
 
 
 @pytest.mark.slow
@@ -188,7 +203,9 @@ def test_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Path) -
     report = check_scheduler(scheduler, examples=20, folder=tmp_path)
     assert report.examples >= 20 and report.with_failures >= 5
     order = {"order"} if scheduler.order is None else set()
-    assert set(report.left_out) == {"locality"} | order | quiet(scheduler) | foreseen(scheduler)
+    assert set(report.left_out) == {"locality"} | order | decisions_left_out(scheduler) | foresight_left_out(
+        scheduler
+    )
 
 
 @pytest.mark.slow
@@ -218,38 +235,40 @@ def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
 def test_wave_schedulers_pass(mode: str, tmp_path: Path) -> None:
     report = check_scheduler(waves(mode), examples=20, hash_seeds=mode == "wave-linger", folder=tmp_path)
     assert report.examples >= 20 and report.with_failures >= 5
-    always = {"locality", "order"} | quiet(gs.Wave)
-    assert always <= set(report.left_out) <= always | {"hash seed"}
+    base = {"locality", "order"} | decisions_left_out(gs.Wave)
+    assert base <= set(report.left_out) <= base | {"hash seed"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("latency", ["network", 0.0, 0.3])
 @pytest.mark.parametrize("name", WALKERS)
 def test_rjss_and_compared_schedulers_pass(name: str, latency: Any, tmp_path: Path) -> None:
-    walker, told = walkers(name, latency), latency == "network"
-    report = check_scheduler(walker, examples=25, faults=False, hash_seeds=told, folder=tmp_path)
+    walker, uses_network = walkers(name, latency), latency == "network"
+    report = check_scheduler(walker, examples=25, faults=False, hash_seeds=uses_network, folder=tmp_path)
     assert report.examples >= 25 and report.with_failures == 0
-    local = told or name == "no-migration"
-    wanted = (
-        quiet(WALKERS[name])
+    local = uses_network or name == "no-migration"
+    left_out = (
+        decisions_left_out(WALKERS[name])
         | {"failures"}
         | (set() if local else {"locality"})
-        | (set() if told else {"hash seed"})
+        | (set() if uses_network else {"hash seed"})
     )
-    assert set(report.left_out) == wanted
+    assert set(report.left_out) == left_out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("latency", ["network", 0.3])
 @pytest.mark.parametrize("name", ["rjss", "resource-exclusion"])
 def test_rjss_and_resource_exclusion_pass_among_volunteers(name: str, latency: Any, tmp_path: Path) -> None:
-    walker, told = volunteers(name, latency), latency == "network" and name == "rjss"
-    report = check_scheduler(walker, examples=12, faults=True, hash_seeds=told, folder=tmp_path)
+    walker, uses_network = volunteers(name, latency), latency == "network" and name == "rjss"
+    report = check_scheduler(walker, examples=12, faults=True, hash_seeds=uses_network, folder=tmp_path)
     assert report.with_failures == report.examples >= 12 and "interpreted only" in report.not_compiled
-    wanted = (
-        {"order"} | (set() if told else {"hash seed"}) | (set() if latency == "network" else {"locality"})
+    left_out = (
+        {"order"}
+        | (set() if uses_network else {"hash seed"})
+        | (set() if latency == "network" else {"locality"})
     )
-    assert set(report.left_out) == wanted
+    assert set(report.left_out) == left_out
 
 
 @pytest.mark.claims
@@ -272,7 +291,7 @@ def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
     assert str(report).startswith("shares: 6 scenarios, ") and list(tmp_path.iterdir()) == []
 
 
-CAUGHT = {
+FAULTS = {
     "Loses": ("runs", "0 of its 1 tasks were completed"),
     "RunsOnTheDead": ("sound|runs", "dead machine: schedule|but up for"),
     "Peeks": ("locality", "sends share"),
@@ -289,25 +308,25 @@ CAUGHT = {
 }
 
 
-#: One error that ends a run and one that does not, found in the first examples; the others take long.
-SOON = ("DoubleBooks", "KeepsQuiet")
+#: One fault that ends a run and one that does not, both found in the first examples; the others take long.
+FAST = ("DoubleBooks", "KeepsQuiet")
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in CAUGHT]
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FAULTS]
 )
 def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> None:
-    scheduler, (law, message) = getattr(wrong, name)(), CAUGHT[name]
+    scheduler, (law, message) = getattr(wrong, name)(), FAULTS[name]
     with pytest.raises(ConformanceError, match=message) as caught:
         seeds = law == "hash seed"  # other interpreters take long to begin
         check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
     error = caught.value
     assert error.law in law.split("|") and error.file == str(next((tmp_path / "new").iterdir()))
-    # of crowded grids, those with fewer applications are not always found
+    # shrinking does not always find a scenario with fewer applications
     platform, workload = error.scenario.platform, error.scenario.workload
     assert platform.nodes <= 4 and len(workload.realize(platform)) <= 20
     assert gs.Scenario.from_toml(error.file) == error.scenario
-    # and it can be run: what the run itself finds is told again
+    # the saved scenario can be run, and an error of the run itself occurs again
     done = subprocess.run(
         [
             sys.executable,
@@ -343,9 +362,9 @@ def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str)
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize("where", ["start", "on_share"])
-def test_exit_of_the_process_breaks_the_invariant_runs(where: str, wrong: Any, tmp_path: Path) -> None:
-    """And its name may be longer than that of a file."""
+@pytest.mark.parametrize("place", ["start", "on_share"])
+def test_exit_of_the_process_breaks_the_invariant_runs(place: str, wrong: Any, tmp_path: Path) -> None:
+    """The name of the scheduler may be longer than that of a file."""
 
     class Ends(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
@@ -355,7 +374,7 @@ def test_exit_of_the_process_breaks_the_invariant_runs(where: str, wrong: Any, t
         name: ClassVar[str] = "ends" * 100
 
         def start(self, run: Any) -> gs.Policy:
-            if where == "start":
+            if place == "start":
                 raise SystemExit(0)
             return Ends(run)
 
@@ -365,7 +384,7 @@ def test_exit_of_the_process_breaks_the_invariant_runs(where: str, wrong: Any, t
 
 
 def test_error_with_cut_cohorts_breaks_the_invariant_cohorts(wrong: Any, tmp_path: Path) -> None:
-    """Whole cohorts are no trouble, single rows are: the scenario is saved, and the invariant is named."""
+    """The scheduler fails with single rows, but not with whole cohorts; the scenario is saved."""
 
     class Alone(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
@@ -401,7 +420,7 @@ def test_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mean_up_time_counts_as_known(seed: int) -> None:
-    """Intervals by Young's formula follow from it, also where it is that of a list of failures."""
+    """Checkpoint intervals by Young's formula use it, also if it is that of a list of failures."""
     faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
     workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)
@@ -454,14 +473,14 @@ def test_scheduler_without_failures_gets_no_failures(wrong: Any, tmp_path: Path)
         check_scheduler(Calm(), examples=1, folder=tmp_path)
 
 
-@pytest.mark.parametrize("what", [gs.FairTree, None, "fair-tree"])
-def test_argument_that_is_no_scheduler_is_rejected(what: Any) -> None:
+@pytest.mark.parametrize("argument", [gs.FairTree, None, "fair-tree"])
+def test_argument_that_is_no_scheduler_is_rejected(argument: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object or a strategy"):
-        check_scheduler(what)
+        check_scheduler(argument)
 
 
 class Endless(gs.NodeProgram):
-    """A node that never runs a task, and asks a neighbour again after two seconds."""
+    """A node that never runs a task, and asks its neighbours every two seconds."""
 
     def on_start(self, view: Any) -> None:
         view.timer(2.0, "again")

@@ -1,4 +1,4 @@
-"""differential: what differs between ways to run is found, shrunk and saved; nothing else differs."""
+"""`differential` finds, shrinks and saves differences between ways to run, and reports no others."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_interpreters_start_once_and_only_if_time_is_left(
 def test_difference_that_does_not_recur_is_called_nondeterministic(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As by a scheduler that draws from the system, seldom."""
+    """A scheduler that seldom draws random numbers from the system has such differences."""
     different = iter(
         [None, None, "rows", "rows"]
     )  # of the runs again, cut at 1 and cut at 3, and the next one
@@ -93,6 +93,6 @@ def test_other_processes_and_checkpoints_are_ways_to_run(name: str, wrong: Any, 
 
 @pytest.mark.claims
 def test_twenty_thousand_pairs_have_no_difference(tmp_path: Path) -> None:
-    """The nightly run; its budget of time may end it before."""
+    """This is the nightly run, which its budget of time may end early."""
     report = differential(runs=20_000, minutes=60.0, folder=tmp_path)
     assert not report.differences, str(report)

@@ -1,4 +1,4 @@
-"""What copies of a task begin with: as each pair of them, looked at alone, has it."""
+"""Checks of task copies, compared with a reference implementation that looks at pairs of copies."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def rules_of(draw: st.DrawFn) -> CheckpointRules:
     return BackgroundLoadRules(interval, checkpoint, restore, draw(st.booleans()), pace)
 
 
-def saved(rules: CheckpointRules, rows: Copies, j: int, at: int, work: float) -> float:
-    """ns at whole speed in the newest checkpoint of row j at `at` ns: one ns after the other."""
-    computed, kept, since = 0.0, 0.0, 0  # since its last checkpoint
+def checkpointed_work(rules: CheckpointRules, rows: Copies, j: int, at: int, work: float) -> float:
+    """Return the work (ns at full speed) in the newest checkpoint of row j at `at` ns, in steps of 1 ns."""
+    work_done, newest, since_checkpoint = 0.0, 0.0, 0  # since its last checkpoint
     if not rules.interval:
         return 0.0
     now = int(rows.start[j]) + (rules.restore if rows.begin[j] > 0 else 0)
     until = min(at, int(rows.end[j]))
     while now < until:
-        if since == rules.interval:
-            now, since = now + rules.checkpoint, 0
-            if now <= until and (isinstance(rules, BackgroundLoadRules) or computed < max(1, round(work))):
-                kept = computed
+        if since_checkpoint == rules.interval:
+            now, since_checkpoint = now + rules.checkpoint, 0
+            if now <= until and (isinstance(rules, BackgroundLoadRules) or work_done < max(1, round(work))):
+                newest = work_done
             if now >= until:
                 break
         factor = 1.0
@@ -63,15 +63,15 @@ def saved(rules: CheckpointRules, rows: Copies, j: int, at: int, work: float) ->
             pace, u = rules.pace, rows.machine[j]
             step = (pace.first[u] + now // pace.period) % pace.factors.shape[1]
             factor = pace.factors[pace.series[u], step]
-        computed, now, since = computed + factor, now + 1, since + 1
-    written = since == rules.interval and rules.checkpoint == 0 and now == until
-    if written and (isinstance(rules, BackgroundLoadRules) or computed < max(1, round(work))):
-        kept = computed
-    return kept
+        work_done, now, since_checkpoint = work_done + factor, now + 1, since_checkpoint + 1
+    is_written = since_checkpoint == rules.interval and rules.checkpoint == 0 and now == until
+    if is_written and (isinstance(rules, BackgroundLoadRules) or work_done < max(1, round(work))):
+        newest = work_done
+    return newest
 
 
-def wanted(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
-    beaten, most = overtaken(rows), 0.0
+def expected_work(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
+    is_overtaken, newest = overtaken(rows), 0.0
     same = rows.machine if rules.local else rows.task
     earlier = [
         j
@@ -79,12 +79,16 @@ def wanted(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
         if same[j] == same[k] and (rows.start[j], j) < (rows.start[k], k)
     ]
     if rules.local:
-        earlier = [j for j in earlier if not (rows.completed[j] or beaten[j])][-1:]
+        earlier = [j for j in earlier if not (rows.completed[j] or is_overtaken[j])][-1:]
         earlier = [j for j in earlier if rows.task[j] == rows.task[k]]
     for j in earlier:
-        done = saved(rules, rows, j, int(rows.start[k]), float(work[j])) / 1e9 * SPEEDS[rows.machine[j]]
-        most = max(most, float(rows.begin[j]) + done)
-    return most
+        done = (
+            checkpointed_work(rules, rows, j, int(rows.start[k]), float(work[j]))
+            / 1e9
+            * SPEEDS[rows.machine[j]]
+        )
+        newest = max(newest, float(rows.begin[j]) + done)
+    return newest
 
 
 @given(st.lists(ROW, max_size=14), rules_of())
@@ -93,7 +97,7 @@ def test_copies_begin_with_the_newest_checkpoint(
 ) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
-    want = np.array([wanted(rows, rules, work, k) for k in range(len(drawn))])
+    want = np.array([expected_work(rows, rules, work, k) for k in range(len(drawn))])
     wrong = np.flatnonzero(np.abs(rows.begin - want) > 1e-9 * SIZES[rows.task])
     violations = _check_begins(rows, rules, work, SIZES, SPEEDS)
     assert [each.count for each in violations] == [len(wrong)] * bool(len(wrong))
@@ -103,7 +107,7 @@ def test_copies_begin_with_the_newest_checkpoint(
 
 
 def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is gone through at once, the same is found."""
+    """The number of steps done at once does not change the violations."""
     random = np.random.default_rng(1)
     drawn = [
         (int(u), int(i), int(at), int(lasts), bool(k % 7 == 0), bool(k % 3))
@@ -113,14 +117,14 @@ def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.Monkey
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
     pace = Pace(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
     for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):
-        whole = _check_begins(rows, rules, work, SIZES, SPEEDS)
+        reference = _check_begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:
             patch.setattr(copies, "_AT_ONCE", 3)
-            assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
+            assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(reference) != "[]"
 
 
 def test_many_concurrent_copies_of_a_task_are_refused() -> None:
-    """One after the other: at once.  All at a time: refused."""
+    """Consecutive copies are checked quickly; concurrent ones need too many steps."""
     count, rules = 300_000, CheckpointRules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
     work = np.full(count, 1e3)
@@ -132,7 +136,7 @@ def test_many_concurrent_copies_of_a_task_are_refused() -> None:
 
 
 def test_too_many_concurrent_replicas_are_detected() -> None:
-    """The only task runs on both machines; the scheduler is said to make no second one."""
+    """The only task runs on both machines, but the parameters allow one copy only."""
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], [1], 1000.0))
     result = gs.simulate(scenario, gs.WqrFt(max_replicas=2), record=True)
     assert result.tables["schedule"]["task"].tolist() == [0, 0] and validate_result(result) == []

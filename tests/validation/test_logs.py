@@ -1,4 +1,4 @@
-"""Schedules in Batsim's columns and job logs: sound ones pass, each kind of corruption is found and named."""
+"""Schedules in Batsim's columns and job logs: sound ones pass, and each kind of planted fault is detected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOBS = [
 
 
 def batsim(path: Path, **changes: Any) -> Path:
-    """JOBS as Batsim writes them; ``row_column=value`` changes a cell."""
+    """Write `JOBS` as a jobs table of Batsim; ``row_column=value`` changes a cell."""
     lines = [HEAD]
     for k, (job, submit, size, start, lasts, where) in enumerate(JOBS):
         end = start + lasts
@@ -68,7 +68,7 @@ def batsim(path: Path, **changes: Any) -> Path:
 
 
 def swf(path: Path, rows: list[tuple[float, ...]], header: str = "; MaxProcs: 4\n") -> Path:
-    """A job log; a row is (job, submit, wait, run time, procs, requested time)."""
+    """Write a job log of rows (job, submit, wait, run time, procs, requested time)."""
     lines = [
         f"{job} {submit} {wait} {lasts} {procs} -1 -1 {procs} {limit} -1 1 1 1 1 1 1 -1 -1"
         for job, submit, wait, lasts, procs, limit in rows
@@ -151,13 +151,13 @@ SHORT += "allocated_resources"
 
 
 def short(path: Path, *rows: str, more: str = "") -> Path:
-    """A table with only the columns that one must have."""
+    """Write a table with only the required columns."""
     path.write_text("\n".join((SHORT + more, *rows)) + "\n")
     return path
 
 
 def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
-    """Whatever the workload in front of its number, or in a column of its own."""
+    """The workload in front of the job number, or in its own column, makes no difference."""
     log = swf(tmp_path / "log.swf", [(1, 0, 0, 10, 2, 10)])
     rows = ("w0!1,0,2,0,10,10,0-1", "w1!1,0,2,20,10,30,0-1", "1,0,2,40,10,50,0-1")
     path = short(tmp_path / "jobs.csv", *rows)
@@ -175,7 +175,7 @@ def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
 
 
 def test_late_times_are_checked_for_agreement(tmp_path: Path) -> None:
-    """At the times of a real log's end and of Unix clocks, two jobs at once on one machine."""
+    """Two jobs overlap on one machine at the end of a real log, or at times of Unix clocks."""
     path = tmp_path / "jobs.csv"
     for at, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
         rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + 1},0" for k in range(2)]
@@ -191,7 +191,7 @@ JUST = 1e-3
 
 @pytest.mark.parametrize("at", [0, 1000, 28_763_000, 1_700_000_000])
 def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
-    """A millisecond is found wherever it is, a millionth nowhere."""
+    """An error of a millisecond is detected at any time, an error of a microsecond is not."""
 
     def found(by: float, moved: dict[str, int]) -> set[str]:
         base = {"submit": at, "start": at + 5, "lasts": 10, "finish": at + 15, "wait": 5, "turn": 15}
@@ -223,7 +223,7 @@ def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
 def test_rounded_times_are_accepted(
     tmp_path_factory: pytest.TempPathFactory, at: float, jobs: list[tuple[float, float]], decimals: int
 ) -> None:
-    """Jobs one after the other without a gap, written as Batsim writes them, and as it is done here."""
+    """Consecutive jobs without a gap are written with the decimals of Batsim and of gridsim."""
     rows = []
     for k, (early, lasts) in enumerate(jobs):
         submit, finish = max(0.0, at - early), at + lasts
@@ -347,7 +347,7 @@ def test_completed_job_without_times_is_detected(tmp_path: Path) -> None:
     given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
     for wait, lasts in ((-1, -1), (0, -1), (-1, 10)):
         swf(path, [(1, 0, wait, lasts, 2, 20), *LOG[1:]])
-        assert validate_swf(path) == []  # left out, as nobody knows when it ran
+        assert validate_swf(path) == []  # a job without times is left out
         (violation,) = validate_swf(path, job_log=given)
         assert violation.law == "lost" and "job 1 is completed, but its wait or run time is missing" in str(
             violation
@@ -357,7 +357,7 @@ def test_completed_job_without_times_is_detected(tmp_path: Path) -> None:
 
 
 def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
-    """There is one job less than there should be, and nobody can say which."""
+    """One job is missing, but the number does not tell which one."""
     path = swf(tmp_path / "log.swf", LOG)
     log = swf(tmp_path / "given.swf", [*LOG, (1, 3, 0, 10, 2, 20)])
     (violation,) = validate_swf(path, job_log=log)
@@ -370,7 +370,7 @@ def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
 
 
 def test_run_times_may_differ_from_the_log(tmp_path: Path) -> None:
-    """On other machines jobs take as long as they do there: number, submission and size are compared."""
+    """On other machines jobs have other run times, so only number, submission and size are compared."""
     given = swf(tmp_path / "given.swf", LOG)
     path = swf(tmp_path / "log.swf", [(1, 0, 0, 1, 2, 30), *LOG[1:]])
     assert validate_swf(path, job_log=given) == []
@@ -418,7 +418,7 @@ def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capa
 
 
 def test_uncompleted_job_may_exceed_its_request(tmp_path: Path) -> None:
-    """A job that was killed at its limit, or cancelled after it."""
+    """The job was killed at its limit, or cancelled after it."""
     path = swf(tmp_path / "log.swf", [(1, 0, 0, 25, 2, 20)])
     assert laws(validate_swf(path)) == {"duration"}
     path.write_text(path.read_text().replace("20 -1 1 1", "20 -1 5 1"))

@@ -1,4 +1,4 @@
-"""Sound results pass; each kind of corruption is found, and named."""
+"""Sound results pass, and each kind of planted fault is detected."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_results_of_rigid_jobs_are_sound(name: str, faults: str) -> None:
     assert plain.digest == result.digest
 
 
-def _altered(table: str, column: str, k: int, value: float) -> list[str]:
-    """What is found when one value of a sound result of rigid jobs is another one."""
+def _laws_of_altered(table: str, column: str, k: int, value: float) -> list[str]:
+    """Return the invariants broken by a sound result of rigid jobs with one changed value."""
     result = gs.simulate(rigid_scenario(), gs.Backfill(), record=True)
     columns = {name: values.copy() for name, values in result.tables[table].items()}
     columns[column][k] = value
@@ -113,7 +113,7 @@ COPIES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*COPIES, *SCHEDULERS])
 def test_wrong_counts_of_failures_are_detected(name: str) -> None:
-    """Each value of these columns, one more and one less, of all that the scenario or the schedule tells."""
+    """Each value of the columns that scenario or schedule determine is changed by one."""
     scheduler = {**COPIES, **SCHEDULERS}[name]
     bags = gs.Workload.bags(
         4,
@@ -202,11 +202,11 @@ def test_late_machine_has_no_failure_and_reset_machine_has_one() -> None:
 def test_planted_fault_in_rigid_jobs_is_detected(
     table: str, column: str, k: int, value: float, law: str
 ) -> None:
-    assert law in _altered(table, column, k, value)
+    assert law in _laws_of_altered(table, column, k, value)
 
 
 def test_reset_between_two_tasks_is_no_violation() -> None:
-    """One ends as the machine is reset, the next, bound again at once, begins."""
+    """One task ends at the instant of the reset, at which the next one starts."""
     original = gs.Scenario(
         gs.Platform.of([1000.0]),
         gs.Workload.of(release=[0.0], tasks=[3], task_size=[50.0], submitter=[0]),
@@ -231,7 +231,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def alter(path: Path, target: Path, table: str, change: Callable[[Columns], None]) -> None:
-    """A copy of a result file with some of the values in a table changed."""
+    """Write a copy of a result file with changed values in a table."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
         about = json.loads(old.read("result.json"))
         columns = {
@@ -283,7 +283,7 @@ def drop_row(columns: Columns) -> None:
 
 
 def repeat_row(columns: Columns) -> None:
-    """The same tasks once more, when everything is over."""
+    """Run the same tasks once more after the end."""
     for name in columns:
         columns[name] = np.append(columns[name], columns[name][0])
     columns["start"][-1] += 1000.0
@@ -291,20 +291,20 @@ def repeat_row(columns: Columns) -> None:
 
 
 def swap_machines(columns: Columns) -> None:
-    """Two machines of unlike speeds change places."""
+    """Swap two machines of different speeds."""
     machine = columns["machine"].copy()
     columns["machine"][machine == 0], columns["machine"][machine == 4] = 4, 0
 
 
 def onto_the_dead(columns: Columns) -> None:
-    """What ran last on machine 1, while it is down."""
+    """Move the last task of machine 1 into an outage."""
     k = int(np.flatnonzero(columns["machine"] == 1)[-1])
     length = columns["end"][k] - columns["start"][k]
     columns["start"][k], columns["end"][k] = 5.0, 5.0 + length
 
 
 def uncut(columns: Columns) -> None:
-    """A task that was cut off ended a little later."""
+    """Let an interrupted task end after the failure."""
     k = int(np.flatnonzero(columns["completed"] == 0)[0])
     columns["end"][k] += 1e-3
 
@@ -398,7 +398,7 @@ def test_damaged_files_are_rejected(tmp_path: Path) -> None:
 def test_changed_value_of_the_schedule_is_detected(
     name: str, column: str, k: int, data: st.DataObject
 ) -> None:
-    """One value of the schedule, moved by more than rounding."""
+    """One value of the schedule is changed by more than rounding."""
     result = CACHE.setdefault(name, gs.simulate(scenario(), SCHEDULERS[name], record=True))
     table = result.tables["schedule"]
     values = {each: table[each].copy() for each in table}
@@ -435,7 +435,7 @@ def test_changed_value_of_the_schedule_is_detected(
     ids=repr,
 )
 def test_changed_value_of_a_report_is_detected(scheduler: gs.Scheduler, table: str, column: str) -> None:
-    """One value of a table, out of the range that other tables leave it."""
+    """One value of a table is out of the range that other tables imply."""
     result = CACHE.setdefault(
         scheduler.name, gs.simulate(scenario(), scheduler, record=("schedule", "messages"))
     )
