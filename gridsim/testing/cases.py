@@ -231,7 +231,7 @@ def _with_background_load(scenario: Scenario) -> st.SearchStrategy[Scenario]:
 
 @st.composite
 def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Draw machines with attributes, and perhaps jobs that require some which enough machines have."""
+    """Draw machines with attributes, and perhaps jobs that require attributes which enough machines have."""
     nodes, jobs = scenario.platform.nodes, scenario.workload.realize(scenario.platform)
 
     def column(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:

@@ -544,11 +544,13 @@ class _ConformanceTrial:
         table, applications = decided_result.tables["decisions"], decided_result.applications
         last_decision = np.full(len(applications), -np.inf)
         np.maximum.at(last_decision, table["application"], table["time"])
-        undecided = np.flatnonzero(
+        without_decision = np.flatnonzero(
             (last_decision < applications["release"]) & ~np.isnan(applications["finish"])
         )
-        if len(undecided):
-            text = f"application {undecided[0]} was completed, but it has no decision since its release"
+        if len(without_decision):
+            text = (
+                f"application {without_decision[0]} was completed, but it has no decision since its release"
+            )
             raise ConformanceError("decisions", text, scenario, scheduler)
         if false_text := false_decision(decided_result, scheduler):
             raise ConformanceError("decisions", false_text, scenario, scheduler)

@@ -76,24 +76,26 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
         applications = scenario.workload.realize(scenario.platform)
     explicit_scheduler = scheduler.explicit(scenario.platform.speeds, applications)
     latency = LATENCIES[scenario.seed % len(LATENCIES)]
-    plain = _with_latency(scenario, latency)
-    first = observe(plain, explicit_scheduler)
+    base_scenario = _with_latency(scenario, latency)
+    first = observe(base_scenario, explicit_scheduler)
     if difference := first.message_fault or uninformed_action(first.result) or _violations_text(first.result):
         return f"messages take {latency:g} s: {difference}"
-    for change in all_changes(plain, applications, explicit_scheduler):
+    for change in all_changes(base_scenario, applications, explicit_scheduler):
         if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
             return f"messages take {latency:g} s, and {change.text}: {difference}"
     for k in range(min(_MAX_STREAMS, len(first.streams))):
         name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
-        if difference := _difference_by_stream(first, observe(plain, explicit_scheduler, name), plain, name):
+        if difference := _difference_by_stream(
+            first, observe(base_scenario, explicit_scheduler, name), base_scenario, name
+        ):
             return f"messages take {latency:g} s, and {difference}"
     if not can_fail or scenario.platform.bandwidth is not None or applications.group is not None:
         return None
     return (
-        _differing_while_down(plain, applications, explicit_scheduler)
-        or _difference_by_substitute(plain, applications, explicit_scheduler)
+        _differing_while_down(base_scenario, applications, explicit_scheduler)
+        or _difference_by_substitute(base_scenario, applications, explicit_scheduler)
         or _differing_after_failure(scenario, applications, explicit_scheduler, first)
-        or use_of_lost_state(plain, applications, explicit_scheduler, first.result)
+        or use_of_lost_state(base_scenario, applications, explicit_scheduler, first.result)
     )
 
 
@@ -109,23 +111,25 @@ def _with_latency(scenario: Scenario, latency: float) -> Scenario:
 
 
 def _differing_while_down(
-    plain: Scenario, applications: Applications, explicit_scheduler: Scheduler
+    base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
 ) -> str | None:
     """Describe a difference before news of a change can arrive while another machine is down; else None.
 
     A machine that submits nothing is down from 0 s until after the end.  No machine may learn about the
     others through its failure.
     """
-    for v in [u for u in range(plain.platform.nodes) if u not in applications.submitter][:1]:
+    for v in [u for u in range(base_scenario.platform.nodes) if u not in applications.submitter][:1]:
         faults = Faults.of([v], [0.0], [AFTER_THE_END], has_only_owner_events(explicit_scheduler))
-        down = dataclasses.replace(plain, faults=faults)
+        down = dataclasses.replace(base_scenario, faults=faults)
         first, changes = (
             observe(down, explicit_scheduler),
             [*all_changes(down, applications, explicit_scheduler)],
         )
         changes = [change for change in changes if change.machine != v]
         for k in range(min(_MAX_CHANGES_WHILE_DOWN, len(changes))):
-            change = changes[(plain.seed + k * len(changes) // _MAX_CHANGES_WHILE_DOWN) % len(changes)]
+            change = changes[
+                (base_scenario.seed + k * len(changes) // _MAX_CHANGES_WHILE_DOWN) % len(changes)
+            ]
             change = dataclasses.replace(change, down=v)
             if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
                 return f"machine {v} is down, and {change.text}: {difference}"
@@ -133,7 +137,7 @@ def _differing_while_down(
 
 
 def _difference_by_substitute(
-    plain: Scenario, applications: Applications, explicit_scheduler: Scheduler
+    base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
 ) -> str | None:
     """Describe a difference when the substitute of a failed machine draws other random numbers; else None.
 
@@ -149,13 +153,13 @@ def _difference_by_substitute(
         return None
     _, v, recovery = min(candidates)
     faults = Faults.of([v], [0.0], [recovery], has_only_owner_events(explicit_scheduler))
-    scenario = dataclasses.replace(plain, faults=faults)
+    scenario = dataclasses.replace(base_scenario, faults=faults)
     first = observe(scenario, explicit_scheduler)
     # the streams with its number in their names, if there are any
     own_streams = [name for name in first.streams if str(v) in re.findall(r"\d+", name)]
     names = own_streams or first.streams
     for k in range(min(_MAX_STREAMS, len(names))):
-        name = names[(plain.seed + k) % len(names)]
+        name = names[(base_scenario.seed + k) % len(names)]
         if difference := _difference_by_stream(
             first, observe(scenario, explicit_scheduler, name), scenario, name
         ):
@@ -167,14 +171,14 @@ def _differing_after_failure(
     scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, first: ObservedRun
 ) -> str | None:
     """Describe a difference after the failure of an idle machine before its news can arrive; else None."""
-    plain = _with_latency(scenario, LATENCIES[0])
+    base_scenario = _with_latency(scenario, LATENCIES[0])
     if first.result.scenario.network.latency != LATENCIES[0]:
-        first = observe(plain, explicit_scheduler)
+        first = observe(base_scenario, explicit_scheduler)
     for v, at in _idle_machines(first.result, applications, scenario.seed):
-        calm, change = failure(plain, v, at, has_only_owner_events(explicit_scheduler))
+        without_failure, change = failure(base_scenario, v, at, has_only_owner_events(explicit_scheduler))
         change = dataclasses.replace(change, by_all=explicit_scheduler.failures_known)
         if difference := _difference(
-            observe(calm, explicit_scheduler), observe(change.scenario, explicit_scheduler), change
+            observe(without_failure, explicit_scheduler), observe(change.scenario, explicit_scheduler), change
         ):
             return f"messages take {LATENCIES[0]:g} s, and {change.text}: {difference}"
     return None
@@ -285,7 +289,9 @@ def _difference(base: ObservedRun, variant: ObservedRun, change: Change) -> str 
     )
 
 
-def _difference_by_stream(base: ObservedRun, variant: ObservedRun, plain: Scenario, name: str) -> str | None:
+def _difference_by_stream(
+    base: ObservedRun, variant: ObservedRun, base_scenario: Scenario, name: str
+) -> str | None:
     """Describe a difference on other machines when one random stream draws other numbers; else None.
 
     The stream is assumed to belong to the first machine that acts differently.
@@ -300,7 +306,7 @@ def _difference_by_stream(base: ObservedRun, variant: ObservedRun, plain: Scenar
     text = f"the stream {name!r}, by which machine {machine} decides at {at / NS} s, draws other numbers"
     # an overlay that exchanges entries draws numbers and sends messages before any machine acts
     since = 0 if "exchanges" in base.result.tables else at
-    dependence = _difference(base, variant, Change(plain, text, machine, since))
+    dependence = _difference(base, variant, Change(base_scenario, text, machine, since))
     return None if dependence is None else f"{text}: {dependence}"
 
 
@@ -309,7 +315,7 @@ _MAX_BUSY = 3
 
 
 def use_of_lost_state(
-    plain: Scenario, applications: Applications, explicit_scheduler: Scheduler, result: Result
+    base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, result: Result
 ) -> str | None:
     """Describe an action that depends on the memory of a machine from before its failure; else None.
 
@@ -320,28 +326,32 @@ def use_of_lost_state(
     Parameters
     ----------
     result
-        The result of `plain`.
+        The result of `base_scenario`.
     """
-    calm = _with_newcomer(plain, applications)
+    scenario = _with_newcomer(base_scenario, applications)
     # if failures are known at once, other machines may restore its memory at once, too
-    if calm is None or explicit_scheduler.failures_known or has_only_owner_events(explicit_scheduler):
+    if scenario is None or explicit_scheduler.failures_known or has_only_owner_events(explicit_scheduler):
         return None
-    applications = calm.workload.realize(calm.platform)
+    applications = scenario.workload.realize(scenario.platform)
     last, newcomer = len(applications) - 1, int(applications.submitter[-1])
     recovery = float(applications.release[-1]) - 1.0
     failed = [newcomer, *_busy_machines(result, recovery - 1.0, {*applications.submitter.tolist()})]
     ends = [*[recovery] * len(failed), AFTER_THE_END]
     faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), AFTER_THE_END], ends)
-    calm = dataclasses.replace(calm, faults=faults)
+    scenario = dataclasses.replace(scenario, faults=faults)
     since = nanoseconds(recovery - 1.0)
     align_at = since + nanoseconds(0.5)  # while they are down
-    first = observe(calm, explicit_scheduler, align_at=align_at)
+    first = observe(scenario, explicit_scheduler, align_at=align_at)
     if "exchanges" in first.result.tables:  # news that is in no log
         return None
     has_fixed_tasks = explicit_scheduler.numbers_known and applications.requested is None
-    for i in sorted({plain.seed % last, last - 1}):
-        workload, text = change_application(applications, i, calm.platform, plain.seed, has_fixed_tasks)
-        second = observe(dataclasses.replace(calm, workload=workload), explicit_scheduler, align_at=align_at)
+    for i in sorted({base_scenario.seed % last, last - 1}):
+        workload, text = change_application(
+            applications, i, scenario.platform, base_scenario.seed, has_fixed_tasks
+        )
+        second = observe(
+            dataclasses.replace(scenario, workload=workload), explicit_scheduler, align_at=align_at
+        )
         news_time = [0] * max(machine_count(run.result) for run in (first, second))
         # a node's own random generator continues after a failure; its position may depend on sent messages
         comparable = [
@@ -360,7 +370,7 @@ def use_of_lost_state(
         if difference := first_differing_row(base, variant, news_time):
             (at, v, kind, values), qualifier = difference
             return (
-                f"messages take {plain.network.latency:g} s, {text}, and machines {failed} fail at "
+                f"messages take {base_scenario.network.latency:g} s, {text}, and machines {failed} fail at "
                 f"{since / NS} s for a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {qualifier}; "
                 f"it has lost its memory, and has no news until {news_time[v] / NS} s"
             )
@@ -380,13 +390,13 @@ def _busy_machines(result: Result, at: float, submitters: set[int]) -> list[int]
     return sorted(machines, key=lambda v: (-ends[v], v))[:max_machines]
 
 
-def _with_newcomer(plain: Scenario, applications: Applications) -> Scenario | None:
+def _with_newcomer(base_scenario: Scenario, applications: Applications) -> Scenario | None:
     """Return the scenario with its last application on a machine that has submitted none before; else None.
 
     It is released after news of the previous one has arrived there, and has many tasks unless it is a rigid
     job.
     """
-    submitters, nodes = applications.submitter[:-1].tolist(), plain.platform.nodes
+    submitters, nodes = applications.submitter[:-1].tolist(), base_scenario.platform.nodes
     candidates = (
         [v for d in range(nodes) if (v := (submitters[-1] + d) % nodes) not in submitters]
         if submitters
@@ -395,15 +405,16 @@ def _with_newcomer(plain: Scenario, applications: Applications) -> Scenario | No
     if not candidates:
         return None
     columns = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
-    gap = (1, 2, 4)[plain.seed // 2 % 3] * plain.network.latency  # for an answer, or for what follows
+    latencies = (1, 2, 4)[base_scenario.seed // 2 % 3]  # enough for an answer, or also for its effects
+    gap = latencies * base_scenario.network.latency
     columns["release"][-1] = columns["release"][-2] + gap + 10.0
     if not applications.rigid:
         columns["tasks"][-1] = max(columns["tasks"][-1], 3 * nodes)
     submitter = np.array([*submitters, candidates[0]])
     workload = changed_workload(
-        dataclasses.replace(applications, submitter=submitter), plain.platform, **columns
+        dataclasses.replace(applications, submitter=submitter), base_scenario.platform, **columns
     )
-    return dataclasses.replace(plain, workload=workload)
+    return dataclasses.replace(base_scenario, workload=workload)
 
 
 def _earlier_messages(run: ObservedRun, v: int, at: int) -> list[tuple[Any, ...]]:

@@ -68,37 +68,39 @@ class Change:
     missing: tuple[int, ...] = ()
 
 
-def all_changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[Change]:
+def all_changes(
+    base_scenario: Scenario, applications: Applications, scheduler: Scheduler
+) -> Iterator[Change]:
     """Iterate over changes of the applications of a machine, early and late, and of its speed."""
-    count, platform, seed = len(applications), plain.platform, plain.seed
+    count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
     # the first, the last, and some between them
     indices = sorted(
         {k * (count - 1) // (_MAX_CHANGED_APPLICATIONS - 1) for k in range(_MAX_CHANGED_APPLICATIONS)}
     )
     # nodes that know the numbers of jobs know how many were submitted before
-    fixed = scheduler.numbers_known and applications.requested is None
+    has_fixed_tasks = scheduler.numbers_known and applications.requested is None
     for i, turn in [*((i, i + seed) for i in indices), *((i, _RELEASE_TURN) for i in indices[-2:])]:
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        workload, text = change_application(applications, i, platform, turn, fixed)
-        yield Change(dataclasses.replace(plain, workload=workload), text, v, at)
-    if applications.requested is None and not fixed:
+        workload, text = change_application(applications, i, platform, turn, has_fixed_tasks)
+        yield Change(dataclasses.replace(base_scenario, workload=workload), text, v, at)
+    if applications.requested is None and not has_fixed_tasks:
         submitters, firsts = np.unique(applications.submitter, return_index=True)
         busiest = np.argsort(-np.bincount(applications.submitter)[submitters], kind="stable")[
             :_BUSIEST_MACHINES
         ]
         for i in sorted({indices[seed % len(indices)], *firsts[busiest].tolist()}):
-            yield _with_other_load(applications, i, plain)
+            yield _with_other_load(applications, i, base_scenario)
     if count > 1 and not scheduler.numbers_known:
         before_busy = _applications_before_busy(applications, platform)
         for removed in {(indices[(seed + 1) % len(indices)],), (count - 1,), before_busy} - {()}:
-            change = _without_applications(applications, removed, plain)
+            change = _without_applications(applications, removed, base_scenario)
             other_applications = change.scenario.workload.realize(platform)
             # the axes of summaries are known before the run
             axes = [(each.moves_data, each.group is None) for each in (applications, other_applications)]
             if axes[0] == axes[1]:
                 yield change
     if applications.cancel_at is not None:
-        yield _without_cancellation(applications, plain)
+        yield _without_cancellation(applications, base_scenario)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
@@ -114,11 +116,11 @@ def all_changes(plain: Scenario, applications: Applications, scheduler: Schedule
         new_platform = Platform.of(speeds.tolist()).with_attributes(platform.recipe.attributes)
         if platform.bandwidth is not None:
             new_platform = new_platform.linked(platform.bandwidth)
-        scenario = dataclasses.replace(plain, platform=new_platform, workload=workload)
+        scenario = dataclasses.replace(base_scenario, platform=new_platform, workload=workload)
         yield Change(scenario, f"machine {v} is {factor:g} times as fast", v, 0)
 
 
-def _with_other_load(applications: Applications, i: int, plain: Scenario) -> Change:
+def _with_other_load(applications: Applications, i: int, base_scenario: Scenario) -> Change:
     """Return the change that one machine submits much less, or much more, from application i on.
 
     If its applications have many tasks, they get one task each, else `_MANY_TASKS` times as many.
@@ -129,10 +131,12 @@ def _with_other_load(applications: Applications, i: int, plain: Scenario) -> Cha
     has_many_tasks = tasks[rows].mean() > _MANY_TASKS
     tasks[rows] = 1 if has_many_tasks else tasks[rows] * _MANY_TASKS
     columns = (applications.release, tasks, applications.task_size)
-    workload = changed_workload(applications, plain.platform, *columns)
+    workload = changed_workload(applications, base_scenario.platform, *columns)
     load = "one task each" if has_many_tasks else f"{_MANY_TASKS} times as many tasks"
     text = f"applications of machine {v} from {i} on have {load}"
-    return Change(dataclasses.replace(plain, workload=workload), text, v, int(applications.release_ns[i]))
+    return Change(
+        dataclasses.replace(base_scenario, workload=workload), text, v, int(applications.release_ns[i])
+    )
 
 
 def _applications_before_busy(applications: Applications, platform: Platform) -> tuple[int, ...]:
@@ -153,13 +157,15 @@ def _applications_before_busy(applications: Applications, platform: Platform) ->
     return candidates
 
 
-def _without_applications(applications: Applications, removed: tuple[int, ...], plain: Scenario) -> Change:
+def _without_applications(
+    applications: Applications, removed: tuple[int, ...], base_scenario: Scenario
+) -> Change:
     """Return the change that the applications `removed` of one machine are never submitted."""
     v = int(applications.submitter[removed[0]])
     rows = np.delete(np.arange(len(applications)), removed)
     columns = {name: getattr(applications, name)[rows] for name in ("release", "tasks", "task_size")}
-    workload = changed_workload(applications, plain.platform, **columns, rows=rows)
-    scenario = dataclasses.replace(plain, workload=workload)
+    workload = changed_workload(applications, base_scenario.platform, **columns, rows=rows)
+    scenario = dataclasses.replace(base_scenario, workload=workload)
     subject, verb = (
         (f"application {removed[0]}", "is") if len(removed) == 1 else (f"applications {removed}", "are")
     )
@@ -167,29 +173,33 @@ def _without_applications(applications: Applications, removed: tuple[int, ...], 
     return Change(scenario, text, v, int(applications.release_ns[removed[0]]), missing=removed)
 
 
-def _without_cancellation(applications: Applications, plain: Scenario) -> Change:
+def _without_cancellation(applications: Applications, base_scenario: Scenario) -> Change:
     """Return the change that the user of the job with the first or last cancellation does not cancel it."""
     assert applications.cancel_at is not None
     at, cancelled_jobs = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
     i = int(
-        min(cancelled_jobs, key=at.__getitem__) if plain.seed % 2 else max(cancelled_jobs, key=at.__getitem__)
+        min(cancelled_jobs, key=at.__getitem__)
+        if base_scenario.seed % 2
+        else max(cancelled_jobs, key=at.__getitem__)
     )
     v, since, at[i] = int(applications.submitter[i]), nanoseconds(float(at[i])), math.inf
     names = ("release", "tasks", "task_size")
     columns = {name: getattr(applications, name) for name in names}
-    workload = changed_workload(dataclasses.replace(applications, cancel_at=at), plain.platform, **columns)
+    workload = changed_workload(
+        dataclasses.replace(applications, cancel_at=at), base_scenario.platform, **columns
+    )
     text = f"the user of job {i} of machine {v} does not cancel it"
-    return Change(dataclasses.replace(plain, workload=workload), text, v, since)
+    return Change(dataclasses.replace(base_scenario, workload=workload), text, v, since)
 
 
-def failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
+def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
     """Return the scenario without effective failures, and with a failure of `machine` at `at` s for 200 s.
 
     The first has a failure that no run reaches, so that both scenarios support failures.
     """
     never = [AFTER_THE_END]
     without_failure, with_failure = (
-        dataclasses.replace(plain, faults=Faults.of([machine] * len(down), down, up, reachable))
+        dataclasses.replace(base_scenario, faults=Faults.of([machine] * len(down), down, up, reachable))
         for down, up in ((never, never), ([at, *never], [at + 200.0, *never]))
     )
     return without_failure, Change(

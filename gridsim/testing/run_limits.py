@@ -117,7 +117,7 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
 def _has_ample_time(result: Result, jobs: Applications) -> Bools:
     """Return which jobs have a distant deadline and no competitors until then: bool[jobs].
 
-    No job has if machines fail.
+    If machines fail, no job counts.
     """
     assert jobs.deadline is not None and jobs.requested is not None
     if result.scenario.faults is not None:

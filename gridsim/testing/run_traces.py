@@ -259,9 +259,9 @@ def _small_message(result: Result, fields: dict[str, int]) -> str | None:
     """Return a description of a kind of message with fewer bytes than fields; None if there is none."""
     log = result.tables["message_log"]
     for kind, count in fields.items():
-        mine = log["bytes"][log["kind"] == kind]
-        if len(mine) and mine.min() < count and kind not in result.provenance["message_log"]["delays"]:
-            return f"a {kind} of {mine.min()} bytes carries {count} numbers"
+        sizes = log["bytes"][log["kind"] == kind]
+        if len(sizes) and sizes.min() < count and kind not in result.provenance["message_log"]["delays"]:
+            return f"a {kind} of {sizes.min()} bytes carries {count} numbers"
     return None
 
 

@@ -250,10 +250,10 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
         rows.place,
         lambda k: f"begins with {rows.begin[k]} Mflop done of {size[k]}",
     )
-    worked = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
+    schedule_work = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
     reported = math.fsum(x for _, column in result.tables["cycles"].items() for x in column.tolist())
-    if abs(reported - worked) > 1e-9 * worked + speeds.max() * len(rows.task) * 1e-9:
-        message = f"add up to {reported!r} Mflop, the schedule has {worked!r} Mflop"
+    if abs(reported - schedule_work) > 1e-9 * schedule_work + speeds.max() * len(rows.task) * 1e-9:
+        message = f"add up to {reported!r} Mflop, the schedule has {schedule_work!r} Mflop"
         violations.append(Violation("cycles", 1, "cycles", message))
     max_replicas = result.scheduler["parameters"].get("max_replicas")
     if max_replicas is not None:
@@ -262,22 +262,22 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
         violations += _check_counts(result, workload, rows)
     parameters = result.scheduler["parameters"]
     if {"migration_cost", "on_return"} & set(parameters) and not violations:
-        cost, keeps = (
+        cost, keeps_work = (
             round(parameters.get("migration_cost", 0.0) * 1e9),
             parameters.get("on_return") != "restart",
         )
-        violations += _check_concurrency(rows, 1) + _check_moves(result, workload, rows, cost, keeps)
+        violations += _check_concurrency(rows, 1) + _check_moves(result, workload, rows, cost, keeps_work)
     rules = CheckpointRules.of(result)
     if rules is not None and not violations:
         work = (size - rows.begin) / speed * 1e9
-        durations, ran = rules.durations(rows, work), rows.end - rows.start
-        slack = 1 + rules.slack * ran
+        durations, elapsed = rules.durations(rows, work), rows.end - rows.start
+        slack = 1 + rules.slack * elapsed
         violations += broken(
             "duration",
-            np.where(rows.completed, np.abs(ran - durations) > slack, ran > durations + slack),
+            np.where(rows.completed, np.abs(elapsed - durations) > slack, elapsed > durations + slack),
             rows.place,
             lambda k: (
-                f"runs for {ran[k]} ns on machine {rows.machine[k]}, the rest of the task takes "
+                f"runs for {elapsed[k]} ns on machine {rows.machine[k]}, the rest of the task takes "
                 f"{durations[k]}"
             ),
         )
@@ -358,7 +358,7 @@ def _check_concurrency(rows: Copies, max_copies: int) -> list[Violation]:
 
 
 def _check_moves(
-    result: Result, workload: Applications, rows: Copies, cost: int, keeps: bool
+    result: Result, workload: Applications, rows: Copies, cost: int, keeps_work: bool
 ) -> list[Violation]:
     """Check that tasks continue with the right work, and that their durations include the moves.
 
@@ -366,30 +366,30 @@ def _check_moves(
     ----------
     cost
         Duration of a move (ns).
-    keeps
+    keeps_work
         Whether a task that is interrupted keeps all its work, or none.
     """
     speeds, sizes = result.scenario.platform.speeds.tolist(), workload.sizes().tolist()
     done_before, durations = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
     is_move, overhead = np.zeros(len(rows.task), np.bool_), np.zeros(len(workload))
     is_continuation = is_move.copy()
-    task, done, cost_left, host = -1, 0.0, 0, -1
+    task, work_done, cost_left, host = -1, 0.0, 0, -1
     for k in np.lexsort((rows.start, rows.task)).tolist():
         u = int(rows.machine[k])
         if rows.task[k] != task:
-            task, done, cost_left, host = int(rows.task[k]), 0.0, 0, u
+            task, work_done, cost_left, host = int(rows.task[k]), 0.0, 0, u
         else:
             is_continuation[k] = True
         if u != host:
             host, cost_left, is_move[k] = u, cost, True
-        done_before[k] = done
-        durations[k] = cost_left + max(1, round((sizes[task] - done) / speeds[u] * 1e9))
-        ran = int(rows.end[k] - rows.start[k])
-        cost_part = min(cost_left, ran)
+        done_before[k] = work_done
+        durations[k] = cost_left + max(1, round((sizes[task] - work_done) / speeds[u] * 1e9))
+        elapsed = int(rows.end[k] - rows.start[k])
+        cost_part = min(cost_left, elapsed)
         cost_left -= cost_part
         overhead[_application_of(workload, task)] += cost_part / 1e9 * speeds[u]
-        done += (ran - cost_part) / 1e9 * speeds[u] if keeps else 0.0
-    size, ran_for = np.array(sizes)[rows.task], rows.end - rows.start
+        work_done += (elapsed - cost_part) / 1e9 * speeds[u] if keeps_work else 0.0
+    size, row_durations = np.array(sizes)[rows.task], rows.end - rows.start
     violations = broken(
         "begin",
         np.abs(rows.begin - done_before) > 1e-9 * size,
@@ -398,11 +398,11 @@ def _check_moves(
     )
     violations += broken(
         "duration",
-        np.where(rows.completed, np.abs(ran_for - durations) > 1, ran_for > durations + 1),
+        np.where(rows.completed, np.abs(row_durations - durations) > 1, row_durations > durations + 1),
         rows.place,
         lambda k: (
-            f"runs for {ran_for[k]} ns on machine {rows.machine[k]}, moving and the rest of the task take "
-            f"{durations[k]}"
+            f"runs for {row_durations[k]} ns on machine {rows.machine[k]}, moving and the rest of the task "
+            f"take {durations[k]}"
         ),
     )
     owners = np.searchsorted(workload.offsets, rows.task, side="right") - 1

@@ -166,7 +166,7 @@ def _check_down_machines(
     sent: Floats,
     delivered: Floats,
 ) -> list[Violation]:
-    """Check that no message is sent by a machine that is down, or delivered after an outage on its way."""
+    """Check that machines that are down send nothing, and lose messages sent to them before they recover."""
     rows = np.flatnonzero(is_delivered)
     lost = np.zeros(len(is_delivered), np.bool_)
     faults = result.scenario.faults

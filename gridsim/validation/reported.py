@@ -137,10 +137,10 @@ def _lives(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDA
         return life, unclear
     order = np.argsort(machine, kind="stable")
     for u, down, _ in faults.outages(machines, float(at.max()) * NS + 1.0):
-        mine = order[slice(*np.searchsorted(machine[order], (u, u + 1)))]
+        events = order[slice(*np.searchsorted(machine[order], (u, u + 1)))]
         failures = np.rint(down / NS)
-        life[mine] = np.searchsorted(failures, at[mine])
-        unclear[u] = np.isin(at[mine], failures).any()
+        life[events] = np.searchsorted(failures, at[events])
+        unclear[u] = np.isin(at[events], failures).any()
     return life, unclear
 
 
@@ -253,12 +253,12 @@ def _check_time_order(kind: str, table: str, name: str, time: NDArray[Any]) -> l
 def _check_searches(result: Result) -> list[Violation]:
     table, last = result.tables["searches"], result.provenance["clock_seconds"]
     began, ended = table["began"], table["ended"]
-    sound = (table["client"] >= 0) & (table["client"] < len(result.machines)) & (table["wanted"] >= 1)
-    sound &= (
+    is_valid = (table["client"] >= 0) & (table["client"] < len(result.machines)) & (table["wanted"] >= 1)
+    is_valid &= (
         (table["found"] >= 0) & (table["rounds"] >= 0) & (began >= 0) & (began <= ended) & (ended <= last)
     )
     violations = broken(
-        "search", ~sound, lambda k: f"searches[{k}]", lambda k: f"{table[k]} in a run until {last} s"
+        "search", ~is_valid, lambda k: f"searches[{k}]", lambda k: f"{table[k]} in a run until {last} s"
     )
     violations += _check_time_order("search", "searches", "ended", ended)
     if not violations:
@@ -307,11 +307,11 @@ def _check_hosts(result: Result) -> list[Violation]:
     )
     known = (i >= 0) & (i < count) & (client >= 0) & (client < machines) & (host >= 0) & (host < machines)
     release = result.applications["release"][np.where(known, i, 0)]
-    sound = known & (needed >= release) & (needed <= found_at)
+    is_valid = known & (needed >= release) & (needed <= found_at)
     if result.scenario.faults is None:
-        sound &= client == result.applications["submitter"][np.where(known, i, 0)]
+        is_valid &= client == result.applications["submitter"][np.where(known, i, 0)]
     violations = broken(
-        "host", ~sound, lambda k: f"hosts[{k}]", lambda k: f"{table[k]}, released at {release[k]} s"
+        "host", ~is_valid, lambda k: f"hosts[{k}]", lambda k: f"{table[k]}, released at {release[k]} s"
     )
     violations += _check_time_order("host", "hosts", "found", found_at)
     host_counts = np.bincount(i[known], minlength=count)

@@ -55,19 +55,19 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     )
     is_timed = np.isfinite(start) & np.isfinite(end) & (end > start)
     violations += broken("time", ~is_timed, row_label, lambda k: f"from {start[k]} s to {end[k]} s")
-    sound = np.flatnonzero(is_known & is_counted & is_timed)
-    u, i, n, done, start, end = (column[sound] for column in (u, i, n, done, start, end))
+    valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
+    u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
 
     def place(k: int) -> str:
-        return row_label(int(sound[k]))
+        return row_label(int(valid_rows[k]))
 
     release = applications["release"][i]
     violations += broken(
         "before release", start < release, place, lambda k: f"starts at {start[k]} s, before {release[k]} s"
     )
-    is_completed, is_overtaken = done > 0, np.zeros(len(sound), np.bool_)
+    is_completed, is_overtaken = done > 0, np.zeros(len(valid_rows), np.bool_)
     if "task" in table:
-        task_numbers = table["task"][sound]
+        task_numbers = table["task"][valid_rows]
         is_numbered = (task_numbers >= 0) & (task_numbers < workload.tasks[i])
         violations += broken(
             "unknown", ~is_numbered, place, lambda k: f"task {task_numbers[k]} of application {i[k]}"
@@ -75,7 +75,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         if not is_numbered.all():
             return violations
         at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
-        begin = table["begin"][sound]
+        begin = table["begin"][valid_rows]
         copies = Copies(
             u, workload.offsets[i] + task_numbers, at, until, is_completed, begin, place, is_emulated(result)
         )
@@ -413,7 +413,7 @@ def _check_agreement(
     np.maximum.at(last, i[done > 0], output_time[done > 0])
     first, last = (np.where(np.isfinite(times), times, np.nan) for times in (first, last))
     busy = np.bincount(u, end - start, len(machines))
-    ran = np.bincount(u, done, len(machines)).astype(np.int64)
+    task_counts = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = NS * np.bincount(u, minlength=len(machines))
     # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless all of
     # them are withdrawn
@@ -439,7 +439,7 @@ def _check_agreement(
         ("first_start", "applications", first),
         ("finish", "applications", last),
         ("busy", "machines", busy),
-        ("tasks", "machines", ran),
+        ("tasks", "machines", task_counts),
         ("nodes_used", "applications", used),
         *((name, "machines", have) for name, have in further_columns.items()),
     ):
@@ -534,7 +534,7 @@ def _check_arrivals(
     """
     table, applications = result.tables["arrivals"], result.applications
     machines, count = len(result.machines), len(applications)
-    v, j, came, at = (table[name] for name in ("machine", "application", "tasks", "time"))
+    v, j, arriving_tasks, at = (table[name] for name in ("machine", "application", "tasks", "time"))
 
     def row_label(k: int) -> str:
         return f"arrivals[{k}]"
@@ -549,22 +549,24 @@ def _check_arrivals(
     release = applications["release"][np.where(is_known, j, 0)]
     violations += broken(
         "arrival",
-        is_known & ~((came != 0) & (at >= release) & np.isfinite(at)),
+        is_known & ~((arriving_tasks != 0) & (at >= release) & np.isfinite(at)),
         row_label,
-        lambda k: f"{came[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
+        lambda k: f"{arriving_tasks[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
     )
-    v, j, came, at = (column[is_known] for column in (v, j, came, at))
+    v, j, arriving_tasks, at = (column[is_known] for column in (v, j, arriving_tasks, at))
     # per application and machine: the first arrival, and the numbers of tasks that arrived and started
     keys, key_index = np.unique(np.concatenate((v * count + j, u * count + i)), return_inverse=True)
     first, arrived, started = np.full(len(keys), np.inf), np.zeros(len(keys)), np.zeros(len(keys))
     np.minimum.at(first, key_index[: len(v)], at)
-    np.add.at(arrived, key_index[: len(v)], came)
+    np.add.at(arrived, key_index[: len(v)], arriving_tasks)
     np.add.at(started, key_index[len(v) :], n)
     violations += broken(
         "arrival",
-        (came < 0) & (_running_sums(key_index[: len(v)], came) < 0),
+        (arriving_tasks < 0) & (_running_sums(key_index[: len(v)], arriving_tasks) < 0),
         lambda k: row_label(int(np.flatnonzero(is_known)[k])),
-        lambda k: f"{-came[k]} tasks of application {j[k]} leave machine {v[k]}, more than are there",
+        lambda k: (
+            f"{-arriving_tasks[k]} tasks of application {j[k]} leave machine {v[k]}, more than are there"
+        ),
     )
     row_keys = key_index[len(v) :]
     violations += broken(
@@ -577,7 +579,10 @@ def _check_arrivals(
         ),
     )
     # each task arrives once, and once more for each time that it is lost
-    total, max_tasks = np.bincount(j, came, count), applications["tasks"] + applications["resubmitted"]
+    total, max_tasks = (
+        np.bincount(j, arriving_tasks, count),
+        applications["tasks"] + applications["resubmitted"],
+    )
     violations += broken(
         "arrival",
         (total < applications["tasks"]) | (total > max_tasks),
